@@ -1,0 +1,208 @@
+"""What is a network, once it has been read? Tensors, layers, and who feeds whom.
+
+Tensors keep their ONNX shape. In memory they are stored *rows first*: the row axis,
+then the axes behind it, then the axes before it. For NCHW with row axis 2 that is
+[H, W, N, C]: one row is contiguous and channels are last (DESIGN section 2). A tensor
+without a row axis is one row in natural (ONNX) order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Layer", "Network", "Node", "Output", "Shape", "Tensor"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An activation tensor: ONNX name and shape, numpy dtype name, row axis (or None).
+
+    >>> t = Tensor("x", (1, 3, 8, 10), "float32", 2)
+    >>> t.rows, t.row_shape, t.row_bytes
+    (8, (10, 1, 3), 120)
+    """
+
+    name: str
+    shape: Shape
+    dtype: str = "float32"
+    row_axis: int | None = None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Storage order as a permutation of the ONNX axes; the row axis comes first."""
+        k, n = self.row_axis, len(self.shape)
+        return tuple(range(n)) if k is None else (*range(k, n), *range(k))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows (the height H); 1 for a tensor without a row axis."""
+        return 1 if self.row_axis is None else self.shape[self.row_axis]
+
+    @property
+    def row_shape(self) -> Shape:
+        """Shape of one row in storage order."""
+        k = self.row_axis
+        return self.shape if k is None else (*self.shape[k + 1 :], *self.shape[:k])
+
+    @property
+    def storage_shape(self) -> Shape:
+        """(rows, *row_shape): the shape of the whole tensor as it is stored."""
+        return (self.rows, *self.row_shape)
+
+    @property
+    def row_elements(self) -> int:
+        return prod(self.row_shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def row_bytes(self) -> int:
+        return self.row_elements * self.itemsize
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * self.itemsize
+
+    def to_storage(self, array: np.ndarray) -> np.ndarray:
+        """View of an array in ONNX axis order as storage: shape (rows, *row_shape)."""
+        if self.row_axis is None:
+            return array[None]
+        return array.transpose(self.order)
+
+    def to_onnx(self, stored: np.ndarray) -> np.ndarray:
+        """View of a stored array (any number of rows) with its axes in ONNX order."""
+        if self.row_axis is None:
+            return stored[0]
+        k, n = self.row_axis, len(self.shape)
+        return stored.transpose(tuple((i - k) % n for i in range(n)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One ONNX node with everything known about its inputs, before its operator has seen it.
+
+    inputs: by ONNX position a Tensor (an activation), an array (a constant), or None (absent).
+    outputs: names by ONNX position, "" where nobody wants the output.
+    """
+
+    name: str
+    op_type: str
+    opset: int
+    attributes: Mapping[str, Any]
+    inputs: tuple[Tensor | np.ndarray | None, ...]
+    outputs: tuple[str, ...]
+
+    def operand(self, position: int) -> Tensor | np.ndarray | None:
+        """Input at an ONNX position, None where the node has fewer."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One operation of the network, shapes settled and attributes normalised by its operator.
+
+    inputs: by ONNX position, None where the operand is a constant (then in `constants`) or absent.
+    input_axes: the row axis along which the operator reads each input; where that is not the
+        tensor's own row axis the input is read whole and presented in the wanted order.
+    epilogue: elementwise layers applied in place to every slab that this layer writes.
+    onnx_nodes: names of the ONNX nodes that were merged into this layer.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    constants: Mapping[int, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
+    input_axes: tuple[int | None, ...] = ()
+    epilogue: tuple[Layer, ...] = ()
+    onnx_nodes: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> Tensor:
+        """The first output."""
+        return self.outputs[0]
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of weights and biases, those of the epilogue included."""
+        own = sum(int(c.nbytes) for c in self.constants.values())
+        return own + sum(e.parameter_bytes for e in self.epilogue)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A network output: its ONNX name, and the tensor (or constant) that holds it."""
+
+    name: str
+    tensor: Tensor | None
+    constant: np.ndarray | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A whole network for one image; `batch` images run one after another.
+
+    layers are in an order in which every tensor is written before it is read.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Output, ...]
+    layers: tuple[Layer, ...]
+    batch: int = 1
+    source: str = ""
+
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Every activation tensor by name: inputs first, then in layer order."""
+        out = {t.name: t for t in self.inputs}
+        out.update((t.name, t) for layer in self.layers for t in layer.outputs)
+        return MappingProxyType(out)
+
+    @cached_property
+    def producer(self) -> Mapping[str, Layer]:
+        """Tensor name -> the layer that writes it (network inputs have none)."""
+        return MappingProxyType({t.name: layer for layer in self.layers for t in layer.outputs})
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[tuple[Layer, int], ...]]:
+        """Tensor name -> the (layer, input position) pairs that read it."""
+        out: dict[str, list[tuple[Layer, int]]] = {name: [] for name in self.tensors}
+        for layer in self.layers:
+            for position, tensor in enumerate(layer.inputs):
+                if tensor is not None:
+                    out[tensor.name].append((layer, position))
+        return MappingProxyType({name: tuple(pairs) for name, pairs in out.items()})
+
+    @cached_property
+    def output_tensors(self) -> frozenset[str]:
+        """Names of the tensors that are network outputs."""
+        return frozenset(o.tensor.name for o in self.outputs if o.tensor is not None)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of weights and biases; an array that several layers share counts once."""
+        seen: dict[int, int] = {}
+        stack = list(self.layers)
+        while stack:
+            layer = stack.pop()
+            seen.update((id(c), int(c.nbytes)) for c in layer.constants.values())
+            stack.extend(layer.epilogue)
+        return sum(seen.values())

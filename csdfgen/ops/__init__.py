@@ -1,0 +1,32 @@
+"""The table of operators: one record per ONNX operator, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from csdfgen.network import Layer
+from csdfgen.ops import (
+    convolution,
+    elementwise,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    resampling,
+    shaping,
+)
+from csdfgen.ops.base import Operator
+
+__all__ = ["OPERATORS", "operator_of"]
+
+_FAMILIES = (convolution, pooling, elementwise, normalization, reduction, linear, shaping, resampling)
+
+OPERATORS: Mapping[str, Operator] = MappingProxyType(
+    {operator.op_type: operator for family in _FAMILIES for operator in family.OPERATORS}
+)
+
+
+def operator_of(layer: Layer) -> Operator:
+    """The record of a layer's operator."""
+    return OPERATORS[layer.op_type]

@@ -1,0 +1,326 @@
+"""What does an operator have to say? One record per ONNX operator; nothing else branches on op types.
+
+An operator tells, for a layer: its outputs (`build`), which input rows output rows need
+(`input_rows`), what it costs, which outputs share memory with which inputs (`aliases`),
+and how a slab is computed (`kernel`). Rates, capacities, lifetimes and execution all
+follow from these (DESIGN section 2).
+
+A kernel *emits prepared calls*: given arrays (addresses and strides) for the slabs of one
+phase it returns `(function, arguments)` pairs that compute the phase when called in order.
+Everything but the data is settled when it emits, so a frame is a flat list of calls.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.rows import Rows, Window, slabs
+
+__all__ = [
+    "REQUIRED",
+    "Alias",
+    "AliasKind",
+    "Call",
+    "CountingScratch",
+    "Emit",
+    "Mode",
+    "Operator",
+    "Phase",
+    "Scratch",
+    "aligned_axis",
+    "aligned_rows",
+    "broadcast_view",
+    "height_along",
+    "is_aligned",
+    "operand_view",
+    "phases",
+    "presented",
+    "require_constant",
+    "require_tensor",
+    "run_slab",
+    "stored_rows",
+]
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+REQUIRED: Any = object()
+"""Marks an attribute without a default."""
+
+
+class Mode(enum.Enum):
+    """How a layer's work divides into phases."""
+
+    ROWS = "row-phased"
+    ACCUMULATE = "accumulating"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What one firing of a layer works on.
+
+    out: rows of the outputs it writes (`ROWS`); for `ACCUMULATE` and `WHOLE` all rows of the
+        output, which an accumulating layer holds as its state from the first phase to the last.
+    ins: by input position the rows that its slab holds, along `Layer.input_axes`; None for a constant.
+    first, last: an accumulating layer initialises its state in the first phase, finishes in the last.
+    """
+
+    out: Rows
+    ins: tuple[Rows | None, ...]
+    first: bool = True
+    last: bool = True
+
+
+class Scratch:
+    """Bump allocator over the preallocated workspace; every firing starts at its beginning again."""
+
+    ALIGN = 64
+
+    def __init__(self, buffer: np.ndarray) -> None:
+        self._buffer = buffer
+        self.used = 0
+
+    def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
+        """An uninitialised array in the workspace, aligned to 64 bytes."""
+        dt = np.dtype(dtype)
+        start = self.used
+        size = prod(shape) * dt.itemsize
+        self.used = -(-(start + size) // self.ALIGN) * self.ALIGN
+        assert self.used <= self._buffer.nbytes, "workspace smaller than planned"
+        return self._buffer[start : start + size].view(dt).reshape(shape)
+
+
+class CountingScratch(Scratch):
+    """Counts what a kernel would take; its arrays are real but never touched."""
+
+    def __init__(self) -> None:
+        super().__init__(np.empty(0, np.uint8))
+
+    def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
+        array = np.empty(shape, dtype)
+        self.used = -(-(self.used + array.nbytes) // self.ALIGN) * self.ALIGN
+        return array
+
+
+Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]
+"""(phase, slabs, results, scratch) -> calls.
+
+slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a constant; maybe strided, read only.
+results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every element is to be written.
+"""
+
+
+class AliasKind(enum.Enum):
+    """How an output may share memory with an input."""
+
+    VIEW = "view"
+    """The output is a part (or another reading) of the input's row; nothing is computed."""
+    MERGE = "merge"
+    """The input is a part of the output's row; whoever writes the input writes it there."""
+    INPLACE = "inplace"
+    """Row i of the output may overwrite row i of the input, once nobody else reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Output `output` and input `position` may share rows: row i of one lies in row i of the other.
+
+    VIEW, MERGE: the smaller one covers [start, start + size) of dimension `dim` of the larger one's
+    row shape; dim None: both cover the whole row (equal element order, possibly another shape).
+    """
+
+    kind: AliasKind
+    position: int
+    output: int = 0
+    dim: int | None = None
+    start: int = 0
+
+
+def _no_aliases(layer: Layer) -> tuple[Alias, ...]:
+    return ()
+
+
+def _no_window(layer: Layer) -> Window | None:
+    return None
+
+
+def _row_phased(layer: Layer) -> Mode:
+    return Mode.ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One ONNX operator: what it accepts and the functions that define it.
+
+    build: Node -> Layer. Checks attributes and operands, settles output shapes, dtypes and row axes,
+        and normalises attributes so that nothing later depends on the opset. Raises ModelError.
+    input_rows: (layer, output rows) -> rows of each input along `layer.input_axes`, None for constants.
+        For ACCUMULATE it is asked with all output rows; for WHOLE likewise.
+    kernel: layer -> Emit. May prepare (pack) weights once.
+    cost: (layer, output rows) -> work in multiply-accumulates, or elements where there are none.
+    mode: how the layer divides into phases. accumulate_over: input position whose rows it accumulates.
+    aliases: the memory that outputs may share with inputs.
+    rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
+    shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared calls
+        can be reused for equal addresses.
+    window: the sliding window along the rows, for Algorithm 1 of paper 002.
+    constant_inputs: positions that must be constants.
+    attributes: accepted attributes and their defaults; any other is refused.
+    """
+
+    op_type: str
+    build: Callable[[Node], Layer]
+    input_rows: Callable[[Layer, Rows], tuple[Rows | None, ...]]
+    kernel: Callable[[Layer], Emit]
+    cost: Callable[[Layer, Rows], int]
+    since: int = 7
+    mode: Callable[[Layer], Mode] = _row_phased
+    accumulate_over: int = 0
+    aliases: Callable[[Layer], tuple[Alias, ...]] = _no_aliases
+    window: Callable[[Layer], Window | None] = _no_window
+    rowwise: bool = False
+    shift_invariant: bool = False
+    constant_inputs: frozenset[int] = frozenset()
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    structure: str = "row-phased"
+    notes: str = ""
+
+    @property
+    def url(self) -> str:
+        """The operator's page in the ONNX documentation."""
+        return f"https://onnx.ai/onnx/operators/onnx__{self.op_type}.html"
+
+    def attribute(self, node: Node, name: str) -> Any:
+        """Value of an accepted attribute, or its default."""
+        value = node.attributes.get(name, self.attributes[name])
+        if value is REQUIRED:
+            raise ModelError(f"attribute '{name}' is missing")
+        return value
+
+
+def require_tensor(node: Node, position: int) -> Tensor:
+    """The activation at a position; ModelError if it is a constant or absent."""
+    operand = node.operand(position)
+    if not isinstance(operand, Tensor):
+        state = "absent" if operand is None else "a constant"
+        raise ModelError(f"input {position} is {state}, a computed tensor is needed")
+    return operand
+
+
+def require_constant(node: Node, position: int) -> np.ndarray:
+    """The constant at a position; ModelError if it is computed at run time or absent."""
+    operand = node.operand(position)
+    if not isinstance(operand, np.ndarray):
+        state = "absent" if operand is None else f"computed at run time ('{operand.name}')"
+        raise ModelError(f"input {position} is {state}; it must be a constant, fix free sizes with --shape or fold it")
+    return operand
+
+
+def aligned_axis(tensor: Tensor, output: Tensor) -> int | None:
+    """The axis of `tensor` that broadcasts against the row axis of `output`; None if it has none there."""
+    if output.row_axis is None:
+        return None
+    axis = output.row_axis - (len(output.shape) - len(tensor.shape))
+    return axis if axis >= 0 else None
+
+
+def is_aligned(tensor: Tensor, axis: int | None, output: Tensor) -> bool:
+    """Whether rows of `tensor` along `axis` are the rows of `output`, one for one."""
+    return axis is not None and axis == aligned_axis(tensor, output) and tensor.shape[axis] == output.rows
+
+
+def height_along(tensor: Tensor, axis: int | None) -> int:
+    """Rows of a tensor when it is read along `axis`; 1 for natural order."""
+    return 1 if axis is None else tensor.shape[axis]
+
+
+def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    """`input_rows` of elementwise operators: the same rows where the operand has them, else the whole operand."""
+    found: list[Rows | None] = []
+    for tensor, axis in zip(layer.inputs, layer.input_axes, strict=True):
+        if tensor is None:
+            found.append(None)
+        elif is_aligned(tensor, axis, layer.output):
+            found.append(out)
+        else:
+            found.append(Rows(0, height_along(tensor, axis)))
+    return tuple(found)
+
+
+def operand_view(slab: np.ndarray, tensor: Tensor, axis: int | None, output: Tensor, out: Rows) -> np.ndarray:
+    """A slab of an operand (rows as `aligned_rows` says), broadcastable against (len(out), *output.row_shape)."""
+    array = replace(tensor, row_axis=axis).to_onnx(slab)
+    return broadcast_view(array, output, out, sliced=is_aligned(tensor, axis, output))
+
+
+def broadcast_view(array: np.ndarray, output: Tensor, out: Rows, *, sliced: bool = False) -> np.ndarray:
+    """An array in ONNX axis order, broadcastable against (len(out), *output.row_shape).
+
+    sliced: along the row axis the array holds rows `out` only; otherwise it is whole and cut here.
+    """
+    rank = len(output.shape)
+    array = array.reshape((1,) * (rank - array.ndim) + array.shape)
+    if output.row_axis is None:
+        return array[None]
+    k = output.row_axis
+    if not sliced and array.shape[k] > 1:
+        array = array[(slice(None),) * k + (slice(out.start, out.stop),)]
+    return array.transpose(output.order)
+
+
+def phases(operator: Operator, layer: Layer, height: int) -> tuple[Phase, ...]:
+    """The phases of a layer with `height` rows a phase (of its output; of its input where it accumulates)."""
+    output_rows = Rows(0, layer.output.rows)
+    whole = operator.input_rows(layer, output_rows)
+    mode = operator.mode(layer)
+    if mode is Mode.WHOLE:
+        return (Phase(output_rows, whole),)
+    if mode is Mode.ACCUMULATE:
+        over = operator.accumulate_over
+        tensor = layer.inputs[over]
+        assert tensor is not None
+        parts = slabs(height_along(tensor, layer.input_axes[over]), height)
+        return tuple(
+            Phase(output_rows, (*whole[:over], part, *whole[over + 1 :]), i == 0, i == len(parts) - 1)
+            for i, part in enumerate(parts)
+        )
+    parts = slabs(layer.output.rows, height)
+    return tuple(Phase(part, operator.input_rows(layer, part), i == 0, i == len(parts) - 1) for i, part in enumerate(parts))
+
+
+def stored_rows(layer: Layer, position: int, rows: Rows) -> Rows:
+    """Rows of the tensor as stored that must be present to read `rows` along the layer's input axis."""
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    return rows if layer.input_axes[position] == tensor.row_axis else Rows(0, tensor.rows)
+
+
+def presented(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np.ndarray:
+    """The slab of `rows` along the layer's input axis, out of the stored rows `stored_rows` (a view)."""
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    axis = layer.input_axes[position]
+    if axis == tensor.row_axis:
+        return stored
+    return replace(tensor, row_axis=axis).to_storage(tensor.to_onnx(stored))[rows.start : rows.stop]
+
+
+def run_slab(
+    operator: Operator,
+    layer: Layer,
+    phase: Phase,
+    slabs: Sequence[np.ndarray | None],
+    results: Sequence[np.ndarray],
+) -> None:
+    """Compute one phase at once, with a workspace of its own; for tests and for constant folding."""
+    for function, arguments in operator.kernel(layer)(phase, slabs, results, CountingScratch()):
+        function(*arguments)

@@ -1,0 +1,9 @@
+"""Conv and ConvTranspose."""
+
+from __future__ import annotations
+
+from csdfgen.ops.base import Operator
+
+__all__ = ["OPERATORS"]
+
+OPERATORS: tuple[Operator, ...] = ()

@@ -1,0 +1,9 @@
+"""Unary and n-ary elementwise operators."""
+
+from __future__ import annotations
+
+from csdfgen.ops.base import Operator
+
+__all__ = ["OPERATORS"]
+
+OPERATORS: tuple[Operator, ...] = ()

@@ -1,0 +1,9 @@
+"""Sliding pools and global pools."""
+
+from __future__ import annotations
+
+from csdfgen.ops.base import Operator
+
+__all__ = ["OPERATORS"]
+
+OPERATORS: tuple[Operator, ...] = ()

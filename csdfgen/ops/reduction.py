@@ -1,0 +1,9 @@
+"""ReduceMean, ReduceMax, ReduceSum, ArgMax."""
+
+from __future__ import annotations
+
+from csdfgen.ops.base import Operator
+
+__all__ = ["OPERATORS"]
+
+OPERATORS: tuple[Operator, ...] = ()

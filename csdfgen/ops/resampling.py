@@ -1,0 +1,9 @@
+"""Resize, Upsample, DepthToSpace, SpaceToDepth."""
+
+from __future__ import annotations
+
+from csdfgen.ops.base import Operator
+
+__all__ = ["OPERATORS"]
+
+OPERATORS: tuple[Operator, ...] = ()

@@ -1,0 +1,134 @@
+"""Which rows? Half-open row ranges and the arithmetic of sliding windows.
+
+Everything in csdfgen follows from one rule per operator: output rows [a, b) need
+input rows `input_rows([a, b))` (DESIGN section 2; paper 002, section V-B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Rows", "Window", "needs", "releases", "slabs"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rows:
+    """Half-open range [start, stop) of rows.
+
+    >>> len(Rows(2, 5)), Rows(2, 5).clip(4), bool(Rows(3, 3))
+    (3, Rows(start=2, stop=4), False)
+    """
+
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.start <= self.stop, (self.start, self.stop)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __bool__(self) -> bool:
+        return self.stop > self.start
+
+    def clip(self, height: int) -> Rows:
+        """The part of the range inside [0, height)."""
+        return Rows(min(self.start, height), min(self.stop, height))
+
+    def union(self, other: Rows) -> Rows:
+        """The smallest range that holds both; an empty range adds nothing."""
+        if not self:
+            return other
+        if not other:
+            return self
+        return Rows(min(self.start, other.start), max(self.stop, other.stop))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window along the rows: kernel, stride, dilation, padding above and below.
+
+    Padding may be negative: the paper's crop (section III-A).
+    """
+
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    pad_top: int = 0
+    pad_bottom: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Input rows spanned by one position of the window, holes included."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def input_rows(self, out: Rows, height: int) -> Rows:
+        """Rows of an input of `height` rows that output rows `out` read (DESIGN section 2).
+
+        >>> Window(3, pad_top=1, pad_bottom=1).input_rows(Rows(0, 1), 8)
+        Rows(start=0, stop=2)
+        """
+        if not out:
+            return Rows(0, 0)
+        start = out.start * self.stride - self.pad_top
+        stop = (out.stop - 1) * self.stride - self.pad_top + self.extent
+        low = min(max(0, start), height)
+        return Rows(low, max(low, min(height, stop)))
+
+
+def slabs(height: int, rows: int) -> tuple[Rows, ...]:
+    """`height` rows cut into slabs of `rows`, the last one shorter if need be.
+
+    >>> slabs(5, 2)
+    (Rows(start=0, stop=2), Rows(start=2, stop=4), Rows(start=4, stop=5))
+    """
+    return tuple(Rows(a, min(a + rows, height)) for a in range(0, height, rows))
+
+
+def needs(reads: Sequence[Rows], height: int) -> tuple[int, ...]:
+    """need(i): input rows that must have arrived before phase i.
+
+    Never decreases; the last phase needs all `height` rows, which keeps the graph
+    consistent when the window leaves rows behind (DESIGN section 2).
+
+    >>> needs([Rows(1, 6), Rows(4, 9), Rows(7, 12), Rows(10, 15)], 16)
+    (6, 9, 12, 16)
+    """
+    out: list[int] = []
+    for rows in reads:
+        out.append(max(rows.stop if rows else 0, out[-1] if out else 0))
+    if out:
+        out[-1] = height
+    return tuple(out)
+
+
+def releases(reads: Sequence[Rows], height: int) -> tuple[int, ...]:
+    """release(i): rows [0, release(i)) are read by no phase after phase i.
+
+    Never decreases and never passes need(i); the last phase releases everything.
+
+    >>> releases([Rows(1, 6), Rows(4, 9), Rows(7, 12), Rows(10, 15)], 16)
+    (4, 7, 10, 16)
+    """
+    need = needs(reads, height)
+    out = [0] * len(reads)
+    low = height
+    for i in range(len(reads) - 1, -1, -1):
+        out[i] = min(low, need[i])
+        if reads[i]:
+            low = min(low, reads[i].start)
+    return tuple(out)
+
+
+def differences(running: Iterable[int]) -> tuple[int, ...]:
+    """First value and increments of a running count.
+
+    >>> differences((6, 9, 12, 16))
+    (6, 3, 3, 4)
+    """
+    out, last = [], 0
+    for value in running:
+        out.append(value - last)
+        last = value
+    return tuple(out)

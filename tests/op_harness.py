@@ -1,0 +1,181 @@
+"""One sample of an operator, run in slabs of any height, beside onnxruntime (or onnx's reference) on the whole."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops import OPERATORS
+from csdfgen.ops.base import CountingScratch, Mode, Operator, phases, presented, stored_rows
+from csdfgen.rows import Rows
+
+
+@dataclass(frozen=True)
+class Arg:
+    """A computed input: ONNX shape, row axis, dtype, and the range its random values are drawn from."""
+
+    shape: tuple[int, ...]
+    row_axis: int | None = None
+    dtype: str = "float32"
+    low: float = -2.0
+    high: float = 2.0
+
+    def values(self, rng: np.random.Generator) -> np.ndarray:
+        if self.dtype == "bool":
+            return rng.random(self.shape) < 0.5
+        if np.dtype(self.dtype).kind in "iu":
+            return rng.integers(
+                int(max(self.low, 0 if self.dtype[0] == "u" else self.low)), int(self.high) + 1, self.shape
+            ).astype(self.dtype)
+        return rng.uniform(self.low, self.high, self.shape).astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One node: operator, inputs (Arg: computed; array: constant; None: absent), attributes, opset."""
+
+    op_type: str
+    inputs: tuple[Arg | np.ndarray | None, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    opset: int = 17
+    outputs: int = 1
+    label: str = ""
+    hides_nan: str = ""
+    """Why a NaN in a declared row need not reach the output (a rounding, a comparison); "" if it must."""
+
+    def __str__(self) -> str:
+        shapes = "_".join("x".join(map(str, i.shape)) if i is not None else "none" for i in self.inputs)
+        attrs = ",".join(f"{k}={v}" for k, v in self.attributes.items())
+        return f"{self.op_type}{self.opset}-{self.label}{shapes}-{attrs}".replace(" ", "")[:120]
+
+    @property
+    def operator(self) -> Operator:
+        return OPERATORS[self.op_type]
+
+    def layer(self) -> Layer:
+        inputs = tuple(
+            Tensor(f"i{k}", i.shape, i.dtype, i.row_axis) if isinstance(i, Arg) else i for k, i in enumerate(self.inputs)
+        )
+        node = Node(
+            "sample", self.op_type, self.opset, dict(self.attributes), inputs, tuple(f"o{k}" for k in range(self.outputs))
+        )
+        return self.operator.build(node)
+
+    def feeds(self, seed: int = 0) -> dict[int, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return {k: i.values(rng) for k, i in enumerate(self.inputs) if isinstance(i, Arg)}
+
+    def model(self, layer: Layer) -> onnx.ModelProto:
+        """The node as a model of its own; constants are initializers."""
+        names = [f"i{k}" if i is not None else "" for k, i in enumerate(self.inputs)]
+        while names and not names[-1]:
+            names.pop()
+        code = helper.np_dtype_to_tensor_dtype
+        graph = helper.make_graph(
+            [helper.make_node(self.op_type, names, [t.name for t in layer.outputs], **dict(self.attributes))],
+            "sample",
+            [
+                helper.make_tensor_value_info(f"i{k}", code(np.dtype(i.dtype)), i.shape)
+                for k, i in enumerate(self.inputs)
+                if isinstance(i, Arg)
+            ],
+            [helper.make_tensor_value_info(t.name, code(np.dtype(t.dtype)), None) for t in layer.outputs],
+            [onnx.numpy_helper.from_array(i, f"i{k}") for k, i in enumerate(self.inputs) if isinstance(i, np.ndarray)],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+
+    def reference(self, layer: Layer, feeds: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """onnxruntime's outputs; onnx's reference evaluator where onnxruntime has no kernel."""
+        import onnxruntime as ort
+
+        model = self.model(layer)
+        named = {f"i{k}": v for k, v in feeds.items()}
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        try:
+            session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            if (
+                "NOT_IMPLEMENTED" not in str(error)
+                and "NotImplemented" not in type(error).__name__
+                and "opset" not in str(error).lower()
+            ):
+                raise
+            from onnx.reference import ReferenceEvaluator
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, named)]
+        return [np.asarray(a) for a in session.run(None, named)]
+
+
+def run_in_slabs(
+    sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], height: int, *, strided: bool = False
+) -> list[np.ndarray]:
+    """All phases at `height` rows each; the kernel is handed copies of the declared rows only.
+
+    strided: results lie inside wider rows, as in a concatenation that is a view.
+    Returns the outputs in ONNX axis order.
+    """
+    operator = sample.operator
+    stored = {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
+    emit = operator.kernel(layer)
+    written = [np.zeros(t.rows, bool) for t in layer.outputs]
+    outs, guards = [], []
+    for t in layer.outputs:
+        shape = t.storage_shape
+        if strided:
+            wide = np.full((*shape[:-1], shape[-1] + 3), 77, t.dtype)
+            guards.append((wide, shape[-1]))
+            outs.append(wide[..., 1 : 1 + shape[-1]])
+        else:
+            outs.append(np.full(shape, 77, t.dtype))
+    for phase in phases(operator, layer, height):
+        slabs: list[np.ndarray | None] = []
+        for k, rows in enumerate(phase.ins):
+            if rows is None:
+                slabs.append(None)
+                continue
+            held = stored_rows(layer, k, rows)
+            slabs.append(presented(stored[k][held.start : held.stop].copy(), layer, k, rows))
+        results = [o[phase.out.start : phase.out.stop] for o in outs]
+        for function, arguments in emit(phase, slabs, results, CountingScratch()):
+            function(*arguments)
+        for w in written:
+            w[phase.out.start : phase.out.stop] = True
+    assert all(w.all() for w in written), "rows left unwritten"
+    for wide, width in guards:
+        assert (wide[..., 0] == 77).all() and (wide[..., 1 + width :] == 77).all(), "wrote beside its slab"
+    return [t.to_onnx(o) for t, o in zip(layer.outputs, outs, strict=True)]
+
+
+def heights(layer: Layer) -> list[int]:
+    """Slab heights worth trying: one row, a few, a number that leaves a rest, all."""
+    top = max([t.rows for t in layer.outputs] + [max(t.shape, default=1) for t in layer.inputs if t is not None])
+    return sorted({1, 2, 3, max(1, top - 1), top})
+
+
+def check_rows(layer: Layer, operator: Operator, height: int) -> None:
+    """Row ranges never move back, lie inside the input, and together with the last phase's rest cover it."""
+    previous: dict[int, Rows] = {}
+    for phase in phases(operator, layer, height):
+        for k, rows in enumerate(phase.ins):
+            tensor = layer.inputs[k]
+            assert (rows is None) == (tensor is None)
+            if rows is None or tensor is None:
+                continue
+            axis = layer.input_axes[k]
+            assert rows.stop <= (1 if axis is None else tensor.shape[axis])
+            if rows and k in previous:
+                assert rows.start >= previous[k].start and rows.stop >= previous[k].stop, "a range moves back"
+            if rows:
+                previous[k] = rows
+    assert operator.mode(layer) in Mode

@@ -1,0 +1,21 @@
+"""Sample layers of every operator; the same laws test them all (tests/property/test_operator_laws.py)."""
+
+from __future__ import annotations
+
+from tests.op_harness import Sample
+from tests.op_samples import (
+    convolution,
+    elementwise,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    resampling,
+    shaping,
+)
+
+SAMPLES: list[Sample] = [
+    sample
+    for family in (convolution, pooling, elementwise, normalization, reduction, linear, shaping, resampling)
+    for sample in family.SAMPLES
+]
