@@ -1,0 +1,113 @@
+"""Algorithm 1 of paper 002, as printed: what graph does it give, and what does it leave to the reader?
+
+Kept beside the exact rates of `conversion` so that the paper's figure can be checked, and its
+weaknesses shown (`--rates paper`). Three things the print does not say are filled in as its text has it:
+an actor with one phase produces and consumes whole tensors (line 31 alone would give one row and an
+inconsistent graph); the last phase consumes whatever rows remain (section V-B: "all the remaining
+data"), where lines 38 and 42 leave rows behind if (H + pads - k) is no multiple of s; a data layer has a phase a row
+on input (Table II, Ex4) and one phase on output.
+"""
+
+from __future__ import annotations
+
+from csdfgen.conversion import ActorWork, Conversion, function_of, token_unit
+from csdfgen.graph import Actor, Channel, CsdfGraph
+from csdfgen.network import Layer, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import height_along
+from csdfgen.rows import Window
+
+__all__ = ["algorithm1"]
+
+
+def _window(layer: Layer, position: int) -> Window:
+    """Sliding window of a layer; one row for elementwise layers, the whole map where there is no window at all."""
+    operator = operator_of(layer)
+    window = operator.window(layer)
+    if window is not None:
+        return window
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    if operator.rowwise:
+        return Window(1)
+    return Window(height_along(tensor, layer.input_axes[position]))
+
+
+def _phase_count(layer: Layer) -> int:
+    """Lines 9 to 12: P_i."""
+    position = next(k for k, tensor in enumerate(layer.inputs) if tensor is not None)
+    window = _window(layer, position)
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    height = height_along(tensor, layer.input_axes[position])
+    padding = window.pad_top + window.pad_bottom
+    if (window.stride >= window.extent and padding == 0) or window.extent >= height:
+        return 1
+    return max(1, (height + padding - max(window.extent, window.stride)) // window.stride + 1)
+
+
+def _phases(work: ActorWork) -> int:
+    if work.layer is not None:
+        return _phase_count(work.layer)
+    return work.writes[0].tensor.rows if work.kind == "input" else 1
+
+
+def _produced(tensor: Tensor, count: int) -> tuple[int, ...]:
+    """Lines 29 to 31: rows of output a phase; the last phase has what is left."""
+    if count == 1:
+        return (tensor.rows,)
+    return _remainder_last([1] * count, tensor.rows)
+
+
+def _consumed(window: Window, height: int, count: int) -> tuple[int, ...]:
+    """Lines 32 to 42: rows of input a phase."""
+    if count == 1:
+        return (height,)
+    middle = window.stride if window.stride < window.extent else window.extent
+    return _remainder_last([window.extent - window.pad_top] + [middle] * (count - 1), height)
+
+
+def _remainder_last(rows: list[int], total: int) -> tuple[int, ...]:
+    """Rates cut so that they never exceed the total, the last taking the rest."""
+    left = total
+    for i, value in enumerate(rows):
+        rows[i] = left if i == len(rows) - 1 else min(max(0, value), left)
+        left -= rows[i]
+    return tuple(rows)
+
+
+def _kept(window: Window, count: int) -> int:
+    """Lines 16 to 18: rows that overlap between phases."""
+    return window.extent - window.stride if count > 1 and window.stride < window.extent else 0
+
+
+def algorithm1(conversion: Conversion, *, tokens: str = "elements") -> CsdfGraph:
+    """The CSDF graph that Algorithm 1 of paper 002 gives for a network; slab heights play no part in it."""
+    counts = {work.name: _phases(work) for work in conversion.actors}
+    writer = {w.tensor.name: work for work in conversion.actors for w in work.writes}
+    actors: list[Actor] = []
+    channels: list[Channel] = []
+    for work in conversion.actors:
+        count = counts[work.name]
+        actors.append(Actor(work.name, tuple(_spread(sum(work.times), count)), function_of(work)))
+        for read in work.reads:
+            tensor = read.tensor
+            source = writer[tensor.name]
+            unit, size = token_unit(tensor, tokens)
+            window = _window(work.layer, read.position) if work.layer is not None else Window(tensor.rows)
+            name = f"{tensor.name}->{work.name}"
+            if any(c.name == name for c in channels):
+                name += f"#{read.position}"
+            production = tuple(unit * n for n in _produced(tensor, counts[source.name]))
+            consumption = tuple(unit * n for n in _consumed(window, tensor.rows, count))
+            channels.append(Channel(name, source.name, work.name, production, consumption, 0, size, "data"))
+            kept = unit * _kept(window, count)
+            if kept:
+                rates = (kept,) * (count - 1) + (0,), (0,) + (kept,) * (count - 1)
+                channels.append(Channel(f"overlap:{name}", work.name, work.name, *rates, 0, size, "overlap"))
+    return CsdfGraph(conversion.network.name, tuple(actors), tuple(channels))
+
+
+def _spread(total: int, count: int) -> list[int]:
+    """A total divided over `count` phases as evenly as integers allow."""
+    return [total * (i + 1) // count - total * i // count for i in range(count)]

@@ -1,0 +1,211 @@
+"""How does a network become a cyclo-static dataflow graph? Actors with phases, channels with rates.
+
+Every layer becomes an actor whose phases each write a slab of output rows; network inputs are
+actors whose rows arrive as they are needed, network outputs are actors that take everything.
+All rates follow from the row rule (DESIGN section 2):
+
+    consumption of phase i = need(i) - need(i-1)        overlap kept after phase i = need(i) - release(i)
+
+The overlap is a self-loop channel of the consumer, as in paper 002 (section V); the runtime
+leaves these rows in the producer's buffer instead (DESIGN section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Literal
+
+from csdfgen.errors import InputError
+from csdfgen.graph import Actor, Channel, CsdfGraph
+from csdfgen.heights import RowSpec, layer_height, parse_rows
+from csdfgen.network import Layer, Network, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode, Phase, phases, stored_rows
+from csdfgen.rows import Rows, differences, needs, releases, slabs
+
+__all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph"]
+
+Kind = Literal["input", "layer", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows of a stored tensor that each phase of an actor reads.
+
+    need: rows that must have been written before each phase. release: rows that no phase after it reads.
+    """
+
+    tensor: Tensor
+    position: int
+    rows: tuple[Rows, ...]
+    need: tuple[int, ...]
+    release: tuple[int, ...]
+
+
+def _read(tensor: Tensor, position: int, rows: tuple[Rows, ...]) -> Read:
+    return Read(tensor, position, rows, needs(rows, tensor.rows), releases(rows, tensor.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Rows of a tensor that each phase of an actor completes, and the rows that it claims to do so.
+
+    They differ for an accumulating layer: its state lies in the output from the first phase on,
+    the rows are complete with the last.
+    """
+
+    tensor: Tensor
+    complete: tuple[int, ...]
+    claimed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ActorWork:
+    """An actor with what it does: its layer (None for inputs and outputs) and what each phase reads and writes."""
+
+    name: str
+    kind: Kind
+    layer: Layer | None
+    phases: tuple[Phase, ...]
+    reads: tuple[Read, ...]
+    writes: tuple[Write, ...]
+    times: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """A network cut into phases: actors in an order in which every tensor is written before it is read."""
+
+    network: Network
+    actors: tuple[ActorWork, ...]
+    rows: RowSpec
+
+    @cached_property
+    def actor(self) -> MappingProxyType[str, ActorWork]:
+        """Actors by name."""
+        return MappingProxyType({work.name: work for work in self.actors})
+
+    @cached_property
+    def graph(self) -> CsdfGraph:
+        """The CSDF graph in rows, data channels only: what an order of firings is made from."""
+        return csdf_graph(self, tokens="rows", overlap=False)
+
+
+def _unique(wanted: str, taken: set[str]) -> str:
+    name, count = wanted, 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
+
+
+def _running(parts: Iterable[Rows]) -> tuple[int, ...]:
+    return tuple(part.stop for part in parts)
+
+
+def _input_actor(name: str, tensor: Tensor, height: int) -> ActorWork:
+    parts = slabs(tensor.rows, height)
+    last = len(parts) - 1
+    run = _running(parts)
+    return ActorWork(
+        name,
+        "input",
+        None,
+        tuple(Phase(part, (), i == 0, i == last) for i, part in enumerate(parts)),
+        (),
+        (Write(tensor, run, run),),
+        (0,) * len(parts),
+    )
+
+
+def _output_actor(name: str, tensor: Tensor) -> ActorWork:
+    rows = Rows(0, tensor.rows)
+    return ActorWork(name, "output", None, (Phase(rows, (rows,)),), (_read(tensor, 0, (rows,)),), (), (0,))
+
+
+def _layer_actor(layer: Layer, height: int) -> ActorWork:
+    operator = operator_of(layer)
+    work = phases(operator, layer, height)
+    reads = []
+    for position, tensor in enumerate(layer.inputs):
+        if tensor is not None:
+            rows = tuple(stored_rows(layer, position, p.ins[position] or Rows(0, 0)) for p in work)
+            reads.append(_read(tensor, position, rows))
+    if operator.mode(layer) is Mode.ROWS:
+        writes = tuple(Write(t, _running(p.out for p in work), _running(p.out for p in work)) for t in layer.outputs)
+        times = tuple(operator.cost(layer, p.out) for p in work)
+    else:
+        zeros = (0,) * (len(work) - 1)
+        writes = tuple(Write(t, (*zeros, t.rows), (t.rows,) * len(work)) for t in layer.outputs)
+        total, count = operator.cost(layer, Rows(0, layer.output.rows)), len(work)
+        times = differences(total * (i + 1) // count for i in range(count))
+    return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times)
+
+
+def convert(network: Network, rows: int | str | RowSpec = "auto", *, image: str = "streamed") -> Conversion:
+    """Cut a network into phases.
+
+    rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
+    needed) or "resident" (the whole input is there from the start and counts).
+    Raises InputError for a row specification that names no layer.
+    """
+    spec = parse_rows(rows)
+    spec.check_names(network)
+    if image not in ("streamed", "resident"):
+        raise InputError(f"--image {image}: neither 'streamed' nor 'resident'")
+    taken = {layer.name for layer in network.layers}
+    actors = []
+    for tensor in network.inputs:
+        if network.readers[tensor.name]:
+            height = tensor.rows if image == "resident" else spec.height(tensor.name, tensor, tensor.rows)
+            actors.append(_input_actor(_unique(f"input:{tensor.name}", taken), tensor, height))
+    actors.extend(_layer_actor(layer, layer_height(spec, layer)) for layer in network.layers)
+    for output in network.outputs:
+        if output.tensor is not None:
+            actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))
+    return Conversion(network, tuple(actors), spec)
+
+
+def csdf_graph(conversion: Conversion, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:
+    """The CSDF graph of a conversion with exact rates.
+
+    tokens: "elements" (the paper's unit) or "rows". overlap: with a self-loop channel for the rows that
+    a reader keeps between phases; without, the graph has the data channels alone.
+    """
+    names: set[str] = set()
+    writer = {w.tensor.name: (work.name, w) for work in conversion.actors for w in work.writes}
+    channels = []
+    for work in conversion.actors:
+        for read in work.reads:
+            source, write = writer[read.tensor.name]
+            unit, size = token_unit(read.tensor, tokens)
+            name = _unique(f"{read.tensor.name}->{work.name}", names)
+            production = tuple(unit * n for n in differences(write.complete))
+            consumption = tuple(unit * n for n in differences(read.need))
+            channels.append(Channel(name, source, work.name, production, consumption, 0, size, "data"))
+            kept = tuple(unit * (n - r) for n, r in zip(read.need, read.release, strict=True))
+            if overlap and any(kept):
+                loop = (_unique(f"overlap:{name}", names), work.name, work.name, kept, (0, *kept[:-1]))
+                channels.append(Channel(*loop, 0, size, "overlap"))
+    actors = tuple(Actor(work.name, work.times, function_of(work)) for work in conversion.actors)
+    return CsdfGraph(conversion.network.name, actors, tuple(channels))
+
+
+def function_of(work: ActorWork) -> str:
+    """What an actor computes, for people: its operator and the activations applied in its slab."""
+    if work.layer is None:
+        return work.kind
+    return "+".join([work.layer.op_type, *(e.op_type for e in work.layer.epilogue)])
+
+
+def token_unit(tensor: Tensor, tokens: str) -> tuple[int, int]:
+    """(tokens a row, bytes a token) of a tensor's channels."""
+    if tokens == "rows":
+        return 1, tensor.row_bytes
+    if tokens == "elements":
+        return tensor.row_elements, tensor.itemsize
+    raise InputError(f"--tokens {tokens}: neither 'elements' nor 'rows'")

@@ -1,0 +1,269 @@
+"""Which ONNX nodes become one layer? Rewritings with before and after conditions.
+
+`none` keeps every ONNX node an actor. `fold` moves constant arithmetic into weights:
+BatchNormalization, bias Add and constant Mul into the producing Conv or Gemm, zero (or
+negative: the paper's crop) Pad into the Conv behind it; Identity and Dropout go. `full`
+also applies activations in the slab that the producer has just written, and lets a Gemm
+read the rows of a map that was only flattened for it. Sharing of memory (in-place Add,
+Concat and Split as views) is decided in `placement`, not here.
+
+Every rewriting is a function of two layers, `producer` and the only reader of its output,
+that returns the layer which replaces both, or None where its conditions do not hold. Outputs
+stay equal up to rounding: the tests compare them for every rewriting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.network import Layer, Network, Output, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import AliasKind, Mode
+from csdfgen.ops.linear import flattened_gemm
+
+__all__ = ["FUSE_LEVELS", "fuse"]
+
+PairRule = Callable[[Layer, Layer], "Layer | None"]
+
+WEIGHTED = {"Conv": 0, "ConvTranspose": 1}
+"""Convolutions, and the axis of their weight that counts output channels (within a group for ConvTranspose)."""
+
+
+def _onnx_nodes(*layers: Layer) -> tuple[str, ...]:
+    return tuple(name for layer in layers for name in (layer.onnx_nodes or (layer.name,)))
+
+
+def _joined(producer: Layer, layer: Layer, **changes: object) -> Layer:
+    """`producer` with `layer`'s output, under the producer's name."""
+    return replace(producer, outputs=layer.outputs, onnx_nodes=_onnx_nodes(producer, layer), **changes)  # type: ignore[arg-type]
+
+
+# Channel-wise affine arithmetic: y = scale * x + shift ------------------------------------------
+
+
+def _per_channel(constant: np.ndarray, rank: int, channels: int) -> np.ndarray | None:
+    """A broadcast constant as one value per channel (axis 1), or None if it varies along another axis."""
+    if constant.ndim > rank or constant.dtype.kind != "f":
+        return None
+    shape = (1,) * (rank - constant.ndim) + constant.shape
+    if any(size != 1 for axis, size in enumerate(shape) if axis != 1) or shape[1] not in (1, channels):
+        return None
+    return np.broadcast_to(constant.reshape(shape[1]), (channels,)).astype(np.float64)
+
+
+def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
+    """(scale, shift) per channel of a layer that computes scale * x + shift, else None; float64, shape (C,)."""
+    shape = layer.output.shape
+    if len(shape) < 2 or any(t is not None and t.shape != shape for t in layer.inputs):
+        return None
+    channels = shape[1]
+    if layer.op_type == "BatchNormalization":
+        scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in (1, 2, 3, 4))
+        gain = scale / np.sqrt(variance + layer.attributes["epsilon"])
+        return gain, bias - mean * gain
+    if layer.op_type not in ("Add", "Sub", "Mul", "Div") or len(layer.constants) != 1 or layer.epilogue:
+        return None
+    ((position, constant),) = layer.constants.items()
+    value = _per_channel(constant, len(shape), channels)
+    if value is None:
+        return None
+    one, zero = np.ones(channels), np.zeros(channels)
+    table: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {
+        ("Add", 0): (one, value),
+        ("Add", 1): (one, value),
+        ("Sub", 0): (-one, value),
+        ("Sub", 1): (one, -value),
+        ("Mul", 0): (value, zero),
+        ("Mul", 1): (value, zero),
+    }
+    if layer.op_type == "Div" and position == 1 and bool(np.all(value)):
+        return 1.0 / value, zero
+    return table.get((layer.op_type, position))
+
+
+def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
+    """Conv or ConvTranspose, then BatchNormalization or constant Add, Sub, Mul, Div: into weight and bias.
+
+    Before: the producer has constant weights and no epilogue. After: the same function, one layer.
+    """
+    if producer.op_type not in WEIGHTED or producer.epilogue or 1 not in producer.constants:
+        return None
+    affine = _affine(layer)
+    if affine is None:
+        return None
+    scale, shift = affine
+    weight = producer.constants[1]
+    axis = WEIGHTED[producer.op_type]
+    if axis == 0:
+        factor = scale.reshape(-1, *(1,) * (weight.ndim - 1))
+    else:
+        # ConvTranspose: weight (C_in, C_out / group, ...); channel o of group g meets input channels of that group.
+        group = producer.attributes["group"]
+        per_input = scale.reshape(group, 1, -1).repeat(weight.shape[0] // group, axis=1)
+        factor = per_input.reshape(weight.shape[0], weight.shape[1], *(1,) * (weight.ndim - 2))
+    bias = producer.constants[2].astype(np.float64) if 2 in producer.constants else np.zeros(len(scale))
+    if 2 not in producer.constants and len(producer.inputs) > 2 and producer.inputs[2] is not None:
+        return None
+    constants = dict(producer.constants)
+    constants[1] = (weight * factor).astype(weight.dtype)
+    constants[2] = (bias * scale + shift).astype(weight.dtype)
+    inputs, axes = (producer.inputs + (None,) * 3)[:3], (producer.input_axes + (None,) * 3)[:3]
+    return _joined(producer, layer, constants=MappingProxyType(constants), inputs=inputs, input_axes=axes)
+
+
+def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer | None:
+    """BatchNormalization, then constant Add, Sub, Mul, Div per channel: one BatchNormalization."""
+    if producer.op_type != "BatchNormalization" or producer.epilogue:
+        return None
+    affine = _affine(layer)
+    if affine is None:
+        return None
+    scale, shift = affine
+    constants = dict(producer.constants)
+    dtype = constants[1].dtype
+    constants[2] = (constants[2].astype(np.float64) * scale + shift).astype(dtype)
+    constants[1] = (constants[1].astype(np.float64) * scale).astype(dtype)
+    return _joined(producer, layer, constants=MappingProxyType(constants))
+
+
+def fold_pad_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
+    """Pad with zeros (or crop by negative pads), then Conv: the Conv's own padding.
+
+    ONNX's Conv cannot say negative pads, the layer that we execute can: the crop of the paper's layer n3.
+    """
+    if producer.op_type != "Pad" or layer.op_type != "Conv" or producer.epilogue:
+        return None
+    pads = producer.attributes["pads"]
+    rank = len(producer.output.shape)
+    begin, end = pads[:rank], pads[rank:]
+    zero = producer.attributes["mode"] == "constant" and not np.any(producer.attributes["value"])
+    if any(begin[:2]) or any(end[:2]) or not (zero or max(pads) <= 0):
+        return None
+    old = layer.attributes["pads"]
+    spatial = rank - 2
+    new = tuple(p + q for p, q in zip((*begin[2:], *end[2:]), old, strict=True))
+    if any(p < 0 < q or q < 0 < p for p, q in zip((*begin[2:], *end[2:]), old, strict=True)):
+        return None  # a crop under a padding throws rows away that the sum would keep
+    source = producer.inputs[0]
+    assert source is not None and len(new) == 2 * spatial
+    return replace(
+        layer,
+        inputs=(source, *layer.inputs[1:]),
+        attributes=MappingProxyType({**layer.attributes, "pads": new}),
+        onnx_nodes=_onnx_nodes(producer, layer),
+    )
+
+
+def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
+    """Any layer, then an elementwise one that may run in place: applied to each slab as it is written."""
+    operator = operator_of(layer)
+    aliases = operator.aliases(layer)
+    computed = [k for k, t in enumerate(layer.inputs) if t is not None]
+    inplace = [a for a in aliases if a.kind is AliasKind.INPLACE and [a.position] == computed]
+    if not operator.rowwise or not inplace or len(producer.outputs) != 1:
+        return None
+    if any(a.kind is not AliasKind.INPLACE for a in operator_of(producer).aliases(producer)):
+        return None  # the producer may be a view without a slab of its own
+    before, after = producer.output, layer.output
+    if (before.shape, before.dtype, before.row_axis) != (after.shape, after.dtype, after.row_axis):
+        return None
+    return _joined(producer, layer, epilogue=(*producer.epilogue, *_flat(layer)))
+
+
+def _flat(layer: Layer) -> Iterable[Layer]:
+    """A layer and its epilogue as a list of layers without one."""
+    return (replace(layer, epilogue=()), *layer.epilogue)
+
+
+def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | None:
+    """Flatten (or Reshape to one row per image), then Gemm: the Gemm accumulates over the map's rows."""
+    if layer.op_type not in ("Gemm", "MatMul") or operator_of(producer).mode(producer) is not Mode.ACCUMULATE:
+        return None
+    if producer.op_type not in ("Flatten", "Reshape", "Squeeze") or producer.epilogue:
+        return None
+    source = producer.inputs[0]
+    assert source is not None
+    computed = [k for k, t in enumerate(layer.inputs) if t is not None]
+    flat = producer.output.shape
+    if computed != [0] or len(flat) != 2 or flat[0] != 1 or 1 not in layer.constants or source.shape[0] != 1:
+        return None
+    if source.dtype not in ("float32", "float64") or layer.attributes.get("transA") or source.row_axis is None:
+        return None
+    merged = flattened_gemm(layer, source)
+    return replace(merged, onnx_nodes=_onnx_nodes(producer, layer), epilogue=layer.epilogue)
+
+
+# Whole-network passes ----------------------------------------------------------------------------
+
+
+def drop_identities(network: Network) -> Network:
+    """Identity and Dropout (inference) vanish; their readers read the input. Kept where an input is an output."""
+    renamed: dict[str, Tensor] = {}
+    layers: list[Layer] = []
+    inputs = {t.name for t in network.inputs}
+    for layer in network.layers:
+        layer = _reading(layer, renamed)
+        source = layer.inputs[0] if layer.inputs else None
+        passes = layer.op_type in ("Identity", "Dropout") and source is not None
+        if passes and source is not None and not (source.name in inputs and layer.output.name in network.output_tensors):
+            renamed[layer.output.name] = source
+        else:
+            layers.append(layer)
+    outputs = tuple(
+        Output(o.name, renamed.get(o.tensor.name, o.tensor) if o.tensor is not None else None, o.constant)
+        for o in network.outputs
+    )
+    return replace(network, layers=tuple(layers), outputs=outputs)
+
+
+def _reading(layer: Layer, renamed: Mapping[str, Tensor]) -> Layer:
+    """The layer with renamed input tensors."""
+    if not any(t is not None and t.name in renamed for t in layer.inputs):
+        return layer
+    return replace(layer, inputs=tuple(renamed.get(t.name, t) if t is not None else None for t in layer.inputs))
+
+
+def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
+    """Apply pair rules from inputs to outputs, each layer against the producer it has become part of."""
+    rules = tuple(rules)
+    readers = {name: len(pairs) for name, pairs in network.readers.items()}
+    done: list[Layer | None] = []
+    where: dict[str, int] = {}
+    for layer in network.layers:
+        computed = [t for t in layer.inputs if t is not None]
+        merged = None
+        source = computed[0].name if len(computed) == 1 else ""
+        index = where.get(source)
+        if index is not None and readers[source] == 1 and source not in network.output_tensors:
+            producer = done[index]
+            assert producer is not None
+            merged = next((m for m in (rule(producer, layer) for rule in rules) if m is not None), None)
+        if merged is not None:
+            assert index is not None
+            done[index] = merged
+        else:
+            index = len(done)
+            done.append(layer)
+        where.update((t.name, index) for t in layer.outputs)
+    return replace(network, layers=tuple(layer for layer in done if layer is not None))
+
+
+FOLD_RULES: tuple[PairRule, ...] = (
+    fold_affine_into_convolution,
+    fold_affine_into_batch_normalization,
+    fold_pad_into_convolution,
+)
+FULL_RULES: tuple[PairRule, ...] = (*FOLD_RULES, read_rows_instead_of_flattening, apply_in_the_producers_slab)
+
+FUSE_LEVELS: Mapping[str, tuple[PairRule, ...]] = MappingProxyType({"none": (), "fold": FOLD_RULES, "full": FULL_RULES})
+
+
+def fuse(network: Network, level: str = "full") -> Network:
+    """The network with the rewritings of a level (`FUSE_LEVELS`) applied; equal outputs up to rounding."""
+    if level == "none":
+        return network
+    return merge_pairs(drop_identities(network), FUSE_LEVELS[level])

@@ -1,0 +1,104 @@
+"""How many rows does a phase of each layer work on? `--rows` read and settled per actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import prod
+from types import MappingProxyType
+
+from csdfgen.errors import InputError
+from csdfgen.network import Layer, Network, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode, height_along
+
+__all__ = ["AUTO_PIXELS", "RowSpec", "auto_height", "parse_rows"]
+
+AUTO_PIXELS = 64
+"""Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small (DESIGN section 4)."""
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """Slab heights as asked for: `general` is a number, "auto" or "whole"; `layers` overrides by layer name."""
+
+    general: int | str = "auto"
+    layers: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def height(self, name: str, tensor: Tensor, total: int) -> int:
+        """Rows a phase of actor `name` whose phases cut `total` rows of `tensor`."""
+        value = self.layers.get(name, self.general)
+        if value == "whole":
+            return max(1, total)
+        if value == "auto":
+            return min(total, auto_height(tensor))
+        return min(total, int(value))
+
+    def check_names(self, network: Network) -> None:
+        """Refuse names that are no layer of the network."""
+        known = [layer.name for layer in network.layers] + [t.name for t in network.inputs]
+        unknown = sorted(set(self.layers) - set(known))
+        if unknown:
+            near = get_close_matches(unknown[0], known, 3) or known[:3]
+            raise InputError(
+                f"--rows names '{unknown[0]}', which is no layer at this --fuse level; "
+                f"{len(known)} layers are known, such as {', '.join(near)}"
+            )
+
+    def __str__(self) -> str:
+        return ",".join([str(self.general), *(f"{name}={value}" for name, value in sorted(self.layers.items()))])
+
+
+def _number(text: str, whole: str) -> int | str:
+    if text in ("auto", "whole"):
+        return text
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
+        raise InputError(f"--rows {whole}: '{text}' is not a number of rows above 0, 'auto' or 'whole'")
+    return int(text)
+
+
+def parse_rows(rows: int | str | RowSpec) -> RowSpec:
+    """A row specification from `4`, `"auto"`, `"whole"`, `"conv1=4,conv2=whole"` or `"1,conv1=4"`.
+
+    >>> str(parse_rows("2,conv1=whole"))
+    '2,conv1=whole'
+    """
+    if isinstance(rows, RowSpec):
+        return rows
+    text = str(rows).strip()
+    general: int | str = "auto"
+    layers: dict[str, int | str] = {}
+    for item in text.split(","):
+        name, equals, value = item.rpartition("=")
+        if not equals:
+            general = _number(item.strip(), text)
+        else:
+            layers[name.strip()] = _number(value.strip(), text)
+    return RowSpec(general, MappingProxyType(layers))
+
+
+def auto_height(tensor: Tensor) -> int:
+    """Rows that hold about `AUTO_PIXELS` pixels of a tensor, at least one.
+
+    >>> auto_height(Tensor("x", (1, 64, 28, 28), "float32", 2)), auto_height(Tensor("x", (1, 28, 28, 64), "float32", 1))
+    (2, 2)
+    """
+    axis = tensor.row_axis
+    if axis is None:
+        return 1
+    behind = tensor.shape[axis + 1 :]
+    if axis == 1 and len(behind) > 1:
+        behind = behind[:-1]  # channels last
+    return max(1, round(AUTO_PIXELS / max(1, prod(behind))))
+
+
+def layer_height(spec: RowSpec, layer: Layer) -> int:
+    """Rows a phase of a layer: of its output, or of the input that it accumulates over."""
+    operator = operator_of(layer)
+    if operator.mode(layer) is not Mode.ACCUMULATE:
+        return spec.height(layer.name, layer.output, layer.output.rows)
+    position = operator.accumulate_over
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    return spec.height(layer.name, tensor, height_along(tensor, layer.input_axes[position]))

@@ -1,0 +1,86 @@
+"""From a network to a plan in one call: fuse, convert, place, order, pack.
+
+Two orders are tried, `demand` (a phase fires as soon as its reader needs it, not before) and `eager` (as soon
+as it can); the plan with the smaller arena is kept. Nobody needs an external tool to get a schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from csdfgen.conversion import Conversion, convert
+from csdfgen.errors import InputError
+from csdfgen.fuse import FUSE_LEVELS
+from csdfgen.fuse import fuse as rewritten
+from csdfgen.heights import RowSpec
+from csdfgen.network import Network
+from csdfgen.placement import place
+from csdfgen.planning import Plan, storages
+from schedules.demand import POLICIES, firing_order
+from schedules.memory import occupancy, pack
+
+__all__ = ["assemble", "named_order", "plan", "whole_layer_live"]
+
+
+def plan(
+    network: Network,
+    *,
+    rows: int | str | RowSpec = "auto",
+    fuse: str = "full",
+    image: str = "streamed",
+    policy: str = "best",
+) -> Plan:
+    """The plan of a network: firings, buffers and memory figures.
+
+    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see `heights`).
+    fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
+    policy: "demand", "eager", or "best" of both by arena.
+    Raises InputError for options that do not exist.
+    """
+    if fuse not in FUSE_LEVELS:
+        raise InputError(f"--fuse {fuse}: not one of {', '.join(FUSE_LEVELS)}")
+    if policy not in (*POLICIES, "best"):
+        raise InputError(f"--policy {policy}: not one of {', '.join(POLICIES)}, best")
+    fused = rewritten(network, fuse)
+    conversion = convert(fused, rows, image=image)
+    placement = place(fused, share=fuse == "full")
+    found = storages(conversion, placement)
+    candidates = []
+    for name in POLICIES if policy == "best" else (policy,):
+        order = named_order(conversion, name)
+        lifetimes = occupancy(order, found)
+        candidates.append((pack(found, lifetimes), lifetimes, order, name))
+    buffers, lifetimes, order, chosen = min(candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live))
+    draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)
+    return assemble(draft)
+
+
+def named_order(conversion: Conversion, policy: str) -> tuple[tuple[str, int], ...]:
+    """An order of firings (actor name, phase) of the conversion's graph."""
+    names = [actor.name for actor in conversion.graph.actors]
+    return tuple((names[actor], phase) for actor, phase in firing_order(conversion.graph, policy))
+
+
+def assemble(draft: Plan) -> Plan:
+    """The plan with its figures, once firings and buffers are settled."""
+    from runtime.program import workspace_bytes
+
+    network = draft.network
+    figures = {
+        "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
+        "whole_layer_live": whole_layer_live(network),
+        "sum_of_capacities": sum(slot.size for slot in draft.buffers.slots),
+        "peak_live": draft.occupancy.peak_live,
+        "arena": draft.buffers.arena_bytes,
+        "workspace": workspace_bytes(draft),
+        "parameters": network.parameter_bytes,
+    }
+    return replace(draft, figures=MappingProxyType(figures))
+
+
+def whole_layer_live(network: Network) -> int:
+    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are freed."""
+    conversion = convert(network, "whole")
+    found = storages(conversion, place(network, share=False))
+    return occupancy([(work.name, phase) for work in conversion.actors for phase in range(len(work.phases))], found).peak_live

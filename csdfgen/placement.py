@@ -1,0 +1,272 @@
+"""Which tensors share memory? Concat and Split as views, elementwise results in place.
+
+A *storage* is a rolling buffer of rows. Every tensor lies in one storage, at an element offset
+and with one stride per dimension of its row. Without sharing each tensor is a storage of its own.
+Row i of a tensor always lies in row i of its storage.
+
+Sharing is a forest: each tensor has at most one parent that its place is derived from.
+ - VIEW: an output lies inside its input (Split, Slice, Reshape, Flatten, Transpose of unit axes).
+ - MERGE: an input lies inside the output (Concat): whoever writes the input writes it there.
+ - INPLACE: the operand lies where the output will be, once nobody else reads the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.network import Layer, Network, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Alias, AliasKind
+
+__all__ = ["Place", "Placement", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor lies: storage, offset in its row and strides of the row's dimensions, in elements."""
+
+    storage: str
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Places of all tensors; storages by name as the tensor whose rows they are.
+
+    silent: layers whose outputs need no computation, because views put every element where it belongs.
+    """
+
+    places: Mapping[str, Place]
+    storages: Mapping[str, Tensor]
+    silent: frozenset[str]
+
+    @cached_property
+    def members(self) -> Mapping[str, tuple[str, ...]]:
+        """Storage name -> names of the tensors in it."""
+        out: dict[str, list[str]] = {name: [] for name in self.storages}
+        for tensor, where in self.places.items():
+            out[where.storage].append(tensor)
+        return MappingProxyType({name: tuple(tensors) for name, tensors in out.items()})
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def _reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of a strided row read with another shape, None if that needs a copy; numpy decides."""
+    dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, strides)
+    try:
+        view = dummy.view()
+        view.shape = new
+    except (AttributeError, ValueError):
+        return None
+    return view.strides
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """Child tensor lies in parent tensor: in [start, ...) of dimension `dim` of its row, or reads the whole row anew."""
+
+    parent: str
+    dim: int | None
+    start: int
+
+
+class _Forest:
+    """The links chosen so far, and the places that follow from them."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.links: dict[str, _Link] = {}
+        self.children: dict[str, list[str]] = {}
+
+    def root(self, name: str) -> str:
+        while name in self.links:
+            name = self.links[name].parent
+        return name
+
+    def place(self, name: str) -> Place | None:
+        """The place that follows from the links; None if a reading of a strided row would need a copy."""
+        tensors = self.network.tensors
+        tensor = tensors[name]
+        link = self.links.get(name)
+        if link is None:
+            return Place(name, 0, _contiguous(tensor.row_shape))
+        parent = tensors[link.parent]
+        outer = self.place(link.parent)
+        if outer is None:
+            return None
+        if link.dim is not None:
+            return Place(outer.storage, outer.offset + link.start * outer.strides[link.dim], outer.strides)
+        if tensor.row_shape == parent.row_shape:
+            return Place(outer.storage, outer.offset, outer.strides)
+        strides = _reshaped(parent.row_shape, outer.strides, tensor.row_shape)
+        return None if strides is None else Place(outer.storage, outer.offset, strides)
+
+    def try_link(self, child: str, link: _Link) -> bool:
+        """Add a link unless it contradicts what is there (a second parent, a cycle, a place that needs copies)."""
+        if child in self.links or self.root(link.parent) == child:
+            return False
+        before, after = self.network.tensors[child], self.network.tensors[link.parent]
+        if before.rows != after.rows or before.dtype != after.dtype:
+            return False
+        self.links[child] = link
+        if any(self.place(name) is None for name in self._below(child)):
+            del self.links[child]
+            return False
+        self.children.setdefault(link.parent, []).append(child)
+        return True
+
+    def _below(self, name: str) -> list[str]:
+        """The tensor and everything whose place is derived from it."""
+        found = [name]
+        for parent in found:
+            found.extend(self.children.get(parent, ()))
+        return found
+
+
+def _sole_reader(network: Network, name: str, layer: Layer) -> bool:
+    pairs = network.readers[name]
+    return len(pairs) == 1 and pairs[0][0] is layer and name not in network.output_tensors
+
+
+def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
+    """Whether `layer` may write over a tensor: it alone reads it, and nobody reads what it is a view of."""
+    network = forest.network
+    if not _sole_reader(network, name, layer):
+        return False
+    while name in forest.links:
+        link = forest.links[name]
+        producer = network.producer.get(name)
+        if producer is None or all(t is None or t.name != link.parent for t in producer.inputs):
+            return False  # merged into something that is written elsewhere
+        if not _sole_reader(network, link.parent, producer):
+            return False
+        name = link.parent
+    return True
+
+
+def _link_view(forest: _Forest, layer: Layer, alias: Alias) -> None:
+    source = layer.inputs[alias.position]
+    output = layer.outputs[alias.output]
+    network = forest.network
+    if source is None:
+        return
+    if (output.name in network.output_tensors) != (source.name in network.output_tensors):
+        return  # an output is kept whole to the end: it must not keep more than itself
+    forest.try_link(output.name, _Link(source.name, alias.dim, alias.start))
+
+
+def _link_merge(forest: _Forest, layer: Layer, alias: Alias) -> None:
+    source = layer.inputs[alias.position]
+    output = layer.outputs[alias.output]
+    network = forest.network
+    if source is None or (output.name in network.output_tensors) != (source.name in network.output_tensors):
+        return
+    forest.try_link(source.name, _Link(output.name, alias.dim, alias.start))
+
+
+def _link_shared_prefix(forest: _Forest, layer: Layer, merges: list[Alias]) -> None:
+    """A Concat whose operands already lie side by side in a larger one is itself a part of that (DenseNet)."""
+    output = layer.outputs[0]
+    if output.name in forest.links or output.name in forest.network.output_tensors:
+        return
+    links = []
+    for alias in merges:
+        source = layer.inputs[alias.position]
+        link = forest.links.get(source.name) if source is not None else None
+        if link is None or link.dim != alias.dim or link.dim is None:
+            return
+        links.append((link, alias))
+    parents = {link.parent for link, _ in links}
+    offsets = {link.start - alias.start for link, alias in links}
+    if len(links) > 1 and len(parents) == 1 and len(offsets) == 1 and min(offsets) >= 0:
+        forest.try_link(output.name, _Link(parents.pop(), merges[0].dim, offsets.pop()))
+
+
+def _link_inplace(forest: _Forest, layer: Layer, alias: Alias) -> bool:
+    source = layer.inputs[alias.position]
+    output = layer.outputs[alias.output]
+    if source is None or not _may_overwrite(forest, source.name, layer):
+        return False
+    if forest.try_link(source.name, _Link(output.name, None, 0)):
+        return True
+    return forest.try_link(output.name, _Link(source.name, None, 0))
+
+
+def _aliases(network: Network, kind: AliasKind) -> list[tuple[Layer, list[Alias]]]:
+    found = []
+    for layer in network.layers:
+        if not layer.epilogue or kind is AliasKind.INPLACE:
+            of_kind = [a for a in operator_of(layer).aliases(layer) if a.kind is kind]
+            if of_kind:
+                found.append((layer, of_kind))
+    return found
+
+
+def place(network: Network, *, share: bool) -> Placement:
+    """Places of all tensors of a network; every tensor in a storage of its own unless `share`."""
+    forest = _Forest(network)
+    if share:
+        for layer, merges in reversed(_aliases(network, AliasKind.MERGE)):
+            for alias in merges:
+                _link_merge(forest, layer, alias)
+            _link_shared_prefix(forest, layer, merges)
+        for layer, views in _aliases(network, AliasKind.VIEW):
+            for alias in views:
+                _link_view(forest, layer, alias)
+        for layer, inplace in _aliases(network, AliasKind.INPLACE):
+            any(_link_inplace(forest, layer, alias) for alias in inplace)
+    places: dict[str, Place] = {}
+    for name in network.tensors:
+        where = forest.place(name)
+        assert where is not None
+        places[name] = where
+    storages = {w.storage: network.tensors[w.storage] for w in places.values()}
+    silent = frozenset(layer.name for layer in network.layers if _is_silent(layer, places, network))
+    return Placement(MappingProxyType(places), MappingProxyType(storages), silent)
+
+
+def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> bool:
+    """Whether every element of every output already lies where the layer would copy it."""
+    if layer.epilogue:
+        return False
+    aliases = [a for a in operator_of(layer).aliases(layer) if a.kind is not AliasKind.INPLACE]
+    for index, output in enumerate(layer.outputs):
+        mine = [a for a in aliases if a.output == index]
+        views = [a for a in mine if a.kind is AliasKind.VIEW]
+        merges = [a for a in mine if a.kind is AliasKind.MERGE]
+        if views and _lies_within(layer.inputs[views[0].position], output, views[0], places):
+            continue
+        operands = [t for t in layer.inputs if t is not None]
+        complete = bool(merges) and len(merges) == len(operands) and not layer.constants
+        if complete and all(_lies_within(output, layer.inputs[a.position], a, places) for a in merges):
+            continue
+        return False
+    return True
+
+
+def _lies_within(outer: Tensor | None, inner: Tensor | None, alias: Alias, places: Mapping[str, Place]) -> bool:
+    """Whether `inner` lies in `outer` just where the alias says."""
+    if outer is None or inner is None or outer.rows != inner.rows:
+        return False
+    big, small = places[outer.name], places[inner.name]
+    if big.storage != small.storage:
+        return False
+    if alias.dim is not None:
+        return small == Place(big.storage, big.offset + alias.start * big.strides[alias.dim], big.strides)
+    if outer.row_shape == inner.row_shape:
+        return big == small
+    strides = _reshaped(outer.row_shape, big.strides, inner.row_shape)
+    return strides is not None and small == Place(big.storage, big.offset, strides)
