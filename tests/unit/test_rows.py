@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,8 +57,8 @@ def test_needs_and_releases_never_move_back_and_end_with_everything(window: Wind
         if read:
             assert need[phase] >= read.stop
             assert phase == 0 or release[phase - 1] <= read.start, "a row is released before it is read"
-    assert all(a <= b for a, b in zip(need, need[1:], strict=False))
-    assert all(a <= b for a, b in zip(release, release[1:], strict=False))
+    assert all(a <= b for a, b in itertools.pairwise(need))
+    assert all(a <= b for a, b in itertools.pairwise(release))
 
 
 def test_figure_1_of_the_paper() -> None:
