@@ -1,9 +1,407 @@
-"""Sliding pools and global pools."""
+"""How are windows pooled? Sliding and global maximum, average and p-norm pools.
+
+Sources: https://onnx.ai/onnx/operators/ (MaxPool, AveragePool, LpPool, GlobalMaxPool,
+GlobalAveragePool, GlobalLpPool); onnxruntime decides where the pages leave a choice.
+
+All pools are one kernel: prepare the slab (nothing, or |x|^p), fold it along the rows, then
+along every other spatial axis (k + k steps instead of k*k), finish the result (nothing, a
+division by the number of values, a root). A global pool is a window as large as its input.
+A window that covers all rows accumulates: each phase folds its rows into the result.
+"""
 
 from __future__ import annotations
 
-from csdfgen.ops.base import Operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, working_dtype
+from csdfgen.ops._sliding import output_length, read_rows, taps, window_attributes, windows_of
+from csdfgen.ops.base import REQUIRED, Call, Emit, Mode, Operator, Phase, Scratch
+from csdfgen.rows import Rows, Window
 
 __all__ = ["OPERATORS"]
 
-OPERATORS: tuple[Operator, ...] = ()
+
+# Folding along one axis ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """How values become one: along whole dimensions, two by two into an output; and what a window without values holds."""
+
+    reduce: Callable[..., Any]
+    combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any]
+    empty: Callable[[np.dtype[Any]], float]
+
+
+def _lowest(dtype: np.dtype[Any]) -> float:
+    return float(np.finfo(dtype).min) if dtype.kind == "f" else int(np.iinfo(dtype).min)
+
+
+def _zero(dtype: np.dtype[Any]) -> float:
+    return 0.0
+
+
+_MAXIMUM = _Fold(np.maximum.reduce, maximum, _lowest)
+_SUM = _Fold(np.add.reduce, np.add, _zero)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Positions `out` of a window over `length` input values, of which a slab holds `held` along one dimension."""
+
+    window: Window
+    out: Rows
+    held: Rows
+    length: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one position reads just what is held, so that the dimension is folded at once."""
+        reads = read_rows(self.window, self.out, self.length)
+        return len(self.out) == 1 and self.window.dilation == 1 and bool(self.held) and reads == self.held
+
+
+def _runs(flags: Sequence[bool], start: int) -> Iterator[tuple[bool, Rows]]:
+    """Maximal runs of equal flags, the first flag being that of position `start`.
+
+    >>> list(_runs([True, False, False], 4))
+    [(True, Rows(start=4, stop=5)), (False, Rows(start=5, stop=7))]
+    """
+    begin = 0
+    for i in range(1, len(flags) + 1):
+        if i == len(flags) or flags[i] != flags[begin]:
+            yield flags[begin], Rows(start + begin, start + i)
+            begin = i
+
+
+@lru_cache(maxsize=4096)
+def _steps(window: Window, out: Rows, length: int) -> tuple[tuple[str, tuple[int, ...], Rows], ...]:
+    """(step, taps, positions): how positions `out` come from their taps with few calls.
+
+    Steps: "copy" a tap, "join" two taps, "fold" a tap into what is there, "empty" where no tap is inside the input.
+    The tap that most positions read goes first, so that padding only shortens the runs of the others.
+
+    >>> for step in _steps(Window(3, pad_top=1, pad_bottom=1), Rows(0, 8), 8): print(step)
+    ('join', (1, 0), Rows(start=1, stop=8))
+    ('copy', (1,), Rows(start=0, stop=1))
+    ('fold', (2,), Rows(start=0, stop=7))
+    """
+    steps: list[tuple[str, tuple[int, ...], Rows]] = []
+    written: set[int] = set()
+    for tap, positions in sorted(taps(window, out, length), key=lambda item: -len(item[1])):
+        flags = [p in written for p in range(positions.start, positions.stop)]
+        steps += [("fold" if done else "copy", (tap,), run) for done, run in _runs(flags, positions.start)]
+        written.update(range(positions.start, positions.stop))
+    if len(steps) > 1 and steps[1][0] == "fold":
+        (_, first, copied), (_, second, both) = steps[:2]
+        rests = (Rows(copied.start, both.start), Rows(both.stop, copied.stop))
+        steps[:2] = [("join", (*first, *second), both), *(("copy", first, rest) for rest in rests if rest)]
+    flags = [p in written for p in range(out.start, out.stop)]
+    steps += [("empty", (), run) for done, run in _runs(flags, out.start) if not done]
+    return tuple(steps)
+
+
+def _along(array: np.ndarray, dim: int, start: int, count: int, step: int = 1) -> np.ndarray:
+    """View of `count` positions along a dimension, from `start` on, `step` apart."""
+    index = (*(slice(None),) * dim, slice(start, start + (count - 1) * step + 1, step))
+    return array[index]
+
+
+def _slide(fold: _Fold, source: np.ndarray, target: np.ndarray, dim: int, axis: _Axis) -> Iterator[Call]:
+    """Calls that fold `source` along a dimension into `target`, window by window."""
+    window = axis.window
+    for step, read, run in _steps(window, axis.out, axis.length):
+        part = _along(target, dim, run.start - axis.out.start, len(run))
+        first = run.start * window.stride - window.pad_top - axis.held.start
+        values = [_along(source, dim, first + tap * window.dilation, len(run), window.stride) for tap in read]
+        if step == "join":
+            yield fold.combine, (*values, part)
+        elif step == "fold":
+            yield fold.combine, (part, *values, part)
+        elif step == "copy":
+            yield np.copyto, (part, *values)
+        else:
+            yield np.copyto, (part, constant(fold.empty(part.dtype), part.dtype))
+
+
+def _fold_axes(fold: _Fold, source: np.ndarray, target: np.ndarray, axes: Sequence[_Axis], scratch: Scratch) -> list[Call]:
+    """Calls that fold the leading dimensions of `source`, one per axis, into `target`."""
+    for dim, axis in enumerate(axes):
+        if axis.window.kernel == 1 and not axis.is_whole:
+            first = axis.out.start * axis.window.stride - axis.held.start
+            source = _along(source, dim, first, len(axis.out), axis.window.stride)
+    whole = tuple(dim for dim, axis in enumerate(axes) if axis.is_whole and source.shape[dim] > 1)
+    sliding = [dim for dim, axis in enumerate(axes) if axis.window.kernel > 1 and not axis.is_whole]
+    calls: list[Call] = []
+    if whole:
+        shape = tuple(1 if dim in whole else size for dim, size in enumerate(source.shape))
+        folded = scratch.take(shape, source.dtype) if sliding else target
+        calls.append((fold.reduce, (source, whole, None, folded, True)))
+        source = folded
+    for dim in sliding:
+        shape = (*source.shape[:dim], len(axes[dim].out), *source.shape[dim + 1 :])
+        folded = scratch.take(shape, source.dtype) if dim != sliding[-1] else target
+        calls.extend(_slide(fold, source, folded, dim, axes[dim]))
+        source = folded
+    return calls or [(np.copyto, (target, source))]
+
+
+# What comes before and after the fold -------------------------------------------------------------
+
+Prepare = Callable[[np.ndarray, Scratch], tuple[list[Call], np.ndarray]]
+"""(slab, scratch) -> calls, and the array that they leave to be folded."""
+Finish = Callable[[Rows, np.ndarray], list[Call]]
+"""(output rows, folded values) -> calls that make them the pool's output, in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """A kind of pool: how it folds, and for a layer what it does before and after."""
+
+    fold: _Fold
+    prepare: Callable[[Layer], Prepare]
+    finish: Callable[[Layer], Finish]
+
+
+def _unprepared(layer: Layer) -> Prepare:
+    return lambda slab, scratch: ([], slab)
+
+
+def _unfinished(layer: Layer) -> Finish:
+    return lambda out, folded: []
+
+
+def _counts(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[int, ...]:
+    """Values that an average at each position divides by; taps beyond the end padding (ceil_mode) never count.
+
+    >>> _counts(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, True), _counts(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, False)
+    ((3, 3, 2), (2, 3, 1))
+    """
+    low, high = (-window.pad_top, length + window.pad_bottom) if include_pad else (0, length)
+    counts = []
+    for position in range(out.start, out.stop):
+        start = position * window.stride - window.pad_top
+        first = max(0, -((start - low) // window.dilation))
+        last = min(window.kernel - 1, (high - 1 - start) // window.dilation)
+        counts.append(max(0, last - first + 1))
+    return tuple(counts)
+
+
+def _divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
+    """Products of the counts along each axis, to divide (rows, ..., N, C) by; 0-dimensional if they are all equal."""
+    product = np.ones((1,) * (len(counts) + 2))
+    for dim, along in enumerate(counts):
+        shape = [1] * product.ndim
+        shape[dim] = len(along)
+        product = product * np.maximum(along, 1).reshape(shape)
+    return constant(product.flat[0] if np.ptp(product) == 0 else product, dtype)
+
+
+def _divide(layer: Layer) -> Finish:
+    windows, lengths = windows_of(layer.attributes), _lengths(layer)
+    include_pad, dtype = layer.attributes["count_include_pad"], working_dtype(layer.output.dtype)
+    columns = tuple(
+        _counts(w, Rows(0, count), n, include_pad)
+        for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
+    )
+    # All phases but those at the border divide alike: they share one array.
+    divisor = lru_cache(maxsize=None)(lambda rows: _divisor((rows, *columns), dtype))
+
+    def finish(out: Rows, folded: np.ndarray) -> list[Call]:
+        by = divisor(_counts(windows[0], out, lengths[0], include_pad))
+        return [(np.divide, (folded, by, folded))]
+
+    return finish
+
+
+def _power(layer: Layer) -> Prepare:
+    p = layer.attributes["p"]
+    exponent = constant(p, working_dtype(layer.output.dtype))
+
+    def prepare(slab: np.ndarray, scratch: Scratch) -> tuple[list[Call], np.ndarray]:
+        powers = scratch.take(slab.shape, slab.dtype)
+        if p == 2:
+            return [(np.square, (slab, powers))], powers
+        absolute: Call = (np.absolute, (slab, powers))
+        return [absolute] if p == 1 else [absolute, (np.power, (powers, exponent, powers))], powers
+
+    return prepare
+
+
+def _root(layer: Layer) -> Finish:
+    p = layer.attributes["p"]
+    exponent = constant(1 / p, working_dtype(layer.output.dtype))
+    if p == 1:
+        return _unfinished(layer)
+    if p == 2:
+        return lambda out, folded: [(np.sqrt, (folded, folded))]
+    return lambda out, folded: [(np.power, (folded, exponent, folded))]
+
+
+_MAX = _Pool(_MAXIMUM, _unprepared, _unfinished)
+_AVERAGE = _Pool(_SUM, _unprepared, _divide)
+_LP = _Pool(_SUM, _power, _root)
+
+
+# Layers -------------------------------------------------------------------------------------------
+
+
+def _input(layer: Layer) -> Tensor:
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def _lengths(layer: Layer) -> tuple[int, ...]:
+    """Lengths of the spatial axes of the input, rows first."""
+    return _input(layer).shape[2:]
+
+
+def _layer(node: Node, tensor: Tensor, attributes: Mapping[str, Any], spatial: Sequence[int]) -> Layer:
+    output = Tensor(node.outputs[0], (*tensor.shape[:2], *spatial), tensor.dtype, 2)
+    settled = MappingProxyType(dict(attributes))
+    return Layer(node.name, node.op_type, (tensor,), (output,), settled, input_axes=(2,), onnx_nodes=(node.name,))
+
+
+def _own_attributes(node: Node) -> dict[str, Any]:
+    """What a pool's arithmetic needs beside its windows."""
+    p = int(node.attributes.get("p", 2))
+    if p < 1:
+        raise ModelError(f"attribute 'p'={p}; a p-norm needs at least 1")
+    return {"count_include_pad": bool(node.attributes.get("count_include_pad", 0)), "p": p}
+
+
+def _build_sliding(node: Node) -> Layer:
+    if any(node.outputs[1:]):
+        raise ModelError(f"output 1 ('{node.outputs[1]}', the indices of the maxima) is not computed; remove what reads it")
+    tensor = data_input(node, (*FLOATS, "int8", "uint8") if node.op_type == "MaxPool" else FLOATS, least_rank=3)
+    spatial = tensor.shape[2:]
+    if "kernel_shape" not in node.attributes:
+        raise ModelError("attribute 'kernel_shape' is missing")
+    kernel = tuple(int(k) for k in node.attributes["kernel_shape"])
+    attributes = window_attributes(node, kernel, spatial, same_ignores_dilations=True)
+    pads = attributes["pads"]
+    if any(pad >= k for pad, k in zip(pads, (*kernel, *kernel), strict=True)):
+        raise ModelError(f"pads {list(pads)} reach the window's size {list(kernel)}; put a Pad node in front instead")
+    ceil_mode = bool(node.attributes.get("ceil_mode", 0))
+    windows = windows_of(attributes)
+    lengths = [output_length(w, n, ceil_mode=ceil_mode) for w, n in zip(windows, spatial, strict=True)]
+    if min(lengths) < 1:
+        extents = [w.extent for w in windows]
+        raise ModelError(f"windows that span {extents} do not fit into an input of {list(spatial)} with pads {list(pads)}")
+    return _layer(node, tensor, {**attributes, **_own_attributes(node)}, lengths)
+
+
+def _build_global(node: Node) -> Layer:
+    tensor = data_input(node, least_rank=3)
+    spatial = tensor.shape[2:]
+    rank = len(spatial)
+    ones = (1,) * rank
+    attributes = {"kernel_shape": spatial, "strides": ones, "dilations": ones, "pads": (0,) * (2 * rank)}
+    return _layer(node, tensor, {**attributes, **_own_attributes(node)}, ones)
+
+
+def _window(layer: Layer) -> Window:
+    return windows_of(layer.attributes)[0]
+
+
+def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    return (read_rows(_window(layer), out, _lengths(layer)[0]),)
+
+
+def _mode(layer: Layer) -> Mode:
+    """Accumulating where one position of the window reads every row; float16 is summed in float32, which the state is not."""
+    window, height = _window(layer), _lengths(layer)[0]
+    covers = layer.output.rows == 1 and window.dilation == 1 and read_rows(window, Rows(0, 1), height) == Rows(0, height)
+    return Mode.ACCUMULATE if covers and layer.output.dtype != "float16" else Mode.ROWS
+
+
+def _cost(layer: Layer, out: Rows) -> int:
+    """Output elements of a sliding pool; of one that accumulates the elements that it reads."""
+    if _mode(layer) is Mode.ACCUMULATE:
+        return _input(layer).elements
+    return len(out) * layer.output.row_elements
+
+
+def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
+    def kernel(layer: Layer) -> Emit:
+        windows, lengths = windows_of(layer.attributes), _lengths(layer)
+        accumulates = _mode(layer) is Mode.ACCUMULATE
+        prepare, finish = pool.prepare(layer), pool.finish(layer)
+        columns = [
+            _Axis(w, Rows(0, count), Rows(0, n), n)
+            for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
+        ]
+
+        def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+            slab, held, target = slabs[0], phase.ins[0], results[0]
+            assert slab is not None and held is not None
+            calls, source = prepare(slab, scratch)
+            if not accumulates:
+                rows = _Axis(windows[0], phase.out, held, lengths[0])
+                return [*calls, *_fold_axes(pool.fold, source, target, (rows, *columns), scratch), *finish(phase.out, target)]
+            rows = _Axis(Window(len(held)), Rows(0, 1), Rows(0, len(held)), len(held))
+            part = target if phase.first else scratch.take(target.shape, target.dtype)
+            calls += _fold_axes(pool.fold, source, part, (rows, *columns), scratch)
+            if not phase.first:
+                calls.append((pool.fold.combine, (target, part, target)))
+            return [*calls, *finish(phase.out, target)] if phase.last else calls
+
+        return in_float32(emit)
+
+    return kernel
+
+
+_SLIDING: Mapping[str, Any] = {
+    "auto_pad": "NOTSET",
+    "ceil_mode": 0,
+    "dilations": None,
+    "kernel_shape": REQUIRED,
+    "pads": None,
+    "strides": None,
+}
+
+
+def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> Operator:
+    sliding = not op_type.startswith("Global")
+    return Operator(
+        op_type,
+        build=_build_sliding if sliding else _build_global,
+        input_rows=_input_rows,
+        kernel=_kernel(pool),
+        cost=_cost,
+        mode=_mode,
+        window=_window,
+        shift_invariant=True,
+        attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),
+        structure="row-phased; accumulating where one window covers all rows" if sliding else "accumulating",
+        notes=notes if sliding else f"{notes} float16 runs in one phase: its state would be rounded at every step.".strip(),
+    )
+
+
+_AS_ONNXRUNTIME = (
+    "auto_pad=SAME_* with dilations pads as for a window without holes (as onnxruntime; ONNX pads for the dilated one). "
+    "With ceil_mode a last window counts if it starts inside the input or its beginning padding."
+)
+
+OPERATORS: tuple[Operator, ...] = (
+    _operator("MaxPool", _MAX, {"storage_order": 0}, f"The output Indices is refused. {_AS_ONNXRUNTIME}"),
+    _operator(
+        "AveragePool",
+        _AVERAGE,
+        {"count_include_pad": 0},
+        f"{_AS_ONNXRUNTIME} With count_include_pad the part of such a window beyond the end padding does not count.",
+    ),
+    _operator("LpPool", _LP, {"p": 2}, _AS_ONNXRUNTIME),
+    _operator("GlobalMaxPool", _MAX, {}, ""),
+    _operator("GlobalAveragePool", _AVERAGE, {}, ""),
+    _operator("GlobalLpPool", _LP, {"p": 2}, ""),
+)

@@ -1,0 +1,113 @@
+"""What do pools, normalisations and reductions share? Axes of slabs, sums of squares, float16 through float32.
+
+A slab has its rows first, then the axes behind the row axis, then those before it
+(`csdfgen.network`): `slab_dims` tells where ONNX axes lie in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Node, Tensor
+from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
+
+__all__ = [
+    "FLOATS",
+    "INTEGERS",
+    "constant",
+    "data_input",
+    "in_float32",
+    "maximum",
+    "minimum",
+    "rows_apart",
+    "slab_dims",
+    "sum_of_squares",
+    "working_dtype",
+]
+
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def data_input(node: Node, dtypes: Sequence[str] = FLOATS, least_rank: int = 0) -> Tensor:
+    """Input 0 of a node: a computed tensor of one of the `dtypes`, of at least `least_rank` axes, without empty axes.
+
+    Raises ModelError.
+    """
+    tensor = require_tensor(node, 0)
+    if tensor.dtype not in dtypes:
+        raise ModelError(f"input of type {tensor.dtype}; {node.op_type} runs in {', '.join(dtypes)}, insert a Cast")
+    if len(tensor.shape) < least_rank:
+        raise ModelError(f"input of shape {list(tensor.shape)} has {len(tensor.shape)} axes, at least {least_rank} are needed")
+    if 0 in tensor.shape:
+        raise ModelError(f"input of shape {list(tensor.shape)} has no elements; fix its sizes with --shape")
+    return tensor
+
+
+def slab_dims(tensor: Tensor, axes: Iterable[int]) -> tuple[int, ...]:
+    """Dimensions, ascending, of a slab of a tensor in which its ONNX axes lie.
+
+    >>> slab_dims(Tensor("x", (1, 3, 8, 10), row_axis=2), (2, 3)), slab_dims(Tensor("y", (1, 3)), (1,))
+    ((0, 1), (2,))
+    """
+    if tensor.row_axis is None:
+        return tuple(sorted(axis + 1 for axis in axes))
+    return tuple(sorted(tensor.order.index(axis) for axis in axes))
+
+
+def rows_apart(tensor: Tensor, axes: Iterable[int]) -> bool:
+    """Whether work along `axes` stays within a row of the tensor."""
+    return tensor.row_axis is None or tensor.rows == 1 or tensor.row_axis not in axes
+
+
+def maximum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """`numpy.maximum` into `out` (numpy wants its `out` by name here)."""
+    np.maximum(a, b, out=out)
+
+
+def minimum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """`numpy.minimum` into `out` (numpy wants its `out` by name here)."""
+    np.minimum(a, b, out=out)
+
+
+def _einsum(subscripts: str, array: np.ndarray, out: np.ndarray) -> None:
+    np.einsum(subscripts, array, array, out=out)
+
+
+def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
+    """The call that sums squares over `dims`, without an array of squares; `out` keeps those dimensions as 1."""
+    letters = "abcdefghijklmnop"[: array.ndim]
+    kept = "".join(letter for i, letter in enumerate(letters) if i not in dims)
+    target = out[tuple(0 if i in dims else slice(None) for i in range(array.ndim))]
+    return (_einsum, (f"{letters},{letters}->{kept}", array, target))
+
+
+def working_dtype(dtype: str) -> str:
+    """The type that a kernel computes in: float32 for float16 (numpy's own float16 is slow and rounds at every step)."""
+    return "float32" if dtype == "float16" else dtype
+
+
+def _widened(array: np.ndarray, scratch: Scratch) -> np.ndarray:
+    return scratch.take(array.shape, "float32") if array.dtype == np.float16 else array
+
+
+def in_float32(emit: Emit) -> Emit:
+    """A kernel that sees float16 slabs and results as float32 and rounds once at the end; other types pass through."""
+
+    def wide(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> Iterable[Call]:
+        sources = [None if slab is None else _widened(slab, scratch) for slab in slabs]
+        targets = [_widened(result, scratch) for result in results]
+        before = [(np.copyto, (w, s)) for w, s in zip(sources, slabs, strict=True) if w is not s]
+        after = [(np.copyto, (r, w)) for w, r in zip(targets, results, strict=True) if w is not r]
+        return [*before, *emit(phase, sources, targets, scratch), *after]
+
+    return wide
+
+
+def constant(values: Any, dtype: str | np.dtype[Any]) -> np.ndarray:
+    """An array of a type, 0-dimensional for a number: prepared calls then convert nothing."""
+    return np.asarray(values, np.dtype(dtype))
