@@ -1,0 +1,188 @@
+"""How are elements moved without allocating? Copies between strided arrays, as prepared calls.
+
+numpy can split a dimension of any strided array without a copy, merge two only if they lie in
+one stride, and `np.take` copies its operands unless they are contiguous. Everything here knows
+which of these would allocate at run time and goes another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from csdfgen.network import Shape
+from csdfgen.ops.base import Call, Scratch
+from csdfgen.rows import Rows
+
+__all__ = [
+    "OUTSIDE",
+    "RowTable",
+    "Segment",
+    "contiguous",
+    "copy_segments",
+    "cut",
+    "gather",
+    "reshaped_copy",
+    "reshaped_view",
+    "segments",
+    "take",
+]
+
+OUTSIDE = -1
+"""Marks an output position that reads no input position."""
+
+MANY = 8
+"""Strided copies that cost about as much as one `np.take` through scratch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A regular run of indices: first, first + step, ... (`count` of them), each `repeat` times; it begins at `at`."""
+
+    at: int
+    first: int
+    step: int = 1
+    count: int = 1
+    repeat: int = 1
+
+    @property
+    def target(self) -> slice:
+        """Positions that it fills."""
+        return slice(self.at, self.at + self.count * self.repeat)
+
+    @property
+    def source(self) -> slice:
+        """Positions that it reads, each once."""
+        stop = self.first + self.step * self.count
+        return slice(self.first, stop if stop >= 0 else None, self.step)
+
+
+def segments(indices: Iterable[int]) -> tuple[Segment, ...]:
+    """Indices cut into regular runs, greedily; `OUTSIDE` stands alone.
+
+    >>> segments([0, 1, 1, 2, 2, 3])  # doctest: +NORMALIZE_WHITESPACE
+    (Segment(at=0, first=0, step=1, count=1, repeat=1),
+     Segment(at=1, first=1, step=1, count=2, repeat=2),
+     Segment(at=5, first=3, step=1, count=1, repeat=1))
+    """
+    found: list[Segment] = []
+    at = 0
+    for value, group in groupby(int(i) for i in indices):
+        repeat = sum(1 for _ in group)
+        last = found[-1] if found else None
+        joins = last is not None and last.repeat == repeat and OUTSIDE not in (last.first, value)
+        if last is not None and joins and last.count == 1:
+            found[-1] = replace(last, step=value - last.first, count=2)
+        elif last is not None and joins and value == last.first + last.step * last.count:
+            found[-1] = replace(last, count=last.count + 1)
+        else:
+            found.append(Segment(at, value, repeat=repeat))
+        at += repeat
+    return tuple(found)
+
+
+def cut(array: np.ndarray, axis: int, part: slice) -> np.ndarray:
+    """A part of one axis of an array, all of the others."""
+    return array[(slice(None),) * axis + (part,)]
+
+
+def copy_segments(target: np.ndarray, source: np.ndarray, chosen: Iterable[tuple[int, Segment]]) -> Call:
+    """One copy: along every axis of `chosen` the target positions of its segment, from the source positions it names."""
+    for axis, segment in sorted(chosen, key=lambda pair: -pair[0]):
+        target = cut(target, axis, segment.target)
+        source = cut(source, axis, segment.source)
+        if segment.repeat > 1:
+            shape = target.shape
+            target = target.reshape(*shape[:axis], segment.count, segment.repeat, *shape[axis + 1 :])
+            source = np.expand_dims(source, axis + 1)
+    return np.copyto, (target, source)
+
+
+def contiguous(array: np.ndarray, scratch: Scratch, calls: list[Call]) -> np.ndarray:
+    """The array itself if it is contiguous, else a copy in the workspace."""
+    if array.flags.c_contiguous:
+        return array
+    copy = scratch.take(array.shape, array.dtype)
+    calls.append((np.copyto, (copy, array)))
+    return copy
+
+
+def take(
+    source: np.ndarray, indices: np.ndarray, axis: int, scratch: Scratch, calls: list[Call], target: np.ndarray | None = None
+) -> np.ndarray:
+    """The elements at `indices` along an axis, contiguous; written to `target` if given and contiguous, else to scratch."""
+    source = contiguous(source, scratch, calls)
+    if target is None or not target.flags.c_contiguous:
+        shape = (*source.shape[:axis], len(indices), *source.shape[axis + 1 :])
+        target = scratch.take(shape, source.dtype)
+    # mode "clip" writes straight into `target`; "raise" would go through a buffer of its own
+    calls.append((np.take, (source, indices, axis, target, "clip")))
+    return target
+
+
+def gather(target: np.ndarray, source: np.ndarray, indices: np.ndarray, axis: int, scratch: Scratch) -> list[Call]:
+    """Calls that write source[..., indices, ...] to target: strided copies while they are few, else `np.take`."""
+    runs = segments(indices)
+    if len(runs) <= MANY:
+        return [copy_segments(target, source, [(axis, run)]) for run in runs]
+    calls: list[Call] = []
+    taken = take(source, indices, axis, scratch, calls, target)
+    if taken is not target:
+        calls.append((np.copyto, (target, taken)))
+    return calls
+
+
+def reshaped_view(array: np.ndarray, shape: Shape) -> np.ndarray | None:
+    """The array with another shape, None if that needs a copy."""
+    view = array.reshape(shape)
+    return view if np.may_share_memory(view, array) else None
+
+
+def reshaped_copy(target: np.ndarray, source: np.ndarray, scratch: Scratch) -> list[Call]:
+    """Calls that write `source`, read in its own order, to `target`, filled in its own order."""
+    view = reshaped_view(target, source.shape)
+    if view is not None:
+        return [(np.copyto, (view, source))]
+    view = reshaped_view(source, target.shape)
+    if view is not None:
+        return [(np.copyto, (target, view))]
+    copy = scratch.take(source.shape, source.dtype)
+    return [(np.copyto, (copy, source)), (np.copyto, (target, copy.reshape(target.shape)))]
+
+
+@dataclass(frozen=True, slots=True)
+class RowTable:
+    """The row rule of an operator that is given by a table: output rows [a, b) need [starts[a], stops[b - 1])."""
+
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+
+    @classmethod
+    def of(cls, first: Sequence[int], last: Sequence[int], height: int) -> RowTable:
+        """From the first and the last input row that each output row reads; `OUTSIDE` where it reads none.
+
+        Ranges must never move back, so a row's range begins where any later row begins and ends where
+        any earlier row has ended. That costs no memory: rows which a later phase reads are held anyway.
+
+        >>> RowTable.of([1, 0, 1], [1, 0, 1], 2)
+        RowTable(starts=(0, 0, 1), stops=(2, 2, 2))
+        """
+        starts, stops = [], []
+        low, high = height, 0
+        for row in reversed(first):
+            low = low if row == OUTSIDE else min(low, int(row))
+            starts.append(low)
+        for row in last:
+            high = high if row == OUTSIDE else max(high, int(row) + 1)
+            stops.append(high)
+        return cls(tuple(reversed(starts)), tuple(stops))
+
+    def input_rows(self, out: Rows) -> Rows:
+        """Input rows that output rows `out` need; empty, at the boundary reached, where they need none."""
+        if not out:
+            return Rows(0, 0)
+        stop = self.stops[out.stop - 1]
+        return Rows(min(self.starts[out.start], stop), stop)

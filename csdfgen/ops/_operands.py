@@ -1,0 +1,100 @@
+"""What do axes, sizes and shapes given to a node mean? Checked once, for the families that move elements.
+
+Source: https://onnx.ai/onnx/operators/ (negative axes count from the back; what was an attribute in
+early opsets became a constant input later).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.ops.base import require_constant
+from csdfgen.rows import Rows
+
+__all__ = [
+    "attribute_or_input",
+    "checked_shape",
+    "integers",
+    "normal_axes",
+    "normal_axis",
+    "one_input_layer",
+    "output_elements",
+    "storage_axis",
+]
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front; ModelError if it is outside [-rank, rank).
+
+    >>> normal_axis(-1, 4)
+    3
+    """
+    if not -rank <= axis < rank:
+        raise ModelError(f"axis {axis} is outside a tensor of rank {rank}")
+    return axis % rank
+
+
+def normal_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, in the given order; ModelError if one is outside or named twice."""
+    found = tuple(normal_axis(axis, rank) for axis in axes)
+    if len(set(found)) != len(found):
+        raise ModelError(f"axes {found} name an axis twice")
+    return found
+
+
+def integers(array: np.ndarray, what: str) -> tuple[int, ...]:
+    """A constant scalar or 1-D operand as Python integers; ModelError if it is neither."""
+    if array.dtype.kind not in "iu" or array.ndim > 1:
+        raise ModelError(f"'{what}' is a {array.dtype} array of rank {array.ndim}, a 1-D integer array is needed")
+    return tuple(int(value) for value in array.reshape(-1))
+
+
+def attribute_or_input(node: Node, name: str, position: int, since: int) -> tuple[int, ...] | None:
+    """Integers that were an attribute before opset `since` and are a constant input from there on; None if absent."""
+    if node.opset < since:
+        value = node.attributes.get(name)
+        return None if value is None else tuple(int(v) for v in value)
+    if node.operand(position) is None:
+        return None
+    return integers(require_constant(node, position), name)
+
+
+def checked_shape(shape: Shape) -> Shape:
+    """The shape itself; ModelError if a dimension is not positive."""
+    if any(size < 1 for size in shape):
+        raise ModelError(f"the output would be {'x'.join(map(str, shape))}, which has no elements; check the node's constants")
+    return shape
+
+
+def storage_axis(tensor: Tensor, axis: int) -> int:
+    """Position of an ONNX axis in a stored array of shape (rows, *row_shape).
+
+    >>> storage_axis(Tensor("x", (1, 3, 8, 10), row_axis=2), 1), storage_axis(Tensor("y", (1, 3)), 1)
+    (3, 2)
+    """
+    return axis + 1 if tensor.row_axis is None else tensor.order.index(axis)
+
+
+def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: Any) -> Layer:
+    """A layer that reads one activation along its own row axis; all other operands are settled into attributes."""
+    rest = (None,) * (len(node.inputs) - 1)
+    return Layer(
+        node.name,
+        node.op_type,
+        (source, *rest),
+        (output,),
+        MappingProxyType(attributes),
+        input_axes=(source.row_axis, *rest),
+    )
+
+
+def output_elements(layer: Layer, out: Rows) -> int:
+    """Cost of moving elements: those of the given rows of all outputs."""
+    return sum(len(out) * prod(tensor.row_shape) for tensor in layer.outputs)

@@ -1,0 +1,425 @@
+"""Which part of a row goes where? Concat, Split, Slice, Gather.
+
+Source: https://onnx.ai/onnx/operators/onnx__Concat.html and the pages beside it. Along an axis
+within the row these are parts of rows: row-phased, and mostly views without any copy. Along the
+row axis itself Concat and Slice only shift the rows that a phase reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops._copies import cut, gather
+from csdfgen.ops._operands import (
+    attribute_or_input,
+    checked_shape,
+    normal_axes,
+    normal_axis,
+    one_input_layer,
+    output_elements,
+    storage_axis,
+)
+from csdfgen.ops.base import (
+    REQUIRED,
+    Alias,
+    AliasKind,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    require_constant,
+    require_tensor,
+)
+from csdfgen.rows import Rows
+
+__all__ = ["OPERATORS"]
+
+
+def _source(layer: Layer) -> Tensor:
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def _first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
+    return (rows, *(None,) * (len(layer.inputs) - 1))
+
+
+# Concat ------------------------------------------------------------------------------------------
+
+
+def _build_concat(node: Node) -> Layer:
+    operands = [operand for operand in node.inputs if operand is not None]
+    tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+    if not tensors or len(operands) != len(node.inputs):
+        raise ModelError("an input is absent, or none is computed at run time")
+    first = tensors[0]
+    axis = normal_axis(int(CONCAT.attribute(node, "axis")), len(first.shape))
+    for operand in operands:
+        same = len(operand.shape) == len(first.shape) and all(
+            a == b for k, (a, b) in enumerate(zip(operand.shape, first.shape, strict=True)) if k != axis
+        )
+        if not same or np.dtype(operand.dtype) != np.dtype(first.dtype):
+            raise ModelError(
+                f"{operand.dtype} {operand.shape} cannot be joined to {first.dtype} {first.shape} along axis {axis}; "
+                "all other sizes and the types must be equal"
+            )
+    sizes = tuple(operand.shape[axis] for operand in operands)
+    shape = checked_shape((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]))
+    row_axis = next((tensor.row_axis for tensor in tensors if tensor.row_axis is not None), None)
+    return Layer(
+        node.name,
+        node.op_type,
+        tuple(operand if isinstance(operand, Tensor) else None for operand in operands),
+        (Tensor(node.outputs[0], shape, first.dtype, row_axis),),
+        MappingProxyType({"axis": axis, "sizes": sizes}),
+        MappingProxyType({k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}),
+        tuple(row_axis if isinstance(operand, Tensor) else None for operand in operands),
+    )
+
+
+def _starts(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Running offsets.
+
+    >>> _starts((2, 3, 1))
+    (0, 2, 5)
+    """
+    return tuple(accumulate(sizes[:-1], initial=0))
+
+
+def _along_rows(layer: Layer) -> bool:
+    """Whether the layer's axis is the row axis of what it writes."""
+    return layer.output.row_axis is not None and layer.attributes["axis"] == layer.output.row_axis
+
+
+def _operand_rows(layer: Layer, out: Rows) -> list[Rows]:
+    """Rows of every operand, constants too, that lie in output rows `out`."""
+    sizes = layer.attributes["sizes"]
+    if not _along_rows(layer):
+        return [out] * len(sizes)
+    return [
+        Rows(min(max(out.start - start, 0), size), min(max(out.stop - start, 0), size))
+        for start, size in zip(_starts(sizes), sizes, strict=True)
+    ]
+
+
+def _concat_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    return tuple(rows if tensor else None for rows, tensor in zip(_operand_rows(layer, out), layer.inputs, strict=True))
+
+
+def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
+    if _along_rows(layer):
+        return ()
+    output, place = layer.output, storage_axis(layer.output, layer.attributes["axis"])
+    starts = _starts(layer.attributes["sizes"])
+    return tuple(
+        Alias(AliasKind.MERGE, position, 0, place - 1, starts[position])
+        for position, tensor in enumerate(layer.inputs)
+        if tensor is not None and tensor.row_axis == output.row_axis
+    )
+
+
+def _concat_kernel(layer: Layer) -> Emit:
+    output, sizes = layer.output, layer.attributes["sizes"]
+    starts, along_rows = _starts(sizes), _along_rows(layer)
+    place = storage_axis(output, layer.attributes["axis"])
+    constants = {
+        position: np.ascontiguousarray(replace(output, shape=array.shape).to_storage(array))
+        for position, array in layer.constants.items()
+    }
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        calls: list[Call] = []
+        for position, rows in enumerate(_operand_rows(layer, phase.out)):
+            start = starts[position] + rows.start - phase.out.start if along_rows else starts[position]
+            size = len(rows) if along_rows else sizes[position]
+            slab = slabs[position]
+            source = constants[position][rows.start : rows.stop] if slab is None else slab
+            if rows:
+                calls.append((np.copyto, (cut(results[0], place, slice(start, start + size)), source)))
+        return calls
+
+    return emit
+
+
+CONCAT = Operator(
+    "Concat",
+    _build_concat,
+    _concat_rows,
+    _concat_kernel,
+    output_elements,
+    aliases=_concat_aliases,
+    rowwise=True,
+    attributes=MappingProxyType({"axis": REQUIRED}),
+    structure="row-phased",
+    notes="Operands take the row axis of the first that has one; others are read whole. Within the row no copy is needed.",
+)
+
+
+# Split -------------------------------------------------------------------------------------------
+
+
+def _split_sizes(node: Node, length: int) -> tuple[int, ...]:
+    sizes = attribute_or_input(node, "split", 1, since=13)
+    if sizes is None:
+        given = SPLIT.attribute(node, "num_outputs")
+        count = len(node.outputs) if given is None else int(given)
+        if count < 1 or (given is None and length % count):
+            raise ModelError(f"{length} cannot be split into {count} equal parts; give 'split'")
+        chunk = -(-length // count)
+        sizes = (*(chunk,) * (count - 1), length - chunk * (count - 1))
+    if sum(sizes) != length or min(sizes) < 1 or len(sizes) != len(node.outputs):
+        raise ModelError(f"parts {sizes} do not make up {length} in {len(node.outputs)} outputs of at least one element")
+    return sizes
+
+
+def _build_split(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    axis = normal_axis(int(SPLIT.attribute(node, "axis")), len(source.shape))
+    sizes = _split_sizes(node, source.shape[axis])
+    # Parts of the row axis accumulate together, so they need as many rows each: unequal ones are one natural row.
+    loses_rows = axis == source.row_axis and len(set(sizes)) > 1
+    outputs: list[Tensor] = []
+    starts: list[int] = []
+    for name, start, size in zip(node.outputs, _starts(sizes), sizes, strict=True):
+        if name:
+            shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
+            outputs.append(Tensor(name, shape, source.dtype, None if loses_rows else source.row_axis))
+            starts.append(start)
+    if not outputs:
+        raise ModelError("no output has a name")
+    layer = one_input_layer(node, source, outputs[0], axis=axis, starts=tuple(starts))
+    return replace(layer, outputs=tuple(outputs))
+
+
+def _splits_rows(layer: Layer) -> bool:
+    return layer.attributes["axis"] == _source(layer).row_axis
+
+
+def _split_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    return _first_only(layer, Rows(0, _source(layer).rows) if _splits_rows(layer) else out)
+
+
+def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
+    if _splits_rows(layer):
+        return ()
+    place = storage_axis(_source(layer), layer.attributes["axis"])
+    return tuple(Alias(AliasKind.VIEW, 0, index, place - 1, start) for index, start in enumerate(layer.attributes["starts"]))
+
+
+def _split_kernel(layer: Layer) -> Emit:
+    source, axis, starts = _source(layer), layer.attributes["axis"], layer.attributes["starts"]
+    place = storage_axis(source, axis)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, rows = slabs[0], phase.ins[0]
+        assert slab is not None and rows is not None
+        calls: list[Call] = []
+        for result, output, start in zip(results, layer.outputs, starts, strict=True):
+            size = output.shape[axis]
+            if not _splits_rows(layer):
+                calls.append((np.copyto, (result, cut(slab, place, slice(start, start + size)))))
+                continue
+            held = Rows(max(rows.start, start), max(rows.start, start, min(rows.stop, start + size)))
+            if held:
+                whole = replace(output, row_axis=axis).to_storage(output.to_onnx(result))
+                part = slab[held.start - rows.start : held.stop - rows.start]
+                calls.append((np.copyto, (whole[held.start - start : held.stop - start], part)))
+        return calls
+
+    return emit
+
+
+SPLIT = Operator(
+    "Split",
+    _build_split,
+    _split_rows,
+    _split_kernel,
+    output_elements,
+    mode=lambda layer: Mode.ACCUMULATE if _splits_rows(layer) else Mode.ROWS,
+    aliases=_split_aliases,
+    rowwise=True,
+    constant_inputs=frozenset({1}),
+    attributes=MappingProxyType({"axis": 0, "split": None, "num_outputs": None}),
+    structure="row-phased; accumulating along the row axis",
+    notes="Parts of a row are views. Along the row axis a slab of the input is held and all outputs.",
+)
+
+
+# Slice -------------------------------------------------------------------------------------------
+
+
+def _build_slice(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    rank = len(source.shape)
+    starts, ends = (attribute_or_input(node, name, k, since=10) for k, name in ((1, "starts"), (2, "ends")))
+    if starts is None or ends is None:
+        raise ModelError("'starts' or 'ends' is missing")
+    axes = attribute_or_input(node, "axes", 3, since=10)
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (attribute_or_input(node, "steps", 4, since=10) if node.opset >= 10 else None) or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ModelError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match, or a step is 0")
+    ranges = [range(size) for size in source.shape]
+    for axis, start, end, step in zip(normal_axes(axes, rank), starts, ends, steps, strict=True):
+        ranges[axis] = ranges[axis][start:end:step]
+    shape = checked_shape(tuple(map(len, ranges)))
+    output = replace(source, name=node.outputs[0], shape=shape)
+    # the step of a single element is of no account: 1 keeps its layer row-phased
+    steps = tuple(r.step if len(r) > 1 else 1 for r in ranges)
+    return one_input_layer(node, source, output, starts=tuple(r[0] for r in ranges), steps=steps)
+
+
+def _row_slice(layer: Layer) -> tuple[int, int]:
+    """First row and step along the row axis; (0, 1) without one."""
+    k = _source(layer).row_axis
+    return (0, 1) if k is None else (layer.attributes["starts"][k], layer.attributes["steps"][k])
+
+
+def _slice_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    start, step = _row_slice(layer)
+    if step < 0:
+        return _first_only(layer, Rows(0, _source(layer).rows))
+    if not out:
+        return _first_only(layer, Rows(0, 0))
+    return _first_only(layer, Rows(start + out.start * step, start + (out.stop - 1) * step + 1))
+
+
+def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
+    """A view if all rows stay and at most one axis within the row is cut, with step 1."""
+    source, output = _source(layer), layer.output
+    cut = [axis for axis, size in enumerate(source.shape) if output.shape[axis] != size]
+    if any(step != 1 for step in layer.attributes["steps"]) or len(cut) > 1 or source.row_axis in cut:
+        return ()
+    if not cut:
+        return (Alias(AliasKind.VIEW, 0),)
+    return (Alias(AliasKind.VIEW, 0, 0, storage_axis(source, cut[0]) - 1, layer.attributes["starts"][cut[0]]),)
+
+
+def _slice_kernel(layer: Layer) -> Emit:
+    source, output = _source(layer), layer.output
+    starts, steps = layer.attributes["starts"], layer.attributes["steps"]
+    first_row, row_step = _row_slice(layer)
+    cuts = [slice(None)] * len(output.storage_shape)
+    for axis, size in enumerate(output.shape):
+        stop = starts[axis] + steps[axis] * size
+        cuts[storage_axis(source, axis)] = slice(starts[axis], stop if stop >= 0 else None, steps[axis])
+    # the slab of a phase begins at the first row it reads; walking up from the last row it is whole
+    cuts[0] = slice(None, None, row_step) if row_step > 0 else slice(first_row, cuts[0].stop, row_step)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        assert slabs[0] is not None
+        return [(np.copyto, (results[0], slabs[0][tuple(cuts)]))]
+
+    return emit
+
+
+SLICE = Operator(
+    "Slice",
+    _build_slice,
+    _slice_rows,
+    _slice_kernel,
+    output_elements,
+    mode=lambda layer: Mode.WHOLE if _row_slice(layer)[1] < 0 else Mode.ROWS,
+    aliases=_slice_aliases,
+    rowwise=True,
+    shift_invariant=True,
+    constant_inputs=frozenset({1, 2, 3, 4}),
+    attributes=MappingProxyType({"starts": None, "ends": None, "axes": None}),
+    structure="row-phased; whole when rows are reversed",
+    notes="A negative step along the row axis begins with the last row. One cut within the row with step 1 is a view.",
+)
+
+
+# Gather ------------------------------------------------------------------------------------------
+
+
+def _build_gather(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    axis = normal_axis(int(GATHER.attribute(node, "axis")), len(source.shape))
+    given = require_constant(node, 1)
+    length = source.shape[axis]
+    if given.dtype.kind not in "iu" or given.size == 0 or given.min() < -length or given.max() >= length:
+        raise ModelError(f"indices must be at least one integer in [-{length}, {length}); found {given.reshape(-1)[:8]}")
+    indices = given.astype(np.intp) % length
+    shape = checked_shape((*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :]))
+    k = source.row_axis
+    if k is not None and axis < k:
+        k += indices.ndim - 1
+    elif k == axis and indices.ndim != 1:
+        k = None
+    layer = one_input_layer(node, source, Tensor(node.outputs[0], shape, source.dtype, k), axis=axis)
+    return replace(layer, attributes=MappingProxyType({"axis": axis, "indices": indices}))
+
+
+def _gathers_rows(layer: Layer) -> bool:
+    return layer.attributes["axis"] == _source(layer).row_axis
+
+
+def _gather_mode(layer: Layer) -> Mode:
+    """Rows gathered in rising order are row-phased, in any other order (or into other than rows) whole."""
+    if not _gathers_rows(layer):
+        return Mode.ROWS
+    rising = layer.output.row_axis is not None and bool(np.all(np.diff(layer.attributes["indices"]) >= 0))
+    return Mode.ROWS if rising else Mode.WHOLE
+
+
+def _gather_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    if not _gathers_rows(layer):
+        return _first_only(layer, out)
+    if _gather_mode(layer) is Mode.WHOLE:
+        return _first_only(layer, Rows(0, _source(layer).rows))
+    indices = layer.attributes["indices"][out.start : out.stop]
+    return _first_only(layer, Rows(int(indices[0]), int(indices[-1]) + 1) if out else Rows(0, 0))
+
+
+def _gather_kernel(layer: Layer) -> Emit:
+    source, output = _source(layer), layer.output
+    axis, indices = layer.attributes["axis"], layer.attributes["indices"]
+    # the axis of the indices in a stored array; rows gathered by other than a list come out in natural order
+    natural = output.row_axis is None
+    place = axis + 1 if natural else storage_axis(source, axis)
+    before: tuple[slice | int, ...] = (slice(None),) * place
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, rows, target = slabs[0], phase.ins[0], results[0]
+        assert slab is not None and rows is not None
+        wanted = indices
+        if _gathers_rows(layer) and not natural:
+            wanted = indices[phase.out.start : phase.out.stop] - rows.start
+        if natural:
+            slab = source.to_onnx(slab)[None]
+        if wanted.ndim == 0:
+            wanted, target = wanted.reshape(1), np.expand_dims(target, place)
+        return [
+            call
+            for leading in np.ndindex(wanted.shape[:-1])
+            for call in gather(target[before + leading], slab, wanted[leading], place, scratch)
+        ]
+
+    return emit
+
+
+GATHER = Operator(
+    "Gather",
+    _build_gather,
+    _gather_rows,
+    _gather_kernel,
+    output_elements,
+    mode=_gather_mode,
+    constant_inputs=frozenset({1}),
+    attributes=MappingProxyType({"axis": 0}),
+    structure="row-phased; whole when rows are gathered out of order",
+    notes="Indices must be constants.",
+)
+
+OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE, GATHER)

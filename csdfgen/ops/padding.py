@@ -1,0 +1,244 @@
+"""Which row of the input lies behind each row of a padded map? Pad: constant, edge, reflect, wrap, and crops.
+
+Source: https://onnx.ai/onnx/operators/onnx__Pad.html. A table per axis says which input position an
+output position shows, or that it shows the constant; the row axis's table is the row rule. Rows
+mirrored at the top or the bottom stay until their mirror image has been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops._copies import OUTSIDE, RowTable, Segment, copy_segments, cut, segments
+from csdfgen.ops._operands import (
+    attribute_or_input,
+    checked_shape,
+    integers,
+    normal_axes,
+    one_input_layer,
+    output_elements,
+    storage_axis,
+)
+from csdfgen.ops.base import (
+    Alias,
+    AliasKind,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    require_constant,
+    require_tensor,
+)
+from csdfgen.rows import Rows
+
+__all__ = ["OPERATORS"]
+
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """What happens to one axis of `length` positions: `begin` before it, `end` behind it, negative to crop."""
+
+    length: int
+    begin: int
+    end: int
+    mode: str
+
+    @property
+    def kept(self) -> range:
+        """Input positions that are not cropped."""
+        return range(max(0, -self.begin), min(self.length, self.length + self.end))
+
+    @property
+    def interior(self) -> slice:
+        """Output positions that show the kept input positions, in order."""
+        begin = max(0, self.begin)
+        return slice(begin, begin + len(self.kept))
+
+
+@lru_cache(maxsize=256)
+def _table(padding: _Padding) -> tuple[int, ...]:
+    """Input position of every output position; `OUTSIDE` where it shows the constant.
+
+    >>> _table(_Padding(4, 2, -1, "reflect"))
+    (2, 1, 0, 1, 2)
+    """
+    kept = padding.kept
+    if padding.mode == "constant":
+        return tuple(k if k in kept else OUTSIDE for k in range(-padding.begin, padding.length + padding.end))
+    widths = max(0, padding.begin), max(0, padding.end)
+    return tuple(int(k) for k in np.pad(np.array(kept), widths, mode=padding.mode))  # type: ignore[call-overload]
+
+
+@lru_cache(maxsize=256)
+def _row_table(padding: _Padding) -> RowTable:
+    table = _table(padding)
+    return RowTable.of(table, table, padding.length)
+
+
+def _source(layer: Layer) -> Tensor:
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def _padding(layer: Layer, axis: int) -> _Padding:
+    pads, source = layer.attributes["pads"], _source(layer)
+    return _Padding(source.shape[axis], pads[axis], pads[axis + len(source.shape)], layer.attributes["mode"])
+
+
+def _pads(node: Node, rank: int) -> tuple[int, ...]:
+    """Pads at the begin of every axis, then at the end of every axis."""
+    pads = attribute_or_input(node, "pads", 1, since=11)
+    given = node.operand(3)
+    axes = range(rank) if given is None else normal_axes(integers(require_constant(node, 3), "axes"), rank)
+    if pads is None or len(pads) != 2 * len(axes):
+        raise ModelError(f"pads {pads} do not fit {len(axes)} axes; two values per axis are needed")
+    full = [0] * (2 * rank)
+    for k, axis in enumerate(axes):
+        full[axis], full[axis + rank] = pads[k], pads[k + len(axes)]
+    return tuple(full)
+
+
+def _value(node: Node, dtype: str) -> Any:
+    """The constant to pad with, a Python scalar."""
+    if node.opset < 11:
+        return np.array(PAD.attribute(node, "value")).astype(dtype).item()
+    if node.operand(2) is None:
+        return np.zeros((), dtype).item()
+    given = require_constant(node, 2)
+    if given.size != 1:
+        raise ModelError(f"'constant_value' has {given.size} elements, one is needed")
+    return given.astype(dtype).item()
+
+
+def _build(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    mode = str(PAD.attribute(node, "mode"))
+    if mode not in MODES:
+        raise ModelError(f"mode '{mode}' is not one of {', '.join(MODES)}")
+    rank = len(source.shape)
+    pads = _pads(node, rank)
+    shape = checked_shape(tuple(size + pads[k] + pads[k + rank] for k, size in enumerate(source.shape)))
+    output = replace(source, name=node.outputs[0], shape=shape)
+    layer = one_input_layer(node, source, output, pads=pads, mode=mode, value=_value(node, source.dtype))
+    for axis in range(rank):
+        padding = _padding(layer, axis)
+        if not padding.kept and mode != "constant":
+            raise ModelError(f"axis {axis} of {padding.length} is cropped away, so there is nothing to pad with mode '{mode}'")
+    return layer
+
+
+def _wraps_rows(layer: Layer) -> bool:
+    k = _source(layer).row_axis
+    return k is not None and layer.attributes["mode"] == "wrap" and max(_padding(layer, k).begin, _padding(layer, k).end) > 0
+
+
+def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    source = _source(layer)
+    if source.row_axis is None:
+        rows = out
+    elif _wraps_rows(layer):
+        rows = Rows(0, source.rows)
+    else:
+        rows = _row_table(_padding(layer, source.row_axis)).input_rows(out)
+    return (rows, *(None,) * (len(layer.inputs) - 1))
+
+
+def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
+    """Where the slab's rows go among output rows `out`; `OUTSIDE` for constant rows."""
+    k = _source(layer).row_axis
+    if k is None:
+        return segments([0])
+    table = _table(_padding(layer, k))[out.start : out.stop]
+    return segments(OUTSIDE if row == OUTSIDE else row - held.start for row in table)
+
+
+def _kernel(layer: Layer) -> Emit:
+    source = _source(layer)
+    constant = layer.attributes["mode"] == "constant"
+    value = np.array(layer.attributes["value"], source.dtype)
+    paddings: Mapping[int, _Padding] = {
+        storage_axis(source, axis): _padding(layer, axis) for axis in range(len(source.shape)) if axis != source.row_axis
+    }
+    inner = (slice(None), *(slice(p.kept.start, p.kept.stop) for _, p in sorted(paddings.items())))
+    interior = (slice(None), *(p.interior for _, p in sorted(paddings.items())))
+    sides = _sides(paddings)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, held, result = slabs[0], phase.ins[0], results[0]
+        assert slab is not None and held is not None
+        rows = _row_segments(layer, phase.out, held)
+        calls: list[Call] = []
+        for row in rows:
+            if row.first == OUTSIDE:
+                calls.append((np.copyto, (result[row.target], value)))
+            else:
+                calls.append(copy_segments(result[interior], slab[inner], [(0, row)]))
+        # Constant rows are done. What is left lies beside the interior: axis by axis, each from what is written so far.
+        written = [row.target for row in rows if row.first != OUTSIDE]
+        for side in sides if written else ():
+            region = result[written[0].start : written[-1].stop][side.region]
+            if constant:
+                calls.append((np.copyto, (cut(region, side.axis, side.segment.target), value)))
+            else:
+                calls.append(copy_segments(region, region, [(side.axis, side.segment)]))
+        return calls
+
+    return emit
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One regular run of padded positions beside the interior, and the region of the row in which it is filled."""
+
+    axis: int
+    segment: Segment
+    region: tuple[slice, ...]
+
+
+def _sides(paddings: Mapping[int, _Padding]) -> tuple[_Side, ...]:
+    """The padded positions of a row, in the order in which they can be filled from what is there already."""
+    found: list[_Side] = []
+    region = [slice(None), *(paddings[axis].interior for axis in sorted(paddings))]
+    for axis in sorted(paddings):
+        padding = paddings[axis]
+        region[axis] = slice(None)
+        shift = padding.interior.start - padding.kept.start
+        positions = [OUTSIDE if position == OUTSIDE else position + shift for position in _table(padding)]
+        for begin, stop in ((0, padding.interior.start), (padding.interior.stop, len(positions))):
+            for run in segments(positions[begin:stop]):
+                found.append(_Side(axis, replace(run, at=run.at + begin), tuple(region)))
+    return tuple(found)
+
+
+def _aliases(layer: Layer) -> tuple[Alias, ...]:
+    return () if any(layer.attributes["pads"]) else (Alias(AliasKind.VIEW, 0),)
+
+
+PAD = Operator(
+    "Pad",
+    _build,
+    _rows,
+    _kernel,
+    output_elements,
+    mode=lambda layer: Mode.WHOLE if _wraps_rows(layer) else Mode.ROWS,
+    aliases=_aliases,
+    constant_inputs=frozenset({1, 2, 3}),
+    attributes=MappingProxyType({"mode": "constant", "pads": None, "value": 0.0}),
+    structure="row-phased; whole when rows are wrapped around",
+    notes="Negative pads crop. Rows that are mirrored stay until their image is written.",
+)
+
+OPERATORS: tuple[Operator, ...] = (PAD,)

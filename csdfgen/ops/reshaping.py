@@ -1,0 +1,347 @@
+"""Which rows survive a change of shape? Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Tile.
+
+Source: https://onnx.ai/onnx/operators/onnx__Reshape.html and the pages beside it. A Reshape or
+Transpose that keeps the row axis apart keeps the rows (DESIGN section 2): ShuffleNet's channel
+shuffle, Reshape [1,C,H,W] -> [1,g,C/g,H,W], Transpose and Reshape back, stays row-phased. A
+Reshape that mixes rows with channels writes natural order, one slab of its input at a time.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.ops._copies import reshaped_copy, reshaped_view
+from csdfgen.ops._operands import (
+    attribute_or_input,
+    checked_shape,
+    integers,
+    normal_axes,
+    one_input_layer,
+    output_elements,
+    storage_axis,
+)
+from csdfgen.ops.base import (
+    Alias,
+    AliasKind,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    aligned_rows,
+    operand_view,
+    require_constant,
+    require_tensor,
+)
+from csdfgen.rows import Rows
+
+__all__ = ["OPERATORS"]
+
+_WHOLE_ROW = (Alias(AliasKind.VIEW, 0),)
+
+
+def _source(layer: Layer) -> Tensor:
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def _first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
+    return (rows, *(None,) * (len(layer.inputs) - 1))
+
+
+# Reshape, Flatten, Squeeze, Unsqueeze ------------------------------------------------------------
+
+
+def _is_natural(tensor: Tensor) -> bool:
+    """Whether the stored elements are one row in natural order although the tensor has a row axis."""
+    k = tensor.row_axis
+    return k is not None and tensor.rows == 1 and 1 in (prod(tensor.shape[:k]), prod(tensor.shape[k + 1 :]))
+
+
+def _kept_row_axis(source: Tensor, shape: Shape) -> int | None:
+    """The axis of `shape` along which every row is a row of `source` with its elements in the same order."""
+    if source.row_axis is None:
+        return None
+    before = prod(source.shape[: source.row_axis])
+    fits = [m for m, size in enumerate(shape) if size == source.rows and prod(shape[:m]) == before]
+    if source.rows > 1:
+        return fits[0] if fits else None
+    # One row: any unit axis between the two halves will do; convolutions want axis 2, others natural order.
+    if len(shape) in (4, 5) and 2 in fits:
+        return 2
+    return fits[-1] if fits and not _is_natural(source) else None
+
+
+def _loses_rows(layer: Layer) -> bool:
+    source = _source(layer)
+    return source.row_axis is not None and layer.output.row_axis is None and not _is_natural(source)
+
+
+def _reshaped(node: Node, shape: Shape) -> Layer:
+    source = require_tensor(node, 0)
+    checked_shape(shape)
+    if prod(shape) != source.elements:
+        raise ModelError(
+            f"{source.elements} elements of shape {source.shape} do not fit shape {shape} ({prod(shape)}); "
+            "check the shape operand, fix free sizes with --shape"
+        )
+    output = Tensor(node.outputs[0], shape, source.dtype, _kept_row_axis(source, shape))
+    return one_input_layer(node, source, output)
+
+
+def _build_reshape(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    wanted = integers(require_constant(node, 1), "shape")
+    if not RESHAPE.attribute(node, "allowzero"):
+        if any(size == 0 and axis >= len(source.shape) for axis, size in enumerate(wanted)):
+            raise ModelError(f"shape {wanted} copies an axis that the input of rank {len(source.shape)} does not have")
+        wanted = tuple(size or source.shape[axis] for axis, size in enumerate(wanted))
+    if wanted.count(-1) > 1 or min(wanted, default=1) < -1:
+        raise ModelError(f"shape {wanted} has more than one free dimension or a negative one; at most one -1 is allowed")
+    rest = -prod(wanted)
+    if -1 in wanted and rest and source.elements % rest == 0:
+        wanted = tuple(source.elements // rest if size == -1 else size for size in wanted)
+    return _reshaped(node, wanted)
+
+
+def _build_flatten(node: Node) -> Layer:
+    shape = require_tensor(node, 0).shape
+    axis = int(FLATTEN.attribute(node, "axis"))
+    if not -len(shape) <= axis <= len(shape):
+        raise ModelError(f"axis {axis} is outside a tensor of rank {len(shape)}")
+    axis = axis + len(shape) if axis < 0 else axis
+    return _reshaped(node, (prod(shape[:axis]), prod(shape[axis:])))
+
+
+def _build_squeeze(node: Node) -> Layer:
+    shape = require_tensor(node, 0).shape
+    axes = attribute_or_input(node, "axes", 1, since=13)
+    if axes is None:
+        axes = tuple(axis for axis, size in enumerate(shape) if size == 1)
+    axes = normal_axes(axes, len(shape))
+    if any(shape[axis] != 1 for axis in axes):
+        raise ModelError(f"axes {axes} of shape {shape} are not all of size 1, so they cannot be squeezed")
+    return _reshaped(node, tuple(size for axis, size in enumerate(shape) if axis not in axes))
+
+
+def _build_unsqueeze(node: Node) -> Layer:
+    shape = require_tensor(node, 0).shape
+    axes = attribute_or_input(node, "axes", 1, since=13)
+    if axes is None:
+        raise ModelError("'axes' is missing; Unsqueeze needs to know where the new axes go")
+    rank = len(shape) + len(axes)
+    axes = normal_axes(axes, rank)
+    sizes = iter(shape)
+    return _reshaped(node, tuple(1 if axis in axes else next(sizes) for axis in range(rank)))
+
+
+def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    return _first_only(layer, Rows(0, _source(layer).rows) if _loses_rows(layer) else out)
+
+
+def _reshape_kernel(layer: Layer) -> Emit:
+    source = _source(layer)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, rows = slabs[0], phase.ins[0]
+        assert slab is not None and rows is not None
+        if not _loses_rows(layer):
+            return reshaped_copy(results[0], slab, scratch)
+        view = reshaped_view(results[0][0, ...], source.shape)
+        if view is None:
+            return _scattered(source, rows, slab, results[0][0])
+        return [(np.copyto, (source.to_storage(view)[rows.start : rows.stop], slab))]
+
+    return emit
+
+
+def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray) -> list[Call]:
+    """Rows into a natural-order target that cannot be seen with the source's shape (a strided part of a Concat).
+
+    What lies behind the row axis is a run of consecutive elements of the target; each is written through its `flat`.
+    """
+    k = source.row_axis
+    assert k is not None
+    before, length = source.shape[:k], prod(source.shape[k + 1 :])
+    calls: list[Call] = []
+    for i, row in enumerate(range(rows.start, rows.stop)):
+        for p, prefix in enumerate(np.ndindex(before)):
+            start = (p * source.rows + row) * length
+            cell = (i, ..., *prefix)
+            calls.append((operator.setitem, (target.flat, slice(start, start + length), slab[cell])))
+    return calls
+
+
+def _reshape_operator(op_type: str, build: Callable[[Node], Layer], **attributes: object) -> Operator:
+    return Operator(
+        op_type,
+        build,
+        _reshape_rows,
+        _reshape_kernel,
+        output_elements,
+        mode=lambda layer: Mode.ACCUMULATE if _loses_rows(layer) else Mode.ROWS,
+        aliases=lambda layer: () if _loses_rows(layer) else _WHOLE_ROW,
+        rowwise=True,
+        constant_inputs=frozenset() if op_type == "Flatten" else frozenset({1}),
+        attributes=MappingProxyType(attributes),
+        structure="row-phased; accumulating when rows are mixed with other axes",
+        notes="A view wherever the row axis stays apart; else each slab is scattered into an output in natural order.",
+    )
+
+
+RESHAPE = _reshape_operator("Reshape", _build_reshape, allowzero=0)
+FLATTEN = _reshape_operator("Flatten", _build_flatten, axis=1)
+SQUEEZE = _reshape_operator("Squeeze", _build_squeeze, axes=None)
+UNSQUEEZE = _reshape_operator("Unsqueeze", _build_unsqueeze, axes=None)
+
+
+# Transpose ---------------------------------------------------------------------------------------
+
+
+def _build_transpose(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    rank = len(source.shape)
+    given = TRANSPOSE.attribute(node, "perm")
+    perm = tuple(range(rank))[::-1] if given is None else normal_axes((int(axis) for axis in given), rank)
+    if len(perm) != rank:
+        raise ModelError(f"perm {perm} names {len(perm)} axes, the input has {rank}")
+    row_axis = None if source.row_axis is None else perm.index(source.row_axis)
+    output = Tensor(node.outputs[0], tuple(source.shape[axis] for axis in perm), source.dtype, row_axis)
+    return one_input_layer(node, source, output, perm=perm)
+
+
+def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
+    """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first in both)."""
+    source, perm = _source(layer), layer.attributes["perm"]
+    before = [axis for axis in source.order if source.shape[axis] > 1]
+    after = [perm[axis] for axis in layer.output.order if source.shape[perm[axis]] > 1]
+    return _WHOLE_ROW if before == after else ()
+
+
+def _transpose_kernel(layer: Layer) -> Emit:
+    source, output, perm = _source(layer), layer.output, layer.attributes["perm"]
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        assert slabs[0] is not None
+        return [(np.copyto, (results[0], output.to_storage(source.to_onnx(slabs[0]).transpose(perm))))]
+
+    return emit
+
+
+TRANSPOSE = Operator(
+    "Transpose",
+    _build_transpose,
+    _first_only,
+    _transpose_kernel,
+    output_elements,
+    aliases=_transpose_aliases,
+    rowwise=True,
+    shift_invariant=True,
+    attributes=MappingProxyType({"perm": None}),
+    structure="row-phased; whole when the input has no rows",
+    notes="Rows stay rows, wherever their axis goes. A view if only axes of size 1 change places in memory.",
+)
+
+
+# Expand, Tile ------------------------------------------------------------------------------------
+
+
+def _build_expand(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    wanted = integers(require_constant(node, 1), "shape")
+    rank = max(len(wanted), len(source.shape))
+    padded = ((1,) * (rank - len(sizes)) + sizes for sizes in (wanted, source.shape))
+    pairs = tuple(zip(*padded, strict=True))
+    if any(1 not in pair and pair[0] != pair[1] for pair in pairs):
+        raise ModelError(f"shape {source.shape} does not broadcast to {wanted}")
+    # where one of the two sizes is 1 the other one stands, even if it is 0 (then refused)
+    shape = checked_shape(tuple(b if a == 1 else a for a, b in pairs))
+    row_axis = None if source.row_axis is None else source.row_axis + rank - len(source.shape)
+    return one_input_layer(node, source, Tensor(node.outputs[0], shape, source.dtype, row_axis))
+
+
+def _expand_kernel(layer: Layer) -> Emit:
+    source, axis, output = _source(layer), layer.input_axes[0], layer.output
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        assert slabs[0] is not None
+        return [(np.copyto, (results[0], operand_view(slabs[0], source, axis, output, phase.out)))]
+
+    return emit
+
+
+def _same_elements(layer: Layer) -> tuple[Alias, ...]:
+    return _WHOLE_ROW if layer.output.elements == _source(layer).elements else ()
+
+
+EXPAND = Operator(
+    "Expand",
+    _build_expand,
+    aligned_rows,
+    _expand_kernel,
+    output_elements,
+    since=8,
+    aliases=_same_elements,
+    rowwise=True,
+    constant_inputs=frozenset({1}),
+    structure="row-phased",
+    notes="Where the row axis itself is expanded, every output row reads the one input row.",
+)
+
+
+def _build_tile(node: Node) -> Layer:
+    source = require_tensor(node, 0)
+    repeats = integers(require_constant(node, 1), "repeats")
+    if len(repeats) != len(source.shape):
+        raise ModelError(f"{len(repeats)} repeats for a tensor of rank {len(source.shape)}")
+    shape = checked_shape(tuple(size * repeat for size, repeat in zip(source.shape, repeats, strict=True)))
+    return one_input_layer(node, source, replace(source, name=node.outputs[0], shape=shape), repeats=repeats)
+
+
+def _tiles_rows(layer: Layer) -> bool:
+    return layer.output.rows != _source(layer).rows
+
+
+def _tile_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    return _first_only(layer, Rows(0, _source(layer).rows) if _tiles_rows(layer) else out)
+
+
+def _tile_kernel(layer: Layer) -> Emit:
+    source = _source(layer)
+    stored = {storage_axis(source, axis): repeat for axis, repeat in enumerate(layer.attributes["repeats"])}
+    repeats = [stored.get(place, 1) for place in range(len(source.storage_shape))]
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab = slabs[0]
+        assert slab is not None
+        split = tuple(size for pair in zip(repeats, slab.shape, strict=True) for size in pair)
+        return [(np.copyto, (results[0].reshape(split), np.expand_dims(slab, tuple(range(0, len(split), 2)))))]
+
+    return emit
+
+
+TILE = Operator(
+    "Tile",
+    _build_tile,
+    _tile_rows,
+    _tile_kernel,
+    output_elements,
+    mode=lambda layer: Mode.WHOLE if _tiles_rows(layer) else Mode.ROWS,
+    aliases=_same_elements,
+    rowwise=True,
+    constant_inputs=frozenset({1}),
+    structure="row-phased; whole when rows are repeated",
+    notes="Repeating along the row axis returns to the first rows after the last, so the input must stay.",
+)
+
+OPERATORS: tuple[Operator, ...] = (RESHAPE, FLATTEN, SQUEEZE, UNSQUEEZE, TRANSPOSE, EXPAND, TILE)
