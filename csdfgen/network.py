@@ -88,7 +88,7 @@ class Tensor:
     def to_onnx(self, stored: np.ndarray) -> np.ndarray:
         """View of a stored array (any number of rows) with its axes in ONNX order."""
         if self.row_axis is None:
-            return stored[0]
+            return stored[0, ...]  # of a scalar too: stored[0] would be a copy
         k, n = self.row_axis, len(self.shape)
         return stored.transpose(tuple((i - k) % n for i in range(n)))
 

@@ -70,7 +70,7 @@ class Sample:
 
     def feeds(self, seed: int = 0) -> dict[int, np.ndarray]:
         rng = np.random.default_rng(seed)
-        return {k: i.values(rng) for k, i in enumerate(self.inputs) if isinstance(i, Arg)}
+        return {k: np.asarray(i.values(rng)) for k, i in enumerate(self.inputs) if isinstance(i, Arg)}
 
     def model(self, layer: Layer) -> onnx.ModelProto:
         """The node as a model of its own; constants are initializers."""
@@ -153,7 +153,8 @@ def run_in_slabs(
             w[phase.out.start : phase.out.stop] = True
     assert all(w.all() for w in written), "rows left unwritten"
     for wide, width in guards:
-        assert (wide[..., 0] == 77).all() and (wide[..., 1 + width :] == 77).all(), "wrote beside its slab"
+        untouched = np.array(77).astype(wide.dtype)
+        assert (wide[..., 0] == untouched).all() and (wide[..., 1 + width :] == untouched).all(), "wrote beside its slab"
     return [t.to_onnx(o) for t, o in zip(layer.outputs, outs, strict=True)]
 
 

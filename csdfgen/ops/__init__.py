@@ -7,8 +7,9 @@ from types import MappingProxyType
 
 from csdfgen.network import Layer
 from csdfgen.ops import (
+    activation,
+    arithmetic,
     convolution,
-    elementwise,
     linear,
     normalization,
     pooling,
@@ -20,7 +21,7 @@ from csdfgen.ops.base import Operator
 
 __all__ = ["OPERATORS", "operator_of"]
 
-_FAMILIES = (convolution, pooling, elementwise, normalization, reduction, linear, shaping, resampling)
+_FAMILIES = (convolution, pooling, activation, arithmetic, normalization, reduction, linear, shaping, resampling)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.op_type: operator for family in _FAMILIES for operator in family.OPERATORS}

@@ -1,9 +1,264 @@
-"""Unary and n-ary elementwise operators."""
+"""What do all elementwise operators share? Broadcasting, element types, rows, results in place, rounding.
+
+An elementwise operator is a row of a table (`activation`, `arithmetic`): a name, the element types
+it takes, and a *recipe*, which says what numpy calls turn operands into a result. This module
+makes the record of an operator from such a row. Output row i needs row i of every operand that
+has the output's rows, and the whole of every other operand (DESIGN section 2). Shapes combine
+as in https://onnx.ai/onnx/repo-docs/Broadcasting.html.
+"""
 
 from __future__ import annotations
 
-from csdfgen.ops.base import Operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
-__all__ = ["OPERATORS"]
+import numpy as np
 
-OPERATORS: tuple[Operator, ...] = ()
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.ops._reducing import FLOATS, INTEGERS
+from csdfgen.ops.base import (
+    Alias,
+    AliasKind,
+    Call,
+    Emit,
+    Operator,
+    Phase,
+    Scratch,
+    aligned_rows,
+    broadcast_view,
+    operand_view,
+)
+from csdfgen.rows import Rows
+
+__all__ = [
+    "BOOL",
+    "EVERY",
+    "NUMERIC",
+    "SIGNED",
+    "WIDE",
+    "Normalise",
+    "Recipe",
+    "Task",
+    "Types",
+    "elementwise",
+    "in_place",
+    "one_call",
+    "same",
+    "view_of_first",
+]
+
+SIGNED = (*FLOATS, *(name for name in INTEGERS if name.startswith("i")))
+NUMERIC = (*FLOATS, *INTEGERS)
+BOOL = ("bool",)
+EVERY = (*NUMERIC, *BOOL)
+
+WIDE: Mapping[str, str] = MappingProxyType({"float16": "float32"})
+"""Result type -> type to compute in, where they differ: several roundings to float16 would add up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a recipe is to emit calls for: one phase of a layer.
+
+    operands broadcast against `out`, in ONNX order, and any of them may be `out` itself:
+    once a call has written `out`, no later call may read an operand.
+    """
+
+    layer: Layer
+    operands: tuple[np.ndarray, ...]
+    out: np.ndarray
+    scratch: Scratch
+
+    @property
+    def x(self) -> np.ndarray:
+        """The first operand."""
+        return self.operands[0]
+
+    def temporary(self, dtype: Any = None) -> np.ndarray:
+        """An uninitialised array of the result's shape, and of its type unless another is given."""
+        return self.scratch.take(self.out.shape, self.out.dtype if dtype is None else dtype)
+
+    def scalar(self, value: float) -> Any:
+        """A number in the result's type: a Python number would be converted at every call."""
+        return self.out.dtype.type(value)
+
+    def attribute(self, name: str) -> Any:
+        return self.layer.attributes[name]
+
+
+Recipe = Callable[[Task], list[Call]]
+"""task -> the calls that fill `task.out`."""
+
+Types = Callable[[Node, Sequence[str]], str]
+"""(node, types of its operands) -> type of the result; raises ModelError."""
+
+Normalise = Callable[[Node, Mapping[str, Any]], Mapping[str, Any]]
+"""(node, its attributes and their defaults) -> attributes of the layer; raises ModelError."""
+
+
+def one_call(function: Callable[..., Any]) -> Recipe:
+    """The recipe of an operator that numpy has: function(*operands, out)."""
+    return lambda task: [(function, (*task.operands, task.out))]
+
+
+def same(allowed: Sequence[str], result: str | None = None) -> Types:
+    """All operands have the same type, one of `allowed`; the result has it too, unless `result` is given."""
+
+    def settle(node: Node, dtypes: Sequence[str]) -> str:
+        if len(set(dtypes)) > 1:
+            raise ModelError(f"inputs of types {', '.join(dtypes)}; insert a Cast so that they agree")
+        if dtypes[0] not in allowed:
+            raise ModelError(f"type {dtypes[0]} is not one of {', '.join(allowed)}; insert a Cast")
+        return result or dtypes[0]
+
+    return settle
+
+
+def in_place(layer: Layer) -> tuple[Alias, ...]:
+    """The result may overwrite any operand of its own shape, type and rows."""
+    out = layer.output
+    return tuple(
+        Alias(AliasKind.INPLACE, position)
+        for position, t in enumerate(layer.inputs)
+        if t is not None and (t.shape, t.dtype, t.row_axis) == (out.shape, out.dtype, out.row_axis)
+    )
+
+
+def view_of_first(layer: Layer) -> tuple[Alias, ...]:
+    """The result is the first operand itself, if it has the same type."""
+    source = layer.inputs[0]
+    unchanged = source is not None and source.dtype == layer.output.dtype
+    return (Alias(AliasKind.VIEW, 0),) if unchanged else ()
+
+
+def elementwise(
+    op_type: str,
+    recipe: Recipe,
+    types: Types,
+    *,
+    operands: int | None = 1,
+    since: int = 7,
+    attributes: Mapping[str, Any] | None = None,
+    normalise: Normalise | None = None,
+    compute_in: Mapping[str, str] | None = None,
+    aliases: Callable[[Layer], tuple[Alias, ...]] = in_place,
+    constant_inputs: frozenset[int] = frozenset(),
+    notes: str = "",
+) -> Operator:
+    """The record of an elementwise operator.
+
+    operands: how many inputs are data, from the first on; None: all. The rest are settings.
+    compute_in: result type -> type in which the recipe gets operands and `out`, where it is another
+        one (`WIDE`); None: the recipe gets them as they are stored.
+    """
+    accepted = MappingProxyType(dict(attributes or {}))
+    return Operator(
+        op_type,
+        build=partial(_build, types, operands, accepted, normalise),
+        input_rows=aligned_rows,
+        kernel=partial(_kernel, recipe, compute_in),
+        cost=_cost,
+        since=since,
+        aliases=aliases,
+        rowwise=True,
+        # Constants and operands read whole may differ from row to row: then no phase is another one shifted.
+        shift_invariant=operands == 1,
+        constant_inputs=constant_inputs,
+        attributes=accepted,
+        notes=notes or ("" if operands == 1 else "operands without the output's rows are read whole"),
+    )
+
+
+def _cost(layer: Layer, out: Rows) -> int:
+    return len(out) * layer.output.row_elements
+
+
+def _build(types: Types, count: int | None, accepted: Mapping[str, Any], normalise: Normalise | None, node: Node) -> Layer:
+    operands = _operands(node, len(node.inputs) if count is None else count)
+    computed = [x for x in operands if isinstance(x, Tensor)]
+    if not computed:
+        raise ModelError("no input is computed; fold the constants")
+    shape = _broadcast_shape([x.shape for x in operands])
+    dtype = types(node, [str(x.dtype) for x in operands])
+    attributes: Mapping[str, Any] = {name: node.attributes.get(name, default) for name, default in accepted.items()}
+    if normalise is not None:
+        attributes = normalise(node, attributes)
+    settings = (None,) * (len(node.inputs) - len(operands))
+    tensors = tuple(x if isinstance(x, Tensor) else None for x in operands)
+    return Layer(
+        node.name,
+        node.op_type,
+        inputs=(*tensors, *settings),
+        outputs=(Tensor(node.outputs[0], shape, dtype, _row_axis(computed, shape)),),
+        attributes=MappingProxyType(dict(attributes)),
+        constants=MappingProxyType({k: x for k, x in enumerate(operands) if isinstance(x, np.ndarray)}),
+        input_axes=(*(t.row_axis if t is not None else None for t in tensors), *settings),
+    )
+
+
+def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
+    """The first `count` inputs, at least one; ModelError if one is absent or without elements."""
+    found: list[Tensor | np.ndarray] = []
+    for position in range(max(1, count)):
+        operand = node.operand(position)
+        if operand is None:
+            raise ModelError(f"input {position} is absent; {node.op_type} needs it")
+        if 0 in operand.shape:
+            raise ModelError(f"input {position} has shape {operand.shape}, without elements; give its free sizes with --shape")
+        found.append(operand)
+    return found
+
+
+def _broadcast_shape(shapes: Sequence[Shape]) -> Shape:
+    try:
+        return tuple(int(size) for size in np.broadcast_shapes(*shapes))
+    except ValueError:
+        listed = ", ".join(map(str, shapes))
+        raise ModelError(f"inputs of shapes {listed} do not broadcast; sizes along an axis must agree or be 1") from None
+
+
+def _row_axis(computed: Sequence[Tensor], shape: Shape) -> int | None:
+    """Row axis of the result: that of the first operand which has the result's rows, else of any with rows."""
+    axes = [(t.row_axis + len(shape) - len(t.shape), t.rows) for t in computed if t.row_axis is not None]
+    full = [axis for axis, rows in axes if rows == shape[axis]]
+    return next(iter([*full, *(axis for axis, _ in axes)]), None)
+
+
+def _kernel(recipe: Recipe, compute_in: Mapping[str, str] | None, layer: Layer) -> Emit:
+    output = layer.output
+    working = None if compute_in is None else np.dtype(compute_in.get(output.dtype, output.dtype))
+    # In storage order and contiguous, but still of size 1 where they broadcast.
+    constants = {
+        position: np.ascontiguousarray(broadcast_view(array, output, Rows(0, output.rows)), working)
+        for position, array in layer.constants.items()
+    }
+    data = [k for k, tensor in enumerate(layer.inputs) if tensor is not None or k in constants]
+
+    def operand(position: int, phase: Phase, slab: np.ndarray | None) -> np.ndarray:
+        tensor = layer.inputs[position]
+        if tensor is not None and slab is not None:
+            return operand_view(slab, tensor, layer.input_axes[position], output, phase.out)
+        constant = constants[position]
+        return constant if constant.shape[0] == 1 else constant[phase.out.start : phase.out.stop]
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        out = results[0]
+        operands = [operand(k, phase, slabs[k]) for k in data]
+        if working is None:
+            return recipe(Task(layer, tuple(operands), out, scratch))
+        calls: list[Call] = []
+        for k, array in enumerate(operands):
+            if array.dtype != working:
+                operands[k] = scratch.take(array.shape, working)
+                calls.append((np.copyto, (operands[k], array, "unsafe")))
+        target = out if out.dtype == working else scratch.take(out.shape, working)
+        calls += recipe(Task(layer, tuple(operands), target, scratch))
+        if target is not out:
+            calls.append((np.copyto, (out, target, "unsafe")))
+        return calls
+
+    return emit

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.op_harness import Sample
 from tests.op_samples import (
+    activation,
+    arithmetic,
     convolution,
-    elementwise,
     linear,
     normalization,
     pooling,
@@ -16,6 +17,6 @@ from tests.op_samples import (
 
 SAMPLES: list[Sample] = [
     sample
-    for family in (convolution, pooling, elementwise, normalization, reduction, linear, shaping, resampling)
+    for family in (convolution, pooling, activation, arithmetic, normalization, reduction, linear, shaping, resampling)
     for sample in family.SAMPLES
 ]

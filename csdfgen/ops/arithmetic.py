@@ -1,0 +1,225 @@
+"""What are the numpy calls of a function of several tensors? Arithmetic, comparisons, choices, casts.
+
+Source: https://onnx.ai/onnx/operators/. Types follow ONNX: operands agree (Pow and Where have
+rules of their own), integers divide towards zero, comparisons give bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node
+from csdfgen.ops._reducing import FLOATS, INTEGERS, maximum, minimum
+from csdfgen.ops.base import REQUIRED, Alias, Call, Operator
+from csdfgen.ops.elementwise import (
+    BOOL,
+    EVERY,
+    NUMERIC,
+    WIDE,
+    Task,
+    elementwise,
+    in_place,
+    one_call,
+    same,
+    view_of_first,
+)
+
+__all__ = ["OPERATORS"]
+
+# Arithmetic --------------------------------------------------------------------------------------
+
+
+def _divide(task: Task) -> list[Call]:
+    """a / b; for signed integers the quotient of what remains without a's remainder of a's sign, which is exact."""
+    a, b = task.operands
+    if task.out.dtype.kind != "i":
+        return [(np.divide if task.out.dtype.kind == "f" else np.floor_divide, (a, b, task.out))]
+    multiple = task.temporary()
+    return [
+        (np.fmod, (a, b, multiple)),
+        (np.subtract, (a, multiple, multiple)),
+        (np.floor_divide, (multiple, b, task.out)),
+    ]
+
+
+_POWERS: Mapping[float, Callable[..., Any]] = {-1.0: np.reciprocal, 0.5: np.sqrt, 1.0: np.positive, 2.0: np.square}
+"""Exponents for which numpy has a function, many times faster than np.power."""
+
+_POW_IN: Mapping[str, str] = MappingProxyType({**WIDE, **dict.fromkeys(INTEGERS, "float64")})
+"""Integers too are raised in floating point, as onnxruntime does: negative and broken exponents are allowed."""
+
+
+def _power(task: Task) -> list[Call]:
+    x, exponent = task.operands
+    if 1 in task.layer.constants and exponent.size == 1:
+        value = exponent.item()
+        if value in _POWERS:
+            return [(_POWERS[value], (x, task.out))]
+        if value == 3:
+            square = task.temporary()
+            return [(np.square, (x, square)), (np.multiply, (x, square, task.out))]
+    return [(np.power, (x, exponent, task.out))]
+
+
+def _pow_types(node: Node, dtypes: Sequence[str]) -> str:
+    """The base's type; the exponent may have any other."""
+    same(NUMERIC)(node, dtypes[1:])
+    return same(NUMERIC)(node, dtypes[:1])
+
+
+def _modulo(task: Task) -> list[Call]:
+    return [(np.fmod if task.attribute("fmod") else np.remainder, (*task.operands, task.out))]
+
+
+def _modulo_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = node.inputs[0]
+    assert data is not None
+    if str(data.dtype) in FLOATS and not attributes["fmod"] and node.opset < 28:
+        raise ModelError(f"fmod=0 with type {data.dtype} before opset 28 (here {node.opset}); export fmod=1")
+    return attributes
+
+
+def _folded(function: Callable[..., Any], mean: bool = False) -> Callable[[Task], list[Call]]:
+    """The recipe of a variadic operator: function(function(a, b), c) ..., divided by their number for the mean."""
+
+    def recipe(task: Task) -> list[Call]:
+        first, *rest = task.operands
+        if not rest:
+            return [(np.copyto, (task.out, first))]
+        # A later operand may be the memory of `out`: all but the last step go to a temporary.
+        total = task.temporary() if len(rest) > 1 else task.out
+        calls: list[Call] = []
+        for k, operand in enumerate(rest):
+            target = task.out if k == len(rest) - 1 else total
+            calls.append((function, (total if k else first, operand, target)))
+        if mean:
+            calls.append((np.divide, (task.out, task.scalar(len(task.operands)), task.out)))
+        return calls
+
+    return recipe
+
+
+# Choice ------------------------------------------------------------------------------------------
+
+
+def _where(task: Task) -> list[Call]:
+    """y, then x over it: `out` must be neither x nor the condition (see `_over_y`)."""
+    condition, x, y = task.operands
+    return [(np.copyto, (task.out, y)), (np.copyto, (task.out, x, "same_kind", condition))]
+
+
+def _where_types(node: Node, dtypes: Sequence[str]) -> str:
+    same(BOOL)(node, dtypes[:1])
+    return same(EVERY)(node, dtypes[1:])
+
+
+def _over_y(layer: Layer) -> tuple[Alias, ...]:
+    """Where writes y first: the result may overwrite y alone."""
+    return tuple(alias for alias in in_place(layer) if alias.position == 2)
+
+
+# Casts -------------------------------------------------------------------------------------------
+
+_ONNX_TYPES: Mapping[int, str] = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+}
+"""TensorProto.DataType -> numpy's name, for the types that can be computed."""
+
+
+def _cast(task: Task) -> list[Call]:
+    return [(np.copyto, (task.out, task.x, "unsafe"))]
+
+
+def _cast_types(node: Node, dtypes: Sequence[str]) -> str:
+    code = node.attributes.get("to", REQUIRED)
+    if code is REQUIRED:
+        raise ModelError("attribute 'to' is missing")
+    if code not in _ONNX_TYPES:
+        raise ModelError(f"to={code} is not one of {', '.join(f'{k} ({v})' for k, v in _ONNX_TYPES.items())}")
+    same(EVERY)(node, dtypes)
+    return _ONNX_TYPES[code]
+
+
+def _cast_like_types(node: Node, dtypes: Sequence[str]) -> str:
+    target = node.operand(1)
+    if target is None:
+        raise ModelError("input 1 is absent; CastLike takes its type")
+    same(EVERY)(node, dtypes)
+    return same(EVERY)(node, [str(target.dtype)])
+
+
+def _no_attributes(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The output's type says it all; saturate and round_mode are about 8-bit floats."""
+    return {}
+
+
+# The tables --------------------------------------------------------------------------------------
+
+_ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
+    ("Add", np.add, NUMERIC, 7),
+    ("And", np.logical_and, BOOL, 7),
+    ("Mul", np.multiply, NUMERIC, 7),
+    ("Or", np.logical_or, BOOL, 7),
+    ("Sub", np.subtract, NUMERIC, 7),
+    ("Xor", np.logical_xor, BOOL, 7),
+)
+"""(operator, numpy function, element types, first opset) of two operands of one type, which is the result's."""
+
+_COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
+    ("Equal", np.equal, EVERY, 7),
+    ("Greater", np.greater, NUMERIC, 7),
+    ("GreaterOrEqual", np.greater_equal, NUMERIC, 12),
+    ("Less", np.less, NUMERIC, 7),
+    ("LessOrEqual", np.less_equal, NUMERIC, 12),
+)
+"""The same, with a bool result."""
+
+_FLOAT = same(FLOATS)
+
+OPERATORS: tuple[Operator, ...] = (
+    *(elementwise(name, one_call(f), same(types), operands=2, since=since) for name, f, types, since in _ONE_CALL),
+    *(elementwise(name, one_call(f), same(types, "bool"), operands=2, since=since) for name, f, types, since in _COMPARISONS),
+    elementwise(
+        "Cast",
+        _cast,
+        _cast_types,
+        attributes={"to": REQUIRED, "saturate": 1, "round_mode": "up"},
+        normalise=_no_attributes,
+        aliases=view_of_first,
+        notes="to float16, 32, 64, signed and unsigned integers, bool; a view where the type stays",
+    ),
+    elementwise(
+        "CastLike",
+        _cast,
+        _cast_like_types,
+        since=15,
+        attributes={"saturate": 1, "round_mode": "up"},
+        normalise=_no_attributes,
+        aliases=view_of_first,
+        notes="to the types of Cast; a view where the type stays",
+    ),
+    elementwise("Div", _divide, same(NUMERIC), operands=2),
+    elementwise("Max", _folded(maximum), same(NUMERIC), operands=None),
+    elementwise("Mean", _folded(np.add, mean=True), _FLOAT, operands=None, compute_in=WIDE),
+    elementwise("Min", _folded(minimum), same(NUMERIC), operands=None),
+    elementwise("Mod", _modulo, same(NUMERIC), operands=2, since=10, attributes={"fmod": 0}, normalise=_modulo_kind),
+    elementwise("Pow", _power, _pow_types, operands=2, compute_in=_POW_IN),
+    elementwise("Sum", _folded(np.add), _FLOAT, operands=None, compute_in=WIDE),
+    elementwise("Where", _where, _where_types, operands=3, since=9, aliases=_over_y),
+)

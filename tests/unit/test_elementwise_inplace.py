@@ -1,0 +1,87 @@
+"""Elementwise layers write their result over an operand: the values stay the same, and nothing is allocated."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from csdfgen.network import Layer
+from csdfgen.ops.base import AliasKind, CountingScratch, Scratch, phases, presented, stored_rows
+from tests.op_harness import Arg, Sample, run_in_slabs
+from tests.op_samples import activation, arithmetic
+
+INPLACE = [
+    pytest.param(sample, alias.position, id=f"{sample}@{alias.position}")
+    for sample in (*activation.SAMPLES, *arithmetic.SAMPLES)
+    for alias in sample.operator.aliases(sample.layer())
+    if alias.kind is AliasKind.INPLACE
+]
+
+
+def run_in_place(sample: Sample, layer: Layer, feeds: dict[int, np.ndarray], position: int, height: int) -> np.ndarray:
+    """All phases at `height` rows, each result in the very memory of its slab of operand `position`; ONNX axis order."""
+    stored = {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
+    emit = sample.operator.kernel(layer)
+    for phase in phases(sample.operator, layer, height):
+        slabs: list[np.ndarray | None] = []
+        for k, rows in enumerate(phase.ins):
+            if rows is None:
+                slabs.append(None)
+                continue
+            held = stored_rows(layer, k, rows)
+            slabs.append(presented(stored[k][held.start : held.stop], layer, k, rows))
+        result = slabs[position]
+        assert result is not None
+        for function, arguments in emit(phase, slabs, [result], CountingScratch()):
+            function(*arguments)
+    return layer.output.to_onnx(stored[position])
+
+
+@pytest.mark.parametrize(("sample", "position"), INPLACE)
+def test_a_result_over_its_operand_is_the_same_result(sample: Sample, position: int) -> None:
+    layer = sample.layer()
+    feeds = sample.feeds()
+    for height in {1, layer.output.rows}:
+        (want,) = run_in_slabs(sample, layer, feeds, height)
+        np.testing.assert_array_equal(run_in_place(sample, layer, feeds, position, height), want)
+
+
+def enlarged(sample: Sample) -> Sample | None:
+    """The sample on maps of 64 Ki columns, if it is float32 and free to grow there."""
+    if any(not isinstance(i, Arg) or i.dtype != "float32" or len(i.shape) != 4 or i.shape[3] < 2 for i in sample.inputs):
+        return None
+    wide = tuple(replace(i, shape=(*i.shape[:3], 1 << 16)) for i in sample.inputs if isinstance(i, Arg))
+    return replace(sample, inputs=wide)
+
+
+LARGE = [big for sample in (*activation.SAMPLES, *arithmetic.SAMPLES) if (big := enlarged(sample)) is not None]
+LARGE = list({(big.op_type, len(big.inputs), str(big.attributes)): big for big in LARGE}.values())
+
+
+@pytest.mark.parametrize("sample", LARGE, ids=[str(s) for s in LARGE])
+def test_no_call_allocates_anything_of_a_slabs_size(sample: Sample) -> None:
+    layer = sample.layer()
+    (phase, *_) = phases(sample.operator, layer, 1)
+    slabs = [
+        np.ascontiguousarray(t.to_storage(sample.feeds()[k])[: len(rows)]) if t is not None and rows is not None else None
+        for k, (t, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True))
+    ]
+    in_place = [a.position for a in sample.operator.aliases(layer) if a.kind is AliasKind.INPLACE]
+    apart = np.empty((len(phase.out), *layer.output.row_shape), layer.output.dtype)
+    for result in (apart, *(slabs[k] for k in in_place)):
+        assert result is not None
+        emit = sample.operator.kernel(layer)
+        count = CountingScratch()
+        list(emit(phase, slabs, [result], count))
+        scratch = Scratch(np.zeros(count.used + Scratch.ALIGN, np.uint8))
+        calls = list(emit(phase, slabs, [result], scratch))
+        tracemalloc.start()
+        for function, arguments in calls:
+            function(*arguments)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # numpy converts types through a buffer of fixed size (8192 elements).
+        assert peak < result.nbytes / 2, (peak, result.nbytes)
