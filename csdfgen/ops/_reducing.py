@@ -13,6 +13,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.network import Node, Tensor
+from csdfgen.ops._operands import storage_axis
 from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
 
 __all__ = [
@@ -54,9 +55,7 @@ def slab_dims(tensor: Tensor, axes: Iterable[int]) -> tuple[int, ...]:
     >>> slab_dims(Tensor("x", (1, 3, 8, 10), row_axis=2), (2, 3)), slab_dims(Tensor("y", (1, 3)), (1,))
     ((0, 1), (2,))
     """
-    if tensor.row_axis is None:
-        return tuple(sorted(axis + 1 for axis in axes))
-    return tuple(sorted(tensor.order.index(axis) for axis in axes))
+    return tuple(sorted(storage_axis(tensor, axis) for axis in axes))
 
 
 def rows_apart(tensor: Tensor, axes: Iterable[int]) -> bool:

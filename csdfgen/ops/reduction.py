@@ -1,9 +1,352 @@
-"""ReduceMean, ReduceMax, ReduceSum, ArgMax."""
+"""What is left of a tensor when axes are folded away? Reduce*, ArgMax, ArgMin; and CumSum.
+
+Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin, CumSum). `axes` is an
+attribute up to opset 17 (ReduceSum: 12) and a constant input from there on.
+
+Axes within a row are folded row by row. Where the row axis itself is folded, every phase folds its
+slab into the result, which is the state; types in which the order of rounding shows run whole.
+"""
 
 from __future__ import annotations
 
-from csdfgen.ops.base import Operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops._operands import attribute_or_input, integers, normal_axes, normal_axis, one_input_layer, output_elements
+from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, minimum, slab_dims, sum_of_squares
+from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
+from csdfgen.rows import Rows, Window
 
 __all__ = ["OPERATORS"]
 
-OPERATORS: tuple[Operator, ...] = ()
+Fold = Callable[[np.ndarray, tuple[int, ...], np.ndarray, Scratch], list[Call]]
+"""(slab, dimensions, target, scratch) -> calls; `target` keeps the folded dimensions as 1."""
+Finish = Callable[[np.ndarray, int, Scratch], list[Call]]
+"""(folded values, how many were folded into each, scratch) -> calls that finish them in place."""
+
+_INTEGERS = ("int32", "int64", "uint32", "uint64")
+_ORDERED = (*FLOATS, "int8", "uint8", *_INTEGERS, "bool")
+
+
+# Folds and what follows them ----------------------------------------------------------------------
+
+
+def _plain(reduce: Callable[..., Any]) -> Fold:
+    """A ufunc's own reduction."""
+    return lambda slab, dims, target, scratch: [(reduce, (slab, dims, None, target, True))]
+
+
+def _sum_absolute(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+    absolute = scratch.take(slab.shape, slab.dtype)
+    return [(np.absolute, (slab, absolute)), (np.add.reduce, (absolute, dims, None, target, True))]
+
+
+def _sum_squares(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+    return [sum_of_squares(slab, dims, target)]
+
+
+def _log_sum_exp(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+    """log(sum(exp(x - peak))) + peak; the peak is kept finite, so that infinities do not become NaN."""
+    peak = scratch.take(target.shape, slab.dtype)
+    powers = scratch.take(slab.shape, slab.dtype)
+    limits = np.finfo(slab.dtype)
+    return [
+        (np.maximum.reduce, (slab, dims, None, peak, True)),
+        (maximum, (peak, constant(limits.min, slab.dtype), peak)),
+        (minimum, (peak, constant(limits.max, slab.dtype), peak)),
+        (np.subtract, (slab, peak, powers)),
+        (np.exp, (powers, powers)),
+        (np.add.reduce, (powers, dims, None, target, True)),
+        (np.log, (target, target)),
+        (np.add, (target, peak, target)),
+    ]
+
+
+def _as_folded(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
+    return []
+
+
+def _mean(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
+    by = constant(count, folded.dtype)
+    if folded.dtype.kind == "f":
+        return [(np.divide, (folded, by, folded))]
+    # ONNX's integer mean is cut off towards zero; numpy's integer division rounds down.
+    rest = scratch.take(folded.shape, folded.dtype)
+    return [(np.fmod, (folded, by, rest)), (np.subtract, (folded, rest, folded)), (np.floor_divide, (folded, by, folded))]
+
+
+def _square_root(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
+    return [(np.sqrt, (folded, folded))]
+
+
+def _logarithm(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
+    return [(np.log, (folded, folded))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """How values are folded, how two partial results become one, what finishes them, and in which types.
+
+    exact: neither order nor type of the partial results changes the outcome.
+    """
+
+    fold: Fold
+    combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any] = np.add
+    finish: Finish = _as_folded
+    dtypes: tuple[str, ...] = (*FLOATS, *_INTEGERS)
+    exact: bool = False
+
+
+_SUM = _plain(np.add.reduce)
+
+_REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
+    {
+        "ReduceL1": _Reduction(_sum_absolute),
+        "ReduceL2": _Reduction(_sum_squares, finish=_square_root, dtypes=FLOATS),
+        "ReduceLogSum": _Reduction(_SUM, finish=_logarithm, dtypes=FLOATS),
+        "ReduceLogSumExp": _Reduction(_log_sum_exp, combine=np.logaddexp, dtypes=FLOATS),
+        "ReduceMax": _Reduction(_plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED, exact=True),
+        "ReduceMean": _Reduction(_SUM, finish=_mean),
+        "ReduceMin": _Reduction(_plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED, exact=True),
+        "ReduceProd": _Reduction(_plain(np.multiply.reduce), combine=np.multiply),
+        "ReduceSum": _Reduction(_SUM),
+        "ReduceSumSquare": _Reduction(_sum_squares),
+    }
+)
+
+
+# Layers -------------------------------------------------------------------------------------------
+
+
+def _input(layer: Layer) -> Tensor:
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dtype: str) -> Tensor:
+    """What is left: rows stay rows; where they are folded away, the axis behind them takes their place, if any."""
+    if keepdims:
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(tensor.shape))
+        return Tensor(node.outputs[0], shape, dtype, tensor.row_axis)
+    shape = tuple(size for axis, size in enumerate(tensor.shape) if axis not in axes)
+    if tensor.row_axis is None:
+        return Tensor(node.outputs[0], shape, dtype, None)
+    moved = tensor.row_axis - sum(axis < tensor.row_axis for axis in axes)
+    if tensor.row_axis in axes and (len(shape) < 3 or moved >= len(shape)):
+        return Tensor(node.outputs[0], shape, dtype, None)
+    return Tensor(node.outputs[0], shape, dtype, moved)
+
+
+def _axes(node: Node, rank: int, since: int) -> tuple[int, ...]:
+    """The axes to fold, as `keepdims` counts them; all where none are given, unless noop_with_empty_axes."""
+    given = attribute_or_input(node, "axes", 1, since)
+    if given:
+        return normal_axes(given, rank)
+    noop = node.opset >= since and node.attributes.get("noop_with_empty_axes", 0)
+    return () if noop else tuple(range(rank))
+
+
+def _build(since: int) -> Callable[[Node], Layer]:
+    """`build` of a reduction whose axes are an input from opset `since` on."""
+
+    def build(node: Node) -> Layer:
+        tensor = data_input(node, _REDUCTIONS[node.op_type].dtypes)
+        axes = _axes(node, len(tensor.shape), since)
+        keepdims = bool(node.attributes.get("keepdims", 1))
+        return one_input_layer(node, tensor, _output(node, tensor, axes, keepdims, tensor.dtype), axes=axes, keepdims=keepdims)
+
+    return build
+
+
+def _build_arg(node: Node) -> Layer:
+    tensor = data_input(node, (*FLOATS, "int8", "int16", "uint8", "uint16", *_INTEGERS))
+    if not tensor.shape:
+        raise ModelError("input is a single number: it has no axis to search along")
+    axis = normal_axis(int(node.attributes.get("axis", 0)), len(tensor.shape))
+    keepdims = bool(node.attributes.get("keepdims", 1))
+    last = bool(node.attributes.get("select_last_index", 0))
+    output = _output(node, tensor, (axis,), keepdims, "int64")
+    return one_input_layer(node, tensor, output, axes=(axis,), keepdims=keepdims, select_last_index=last)
+
+
+def _build_cumulative(node: Node) -> Layer:
+    tensor = data_input(node, (*FLOATS, *_INTEGERS))
+    given = integers(require_constant(node, 1), "axis")
+    if len(given) != 1:
+        raise ModelError(f"'axis' holds {len(given)} numbers, CumSum runs along 1 axis")
+    settings = {name: bool(node.attributes.get(name, 0)) for name in ("exclusive", "reverse")}
+    output = Tensor(node.outputs[0], tensor.shape, tensor.dtype, tensor.row_axis)
+    return one_input_layer(node, tensor, output, axes=normal_axes(given, len(tensor.shape)), **settings)
+
+
+def _within_rows(layer: Layer) -> bool:
+    """Whether the layer's axes leave the row axis alone."""
+    row_axis = _input(layer).row_axis
+    return row_axis is None or row_axis not in layer.attributes["axes"]
+
+
+def _mode(layer: Layer) -> Mode:
+    if _within_rows(layer):
+        return Mode.ROWS
+    accumulates = _input(layer).dtype in ("float32", "float64") or _REDUCTIONS[layer.op_type].exact
+    return Mode.ACCUMULATE if accumulates and _input(layer).dtype != "float16" else Mode.WHOLE
+
+
+def _mode_without_state(layer: Layer) -> Mode:
+    return Mode.ROWS if _within_rows(layer) else Mode.WHOLE
+
+
+def _window(layer: Layer) -> Window:
+    return Window(1) if _within_rows(layer) else Window(_input(layer).rows)
+
+
+def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    rows = out if _within_rows(layer) else Rows(0, _input(layer).rows)
+    return (rows, *(None for _ in layer.inputs[1:]))
+
+
+def _cost(layer: Layer, out: Rows) -> int:
+    """Elements that are read."""
+    rows = _input_rows(layer, out)[0]
+    assert rows is not None
+    return len(rows) * _input(layer).row_elements
+
+
+def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
+    """View of a result with the axis order of the slab, folded axes being 1 long."""
+    array = layer.output.to_onnx(result)
+    if not layer.attributes["keepdims"]:
+        array = np.expand_dims(array, layer.attributes["axes"])
+    return _input(layer).to_storage(array)
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+
+def _kernel(layer: Layer) -> Emit:
+    reduction = _REDUCTIONS[layer.op_type]
+    axes = layer.attributes["axes"]
+    dims = slab_dims(_input(layer), axes)
+    count = prod(_input(layer).shape[axis] for axis in axes)
+    accumulates = _mode(layer) is Mode.ACCUMULATE
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab = slabs[0]
+        assert slab is not None
+        target = _like_slab(layer, results[0])
+        if not accumulates or phase.first:
+            calls = reduction.fold(slab, dims, target, scratch)
+        else:
+            part = scratch.take(target.shape, target.dtype)
+            calls = [*reduction.fold(slab, dims, part, scratch), (reduction.combine, (target, part, target))]
+        return [*calls, *reduction.finish(target, count, scratch)] if not accumulates or phase.last else calls
+
+    return in_float32(emit)
+
+
+def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
+    """Kernel of ArgMax or ArgMin: numpy's own search wants its axis last and the array contiguous, else it copies."""
+
+    def kernel(layer: Layer) -> Emit:
+        (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
+        last = layer.attributes["select_last_index"]
+
+        def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+            slab = slabs[0]
+            assert slab is not None
+            source = np.moveaxis(slab, dim, -1)
+            source = source[..., ::-1] if last else source
+            calls: list[Call] = []
+            if not source.flags.c_contiguous:
+                copy = scratch.take(source.shape, source.dtype)
+                calls.append((np.copyto, (copy, source)))
+                source = copy
+            found = scratch.take(source.shape[:-1], "int64")
+            target = np.moveaxis(_like_slab(layer, results[0]), dim, -1)[..., 0]
+            calls.append((search, (source, -1, found)))
+            if last:
+                return [*calls, (np.subtract, (constant(source.shape[-1] - 1, "int64"), found, target))]
+            return [*calls, (np.copyto, (target, found))]
+
+        return in_float32(emit)
+
+    return kernel
+
+
+def _cumulative_kernel(layer: Layer) -> Emit:
+    (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab = slabs[0]
+        assert slab is not None
+        source, target = np.moveaxis(slab, dim, 0), np.moveaxis(results[0], dim, 0)
+        if layer.attributes["reverse"]:
+            source, target = source[::-1], target[::-1]
+        if not layer.attributes["exclusive"]:
+            return [(np.add.accumulate, (source, 0, None, target))]
+        first: Call = (np.copyto, (target[:1], constant(0, target.dtype)))
+        return [first, (np.add.accumulate, (source[:-1], 0, None, target[1:]))] if len(source) > 1 else [first]
+
+    return in_float32(emit)
+
+
+def _reduction(op_type: str) -> Operator:
+    exact = _REDUCTIONS[op_type].exact
+    return Operator(
+        op_type,
+        build=_build(since=13 if op_type == "ReduceSum" else 18),
+        input_rows=_input_rows,
+        kernel=_kernel,
+        cost=_cost,
+        mode=_mode,
+        window=_window,
+        shift_invariant=True,
+        attributes=MappingProxyType({"axes": None, "keepdims": 1, "noop_with_empty_axes": 0}),
+        structure="row-phased; accumulating when the row axis is reduced",
+        notes=f"With the row axis reduced, {'float16 runs' if exact else 'float16 and integers run'} whole.",
+    )
+
+
+def _arg(op_type: str, search: Callable[..., Any]) -> Operator:
+    return Operator(
+        op_type,
+        build=_build_arg,
+        input_rows=_input_rows,
+        kernel=_arg_kernel(search),
+        cost=_cost,
+        mode=_mode_without_state,
+        window=_window,
+        shift_invariant=True,
+        attributes=MappingProxyType({"axis": 0, "keepdims": 1, "select_last_index": 0}),
+        structure="row-phased; whole along the row axis",
+        notes="The result is the index alone, so that there is no room for the value that an accumulating search would keep.",
+    )
+
+
+OPERATORS: tuple[Operator, ...] = (
+    *(_reduction(op_type) for op_type in _REDUCTIONS),
+    _arg("ArgMax", np.argmax),
+    _arg("ArgMin", np.argmin),
+    Operator(
+        "CumSum",
+        build=_build_cumulative,
+        input_rows=_input_rows,
+        kernel=_cumulative_kernel,
+        cost=output_elements,
+        since=11,
+        mode=_mode_without_state,
+        window=_window,
+        shift_invariant=True,
+        constant_inputs=frozenset({1}),
+        attributes=MappingProxyType({"exclusive": 0, "reverse": 0}),
+        structure="row-phased; whole along the row axis",
+    ),
+)
