@@ -224,8 +224,8 @@ def _broadcast_shape(shapes: Sequence[Shape]) -> Shape:
 def _row_axis(computed: Sequence[Tensor], shape: Shape) -> int | None:
     """Row axis of the result: that of the first operand which has the result's rows, else of any with rows."""
     axes = [(t.row_axis + len(shape) - len(t.shape), t.rows) for t in computed if t.row_axis is not None]
-    full = [axis for axis, rows in axes if rows == shape[axis]]
-    return next(iter([*full, *(axis for axis, _ in axes)]), None)
+    candidates = [axis for axis, rows in axes if rows == shape[axis]] + [axis for axis, _ in axes]
+    return candidates[0] if candidates else None
 
 
 def _kernel(recipe: Recipe, compute_in: Mapping[str, str] | None, layer: Layer) -> Emit:
