@@ -15,12 +15,12 @@ from csdfgen.fuse import FUSE_LEVELS
 from csdfgen.fuse import fuse as rewritten
 from csdfgen.heights import RowSpec
 from csdfgen.network import Network
-from csdfgen.placement import place
+from csdfgen.placement import Placement, place
 from csdfgen.planning import Plan, storages
 from schedules.demand import POLICIES, firing_order
-from schedules.memory import occupancy, pack
+from schedules.memory import Storage, occupancy, pack
 
-__all__ = ["assemble", "named_order", "plan", "whole_layer_live"]
+__all__ = ["assemble", "named_order", "plan", "prepare", "whole_layer_live"]
 
 
 def plan(
@@ -38,14 +38,9 @@ def plan(
     policy: "demand", "eager", or "best" of both by arena.
     Raises InputError for options that do not exist.
     """
-    if fuse not in FUSE_LEVELS:
-        raise InputError(f"--fuse {fuse}: not one of {', '.join(FUSE_LEVELS)}")
     if policy not in (*POLICIES, "best"):
         raise InputError(f"--policy {policy}: not one of {', '.join(POLICIES)}, best")
-    fused = rewritten(network, fuse)
-    conversion = convert(fused, rows, image=image)
-    placement = place(fused, share=fuse == "full")
-    found = storages(conversion, placement)
+    conversion, placement, found = prepare(network, rows, fuse, image)
     candidates = []
     for name in POLICIES if policy == "best" else (policy,):
         order = named_order(conversion, name)
@@ -54,6 +49,18 @@ def plan(
     buffers, lifetimes, order, chosen = min(candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live))
     draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)
     return assemble(draft)
+
+
+def prepare(
+    network: Network, rows: int | str | RowSpec, fuse: str, image: str
+) -> tuple[Conversion, Placement, tuple[Storage, ...]]:
+    """All of a plan that does not depend on the order of firings; options as in `plan`."""
+    if fuse not in FUSE_LEVELS:
+        raise InputError(f"--fuse {fuse}: not one of {', '.join(FUSE_LEVELS)}")
+    fused = rewritten(network, fuse)
+    conversion = convert(fused, rows, image=image)
+    placement = place(fused, share=fuse == "full")
+    return conversion, placement, storages(conversion, placement)
 
 
 def named_order(conversion: Conversion, policy: str) -> tuple[tuple[str, int], ...]:
