@@ -12,7 +12,7 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+PIP := $(PY) -m pip install -qq --disable-pip-version-check
 ARGS ?=
 
 # One thread of linear algebra a process: pytest runs one process a core, and benchmarks compare single threads.

@@ -1,0 +1,183 @@
+"""`python -m csdfgen.demo --out out`: CenterFace on a photograph at two sizes; a table, a picture, a graph."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from csdfgen.demo import centerface, pictures
+from csdfgen.demo.comparison import Comparison, compared, fixed_shapes
+from csdfgen.demo.resident import grown_by_onnxruntime
+from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.planning import Plan
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One picture, what was found on it, and what that took."""
+
+    picture: np.ndarray
+    plan: Plan
+    comparison: Comparison
+    faces: list[centerface.Face]
+    resident: int | None
+
+    @property
+    def whole(self) -> int:
+        """Bytes that whole layers need: onnxruntime's as measured, or else as modelled."""
+        return self.resident or self.comparison.figures["whole_layer_live"]
+
+    @property
+    def slabs(self) -> int:
+        """Bytes of arena and workspace."""
+        return self.comparison.figures["arena"] + self.comparison.figures["workspace"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; 0 if all outputs are onnxruntime's and every face is found in both."""
+    parser = argparse.ArgumentParser(prog="python -m csdfgen.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture and the graph")
+    parser.add_argument("--rows", default="auto", help="rows a phase: a number, auto or whole")
+    options = parser.parse_args(arguments)
+    console = Console()
+    try:
+        return _show(console, options.out, options.rows)
+    except CsdfgenError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _show(console: Console, out: Path, rows: str) -> int:
+    out.mkdir(parents=True, exist_ok=True)
+    photograph = pictures.photograph()
+    shown = []
+    for picture in (photograph, pictures.mosaic(photograph)):
+        height, width = picture.shape[:2]
+        with console.status(f"CenterFace at {height}x{width}: convert, schedule, run in slabs of rows, compare with onnxruntime"):
+            shown.append(_detect(picture, rows, out))
+    console.print(_table(shown))
+    _draw(shown[-1], out / "faces.png")
+    for path in _write_graph(shown[0].plan, out):
+        console.print(f"{path}: the CSDF graph at {_size(shown[0])}", highlight=False)
+    console.print(f"{out / 'faces.png'}: the faces that were found", highlight=False)
+    return 0 if all(s.comparison.equal for s in shown) else 1
+
+
+def _detect(picture: np.ndarray, rows: str, out: Path) -> Shown:
+    import onnx
+
+    import csdfgen
+
+    path = centerface.model_file()
+    image = centerface.prepared(picture)
+    shapes = {centerface.INPUT: image.shape}
+    plan = csdfgen.plan(csdfgen.load(path, shapes=shapes), rows=rows)
+    static = fixed_shapes(onnx.load(path), shapes)
+    comparison = compared(plan, static.SerializeToString(), {centerface.INPUT: image}, repeats=3)
+    faces = centerface.faces(comparison.outputs)
+    if len(faces) != len(centerface.faces(comparison.reference)):
+        raise InputError("onnxruntime's outputs hold another number of faces; this is a bug of csdfgen, please report it")
+    model = out / ".centerface.onnx"
+    try:
+        model.write_bytes(static.SerializeToString())
+        resident = grown_by_onnxruntime(model)
+    finally:
+        model.unlink(missing_ok=True)
+    return Shown(picture, plan, comparison, faces, resident)
+
+
+def _size(shown: Shown) -> str:
+    return "x".join(str(n) for n in shown.picture.shape[:2])
+
+
+def _mib(count: float) -> str:
+    return f"{count / MIB:.2f} MiB"
+
+
+def _table(shown: Sequence[Shown]) -> Table:
+    """Memory, time and result at every size; every row says where its figure comes from."""
+    table = Table(title="CenterFace, 60 convolutions: one frame, one thread", title_justify="left", caption_justify="left")
+    table.add_column("")
+    table.add_column("origin", style="dim")
+    for s in shown:
+        table.add_column(_size(s), justify="right")
+    table.caption = f"{platform.machine()}, numpy {np.__version__}; MiB = 2^20 bytes; arena and live bytes include the outputs"
+    for section in _lines(shown):
+        for label, origin, cells in section:
+            table.add_row(label, origin, *cells)
+        table.add_section()
+    return table
+
+
+def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
+    runs = [s.comparison for s in shown]
+
+    def figure(name: str) -> list[str]:
+        return [_mib(c.figures[name]) for c in runs]
+
+    return [
+        [
+            (
+                "onnxruntime, memory of a frame",
+                "measured",
+                [_mib(s.resident) if s.resident else "not on this system" for s in shown],
+            ),
+            ("all tensors, none sharing", "modelled", figure("sum_of_tensors")),
+            ("whole layers, dead tensors freed", "modelled", figure("whole_layer_live")),
+        ],
+        [
+            ("csdfgen, alive at one time", "planned", figure("peak_live")),
+            ("csdfgen, the arena", "planned", figure("arena")),
+            ("  of which written in a frame", "measured", [_mib(c.touched_bytes) for c in runs]),
+            ("csdfgen, workspace", "planned", figure("workspace")),
+            ("  of which outputs", "planned", [_mib(sum(o.nbytes for o in c.outputs.values())) for c in runs]),
+            ("[bold]less memory by a factor of[/bold]", "", [f"[bold green]{s.whole / s.slabs:.1f}[/bold green]" for s in shown]),
+        ],
+        [
+            ("onnxruntime, time of a frame", "measured", [f"{c.theirs * 1e3:.0f} ms" for c in runs]),
+            ("csdfgen, time of a frame", "measured", [f"{c.ours * 1e3:.0f} ms" for c in runs]),
+        ],
+        [
+            ("firings", "", [str(c.firings) for c in runs]),
+            ("largest difference of any output", "measured", [f"{c.max_abs_error:.1e}" for c in runs]),
+            ("outputs equal to onnxruntime's", "", ["yes" if c.equal else "[bold red]NO[/bold red]" for c in runs]),
+            ("faces found, by both", "", [str(len(s.faces)) for s in shown]),
+        ],
+    ]
+
+
+def _draw(shown: Shown, path: Path) -> None:
+    whole = "onnxruntime, measured" if shown.resident else "whole layers, modelled"
+    bars = (
+        (whole, shown.whole / MIB, "#ff6b6b"),
+        ("csdfgen, arena and workspace", shown.slabs / MIB, pictures.MARK),
+    )
+    title = f"CenterFace at {_size(shown)}: {len(shown.faces)} faces, the same with both. Memory of a frame:"
+    note = f"largest difference of any output value: {shown.comparison.max_abs_error:.1e}"
+    pictures.save(pictures.drawn(shown.picture, shown.faces, title, bars, note), path)
+
+
+def _write_graph(plan: Plan, out: Path) -> tuple[Path, ...]:
+    from csdfgen.conversion import csdf_graph
+    from csdfgen.graph_json import write_graph
+    from sdf3_bridge import sdf3xml
+
+    graph = csdf_graph(plan.conversion)
+    xml, ours = out / "centerface.xml", out / "centerface.json"
+    sdf3xml.write(xml, graph)
+    write_graph(ours, graph)
+    return xml, ours
+
+
+if __name__ == "__main__":
+    sys.exit(main())
