@@ -1,0 +1,97 @@
+"""From an ONNX model to a Network: the only place where models are read.
+
+Source: https://onnx.ai/onnx/repo-docs/IR.html. A file is read (`onnx_file`), its graph put in order
+(`onnx_graph`), its input shapes fixed, and then every operation is visited once: what has only
+constants for operands is evaluated (`folding`), everything else is built by the operator of the
+table. Our own shapes are authoritative; the inference of the onnx package is not needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import onnx
+
+from csdfgen.batching import split_batch
+from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.folding import Folder
+from csdfgen.input_axes import row_axis_of_input
+from csdfgen.input_shapes import input_shapes
+from csdfgen.network import Network, Shape, Tensor
+from csdfgen.network_builder import build_network, fold_constants, refuse_unsupported
+from csdfgen.onnx_file import ModelFile, from_proto, label, read_file
+from csdfgen.onnx_graph import Graph, read_graph
+
+__all__ = ["load"]
+
+
+def load(
+    source: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    batch: int | None = None,
+) -> Network:
+    """Read a model: a file, a name of the zoo ("zoo:NAME"), or a model in memory.
+
+    shapes: input name -> its whole shape, for free sizes or instead of the declared ones.
+    batch: leading size of every input of rank 2 or more; a free leading size is 1 without it.
+    Raises ModelError, or UnsupportedOperatorError that lists all operators which are not known.
+    """
+    where = label(source.graph.name) or "model" if isinstance(source, onnx.ModelProto) else os.fspath(source)
+    try:
+        file = _read(source)
+        graph = read_graph(file)
+        folder = Folder(file.directory)
+        graph = fold_constants(graph, folder)
+        try:
+            sizes = input_shapes(graph.inputs, shapes or {}, batch)
+        except ModelError:
+            refuse_unsupported(graph, graph.inputs, folder)
+            raise
+        return _network(file, graph, folder, sizes)
+    except MemoryError as error:
+        raise ModelError("there is not enough memory to load it", where=where) from error
+    except CsdfgenError as error:
+        raise error.at(where) from error
+
+
+def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
+    if isinstance(source, onnx.ModelProto):
+        return from_proto(source)
+    if isinstance(source, str) and source.startswith("zoo:"):
+        return _from_zoo(source[len("zoo:") :])
+    return read_file(Path(source))
+
+
+def _from_zoo(name: str) -> ModelFile:
+    from zoo_models import ZOO
+
+    if name not in ZOO:
+        near = get_close_matches(name, ZOO, n=3) or list(ZOO)[:3]
+        raise ModelError(f"the zoo has no network of that name; {'try ' + ', '.join(near) if near else 'it is empty so far'}")
+    return replace(from_proto(ZOO[name]()), name=name, source=f"zoo:{name}")
+
+
+def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:
+    """The network for these input shapes; for one image at a time where its images do not touch each other."""
+
+    def build(shapes: Mapping[str, Shape]) -> Network:
+        inputs = [
+            Tensor(i.name, shapes[i.name], i.dtype, row_axis_of_input(graph, i.name, len(shapes[i.name]))) for i in graph.inputs
+        ]
+        return build_network(graph, inputs, folder, name=file.name, source=file.source)
+
+    batches = {shape[:1] for shape in sizes.values()}
+    batch = batches.pop()[0] if len(batches) == 1 and () not in batches else 1
+    whole = build(sizes)
+    if batch == 1:
+        return whole
+    try:
+        single = build({name: (1, *shape[1:]) for name, shape in sizes.items()})
+    except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
+        return whole
+    return split_batch(whole, single, batch) or whole
