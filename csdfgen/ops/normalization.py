@@ -1,9 +1,529 @@
-"""BatchNormalization, Instance/Layer/GroupNormalization, LRN, Softmax, LogSoftmax."""
+"""How are values normalised? By constants (BatchNormalization), by neighbours (LRN), by their own statistics.
+
+Sources: https://onnx.ai/onnx/operators/ (one page per operator of the table at the end).
+
+Work that stays within a row is done by rows. Statistics over the whole map need all of it before
+the first value can be written: those layers run whole, in place where they may.
+Statistics are kept to one small array; squares are summed without storing them.
+"""
 
 from __future__ import annotations
 
-from csdfgen.ops.base import Operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops._operands import normal_axes, normal_axis, output_elements, storage_axis
+from csdfgen.ops._reducing import (
+    constant,
+    data_input,
+    in_float32,
+    maximum,
+    rows_apart,
+    slab_dims,
+    sum_of_squares,
+    working_dtype,
+)
+from csdfgen.ops.base import REQUIRED, Alias, AliasKind, Call, Emit, Mode, Operator, Phase, Scratch, broadcast_view
+from csdfgen.rows import Rows, Window
 
 __all__ = ["OPERATORS"]
 
-OPERATORS: tuple[Operator, ...] = ()
+EPSILON = 9.999999747378752e-06
+"""The default of all `epsilon` attributes: 1e-5 as a float32."""
+
+
+# Layers -------------------------------------------------------------------------------------------
+
+
+def _input(layer: Layer) -> Tensor:
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def _layer(node: Node, tensor: Tensor, axes: Sequence[int], row_axis: int | None, **attributes: Any) -> Layer:
+    """A layer that keeps the shape of input 0; further operands are constants, or read whole in natural order.
+
+    axes: those that one normalised value depends on; row_axis: along which input 0 is read and the output written.
+    """
+    rest = node.inputs[1:]
+    return Layer(
+        node.name,
+        node.op_type,
+        (tensor, *(operand if isinstance(operand, Tensor) else None for operand in rest)),
+        (Tensor(node.outputs[0], tensor.shape, tensor.dtype, row_axis),),
+        MappingProxyType({"axes": tuple(axes), **attributes}),
+        MappingProxyType({k: operand for k, operand in enumerate(rest, 1) if isinstance(operand, np.ndarray)}),
+        (row_axis, *(None for _ in rest)),
+        onnx_nodes=(node.name,),
+    )
+
+
+def _refuse_statistics(node: Node) -> None:
+    if any(node.outputs[1:]):
+        wanted = next(name for name in node.outputs[1:] if name)
+        raise ModelError(f"output '{wanted}' (statistics for training) is not computed; export for inference")
+
+
+def _check_parameters(node: Node, positions: Sequence[int], shape: tuple[int, ...]) -> None:
+    """ModelError unless the operands at `positions` that are present have a shape."""
+    for position in positions:
+        operand = node.operand(position)
+        if operand is None:
+            raise ModelError(f"input {position} is absent, {node.op_type} needs it")
+        if tuple(operand.shape) != shape:
+            raise ModelError(f"input {position} has shape {list(operand.shape)}, the input's channels need {list(shape)}")
+
+
+def _epsilon(node: Node) -> float:
+    return float(node.attributes.get("epsilon", EPSILON))
+
+
+def _build_batch(node: Node) -> Layer:
+    tensor = data_input(node, least_rank=1)
+    _refuse_statistics(node)
+    if node.attributes.get("training_mode", 0):
+        raise ModelError("training_mode=1 normalises by the batch; export for inference")
+    channels = tensor.shape[1] if len(tensor.shape) > 1 else 1
+    if not node.attributes.get("spatial", 1) and prod(tensor.shape[2:]) > 1:
+        raise ModelError("spatial=0 has statistics for every pixel; export with opset 9 or later")
+    _check_parameters(node, range(1, 5), (channels,))
+    return _layer(node, tensor, (), tensor.row_axis, epsilon=_epsilon(node))
+
+
+def _build_local_response(node: Node) -> Layer:
+    tensor = data_input(node, least_rank=2)
+    settings = {name: float(node.attributes.get(name, default)) for name, default in _LRN.items() if name != "size"}
+    size = int(node.attributes["size"])
+    if size < 1:
+        raise ModelError(f"attribute 'size'={size}; the window over channels needs at least 1")
+    row_axis = 2 if len(tensor.shape) > 2 else None
+    return _layer(node, tensor, (), row_axis, size=size, **settings)
+
+
+def _build_instance(node: Node) -> Layer:
+    tensor = data_input(node, least_rank=3)
+    _check_parameters(node, (1, 2), tensor.shape[1:2])
+    return _layer(node, tensor, range(2, len(tensor.shape)), tensor.row_axis, epsilon=_epsilon(node))
+
+
+def _build_group(node: Node) -> Layer:
+    """Scale and bias are per group in opset 18, per channel from opset 21 on."""
+    tensor = data_input(node, least_rank=3)
+    groups, channels = int(node.attributes["num_groups"]), tensor.shape[1]
+    if groups < 1 or channels % groups:
+        raise ModelError(f"num_groups={groups} does not divide the {channels} channels")
+    _check_parameters(node, (1, 2), (groups,) if node.opset < 21 else (channels,))
+    return _layer(node, tensor, range(1, len(tensor.shape)), tensor.row_axis, num_groups=groups, epsilon=_epsilon(node))
+
+
+def _build_layer(node: Node) -> Layer:
+    """LayerNormalization and RMSNormalization: all axes from `axis` on; scale and bias broadcast against the input."""
+    tensor = data_input(node, least_rank=1)
+    _refuse_statistics(node)
+    rank = len(tensor.shape)
+    for position, operand in enumerate(node.inputs[1:], 1):
+        shape = () if operand is None else tuple(operand.shape)
+        aligned = tensor.shape[rank - len(shape) :] if len(shape) <= rank else ()
+        if len(shape) > rank or any(size not in (1, wide) for size, wide in zip(shape, aligned, strict=True)):
+            raise ModelError(f"input {position} of shape {list(shape)} does not broadcast against {list(tensor.shape)}")
+    first = normal_axis(int(node.attributes.get("axis", -1)), rank)
+    return _layer(node, tensor, range(first, rank), tensor.row_axis, epsilon=_epsilon(node))
+
+
+def _build_softmax(node: Node) -> Layer:
+    """Before opset 13 all axes from `axis` (default 1) on count as one; from then on `axis` (default -1) alone."""
+    tensor = data_input(node, least_rank=1)
+    rank = len(tensor.shape)
+    one = node.opset >= 13
+    first = normal_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
+    return _layer(node, tensor, (first,) if one else range(first, rank), tensor.row_axis)
+
+
+def _build_mean_variance(node: Node) -> Layer:
+    tensor = data_input(node, least_rank=1)
+    axes = normal_axes(node.attributes.get("axes", _MEAN_VARIANCE_AXES), len(tensor.shape))
+    # The operator adds 1e-9 to the deviation; under the root that is its square.
+    return _layer(node, tensor, axes, tensor.row_axis, epsilon=1e-18)
+
+
+def _build_lp(node: Node) -> Layer:
+    tensor = data_input(node, least_rank=1)
+    p = int(node.attributes.get("p", 2))
+    if p not in (1, 2):
+        raise ModelError(f"attribute 'p'={p} is not 1 or 2")
+    axis = normal_axis(int(node.attributes.get("axis", -1)), len(tensor.shape))
+    return _layer(node, tensor, (axis,), tensor.row_axis, p=p)
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def _mode(layer: Layer) -> Mode:
+    return Mode.ROWS if rows_apart(_input(layer), layer.attributes["axes"]) else Mode.WHOLE
+
+
+def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    """The same rows, or all; parameters that are computed are one row each."""
+    rows = out if _mode(layer) is Mode.ROWS else Rows(0, layer.output.rows)
+    return (rows, *(None if tensor is None else Rows(0, 1) for tensor in layer.inputs[1:]))
+
+
+def _window(layer: Layer) -> Window:
+    return Window(1 if _mode(layer) is Mode.ROWS else layer.output.rows)
+
+
+def _in_place(layer: Layer) -> tuple[Alias, ...]:
+    return (Alias(AliasKind.INPLACE, 0),) if _input(layer).row_axis == layer.output.row_axis else ()
+
+
+def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
+    return _in_place(layer) if _mode(layer) is Mode.ROWS else ()
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+
+def _parameter(layer: Layer, position: int, slabs: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """An operand in ONNX axis order: a constant in the type that the kernel works in, or a view of its slab."""
+    if position in layer.constants:
+        return layer.constants[position].astype(working_dtype(layer.output.dtype))
+    slab = slabs[position] if position < len(slabs) else None
+    return None if slab is None else slab[0, ...]
+
+
+def _per_channel(values: np.ndarray, layer: Layer, out: Rows) -> np.ndarray:
+    """Values of shape (C,), or (groups,), broadcastable against the slab along its channels."""
+    beside_channels = (..., *(None for _ in layer.output.shape[2:]))
+    return broadcast_view(values[beside_channels], layer.output, out)
+
+
+def _affine(x: np.ndarray, y: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None) -> Iterator[Call]:
+    if scale is not None:
+        yield np.multiply, (x, scale, y)
+        x = y
+    if bias is not None:
+        yield np.add, (x, bias, y)
+
+
+def _batch_kernel(layer: Layer) -> Emit:
+    """y = gain * x + shift; constant statistics are folded into gain and shift in float64."""
+    dtype = working_dtype(layer.output.dtype)
+    epsilon = layer.attributes["epsilon"]
+    folded: tuple[np.ndarray, np.ndarray] | None = None
+    if len(layer.constants) == 4:
+        scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in range(1, 5))
+        factor = scale / np.sqrt(variance + epsilon)
+        folded = factor.astype(dtype), (bias - mean * factor).astype(dtype)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        x, y = slabs[0], results[0]
+        assert x is not None
+        calls: list[Call] = []
+        if folded is not None:
+            gain, shift = folded
+        else:
+            scale, bias, mean, variance = (_parameter(layer, k, slabs) for k in range(1, 5))
+            assert variance is not None
+            gain, shift = scratch.take(variance.shape, dtype), scratch.take(variance.shape, dtype)
+            calls += [
+                (np.add, (variance, constant(epsilon, dtype), gain)),
+                (np.sqrt, (gain, gain)),
+                (np.divide, (scale, gain, gain)),
+                (np.multiply, (mean, gain, shift)),
+                (np.subtract, (bias, shift, shift)),
+            ]
+        return [*calls, *_affine(x, y, _per_channel(gain, layer, phase.out), _per_channel(shift, layer, phase.out))]
+
+    return in_float32(emit)
+
+
+def _local_response_kernel(layer: Layer) -> Emit:
+    """y = x / (bias + alpha / size * (sum of squares over the window))**beta.
+
+    Squares are stored with zeros between the pixels, so that the sums over windows are a few additions of
+    one long vector to itself, shifted; the sums that straddle two pixels are not read.
+    """
+    settings, channels = layer.attributes, _input(layer).shape[1]
+    size, dtype = settings["size"], working_dtype(layer.output.dtype)
+    before, after = min((size - 1) // 2, channels - 1), min(size - 1 - (size - 1) // 2, channels - 1)
+    alpha, bias, beta, zero = (constant(v, dtype) for v in (settings["alpha"] / size, settings["bias"], settings["beta"], 0))
+    dim = storage_axis(layer.output, 1)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        assert slabs[0] is not None
+        x, y = np.moveaxis(slabs[0], dim, -1), np.moveaxis(results[0], dim, -1)
+        padded = scratch.take((*x.shape[:-1], before + channels + after), dtype)
+        row = padded.reshape(-1)
+        count = row.size - before - after
+        sums = scratch.take((row.size,), dtype)
+        total = sums[:count]
+        inside = padded[..., before : before + channels]
+        calls: list[Call] = [
+            (np.copyto, (padded[..., :before], zero)),
+            (np.copyto, (padded[..., before + channels :], zero)),
+            (np.multiply, (x, alpha, inside)),
+            (np.multiply, (inside, x, inside)),
+            (np.add, (row[:count], bias, total)),
+        ]
+        calls += [(np.add, (total, row[shift : shift + count], total)) for shift in range(1, before + after + 1)]
+        if settings["beta"] == 0.75:
+            root = row[:count]
+            calls += [(np.sqrt, (total, root)), (np.sqrt, (root, total)), (np.multiply, (total, root, total))]
+        else:
+            calls.append((np.power, (total, beta, total)))
+        return [*calls, (np.divide, (x, sums.reshape(padded.shape)[..., :channels], y))]
+
+    return in_float32(emit)
+
+
+def _split(array: np.ndarray, dim: int, groups: int) -> np.ndarray:
+    """View of an array with a dimension of C cut into (groups, C / groups)."""
+    size = array.shape[dim] // groups
+    shape = (*array.shape[:dim], groups, size, *array.shape[dim + 1 :])
+    strides = (*array.strides[:dim], size * array.strides[dim], array.strides[dim], *array.strides[dim + 1 :])
+    return as_strided(array, shape, strides)
+
+
+def _folded_shape(array: np.ndarray, dims: Sequence[int]) -> tuple[int, ...]:
+    return tuple(1 if i in dims else size for i, size in enumerate(array.shape))
+
+
+def _standardize(
+    x: np.ndarray,
+    y: np.ndarray,
+    dims: tuple[int, ...],
+    epsilon: float,
+    scratch: Scratch,
+    *,
+    scale: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+    centre: bool = True,
+) -> Iterator[Call]:
+    """y = scale * (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over `dims`; y may be x.
+
+    Without `centre` the mean counts as 0 (root mean square).
+    """
+    moment = scratch.take(_folded_shape(x, dims), x.dtype)
+    count, least = constant(prod(x.shape[d] for d in dims), x.dtype), constant(epsilon, x.dtype)
+    if centre:
+        yield np.add.reduce, (x, dims, None, moment, True)
+        yield np.divide, (moment, count, moment)
+        yield np.subtract, (x, moment, y)
+        x = y
+    yield sum_of_squares(x, dims, moment)
+    yield np.divide, (moment, count, moment)
+    yield np.add, (moment, least, moment)
+    yield np.sqrt, (moment, moment)
+    if scale is not None and all(scale.shape[d] == 1 for d in dims):
+        # One factor for all that share a deviation: one pass over the values instead of two.
+        factor = scratch.take(np.broadcast_shapes(scale.shape, moment.shape), x.dtype)
+        yield np.divide, (scale, moment, factor)
+        yield from _affine(x, y, factor, bias)
+    else:
+        yield np.divide, (x, moment, y)
+        yield from _affine(y, y, scale, bias)
+
+
+def _instance_kernel(layer: Layer) -> Emit:
+    dims = slab_dims(layer.output, layer.attributes["axes"])
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        x, scale, bias = slabs[0], _parameter(layer, 1, slabs), _parameter(layer, 2, slabs)
+        assert x is not None and scale is not None and bias is not None
+        scale, bias = (_per_channel(values, layer, phase.out) for values in (scale, bias))
+        return list(_standardize(x, results[0], dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias))
+
+    return in_float32(emit)
+
+
+def _group_kernel(layer: Layer) -> Emit:
+    groups = layer.attributes["num_groups"]
+    channel = storage_axis(layer.output, 1)
+    spatial = slab_dims(layer.output, layer.attributes["axes"][1:])
+    dims = tuple(sorted([channel + 1, *(d + (d > channel) for d in spatial)]))
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        x, scale, bias = slabs[0], _parameter(layer, 1, slabs), _parameter(layer, 2, slabs)
+        assert x is not None and scale is not None and bias is not None
+        spread = (_per_channel(values, layer, phase.out) for values in (scale, bias))
+        source, target, scale, bias = (_split(array, channel, groups) for array in (x, results[0], *spread))
+        return list(_standardize(source, target, dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias))
+
+    return in_float32(emit)
+
+
+def _layer_kernel(layer: Layer, *, centre: bool) -> Emit:
+    """LayerNormalization, RMSNormalization and MeanVarianceNormalization."""
+    dims = slab_dims(layer.output, layer.attributes["axes"])
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        x = slabs[0]
+        assert x is not None
+        operands = [_parameter(layer, position, slabs) for position in (1, 2)]
+        scale, bias = (None if p is None else broadcast_view(p, layer.output, phase.out) for p in operands)
+        epsilon = layer.attributes["epsilon"]
+        return list(_standardize(x, results[0], dims, epsilon, scratch, scale=scale, bias=bias, centre=centre))
+
+    return in_float32(emit)
+
+
+def _lp_kernel(layer: Layer) -> Emit:
+    """x / norm; where the norm is 0, x is 0 and stays so."""
+    dims = slab_dims(layer.output, layer.attributes["axes"])
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        x = slabs[0]
+        assert x is not None
+        norm = scratch.take(_folded_shape(x, dims), x.dtype)
+        calls: list[Call]
+        if layer.attributes["p"] == 2:
+            calls = [sum_of_squares(x, dims, norm), (np.sqrt, (norm, norm))]
+        else:
+            absolute = scratch.take(x.shape, x.dtype)
+            calls = [(np.absolute, (x, absolute)), (np.add.reduce, (absolute, dims, None, norm, True))]
+        smallest = constant(np.finfo(x.dtype).tiny, x.dtype)
+        return [*calls, (maximum, (norm, smallest, norm)), (np.divide, (x, norm, results[0]))]
+
+    return in_float32(emit)
+
+
+def _softmax_kernel(layer: Layer, *, logarithm: bool) -> Emit:
+    dims = slab_dims(layer.output, layer.attributes["axes"])
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        x, y = slabs[0], results[0]
+        assert x is not None
+        folded = scratch.take(_folded_shape(x, dims), x.dtype)
+        powers = scratch.take(x.shape, x.dtype) if logarithm else y
+        calls: list[Call] = [
+            (np.maximum.reduce, (x, dims, None, folded, True)),
+            (np.subtract, (x, folded, y)),
+            (np.exp, (y, powers)),
+            (np.add.reduce, (powers, dims, None, folded, True)),
+        ]
+        if logarithm:
+            return [*calls, (np.log, (folded, folded)), (np.subtract, (y, folded, y))]
+        return [*calls, (np.divide, (y, folded, y))]
+
+    return in_float32(emit)
+
+
+# Table --------------------------------------------------------------------------------------------
+
+_LRN: Mapping[str, Any] = {"alpha": 9.999999747378752e-05, "beta": 0.75, "bias": 1.0, "size": REQUIRED}
+_MEAN_VARIANCE_AXES = (0, 2, 3)
+
+
+def _operator(
+    op_type: str,
+    build: Callable[[Node], Layer],
+    kernel: Callable[[Layer], Emit],
+    attributes: Mapping[str, Any],
+    *,
+    rowwise: bool,
+    structure: str,
+    since: int = 7,
+    notes: str = "",
+) -> Operator:
+    """A record of this family. rowwise operators may join their producer's slab, the others run in place when whole."""
+    return Operator(
+        op_type,
+        build=build,
+        input_rows=_input_rows,
+        kernel=kernel,
+        cost=output_elements,
+        since=since,
+        mode=_mode,
+        aliases=_in_place_by_rows if rowwise else _in_place,
+        window=_window,
+        rowwise=rowwise,
+        shift_invariant=True,
+        attributes=MappingProxyType(dict(attributes)),
+        structure=structure,
+        notes=notes,
+    )
+
+
+_BY_AXES = "row-phased; whole when an axis is the row axis"
+
+OPERATORS: tuple[Operator, ...] = (
+    _operator(
+        "BatchNormalization",
+        _build_batch,
+        _batch_kernel,
+        {"epsilon": EPSILON, "momentum": 0.9, "spatial": 1, "training_mode": 0},
+        rowwise=True,
+        structure="row-phased",
+        notes="For inference: training_mode=1, statistics as outputs and statistics per pixel (spatial=0) are refused.",
+    ),
+    _operator("LRN", _build_local_response, _local_response_kernel, _LRN, rowwise=True, structure="row-phased"),
+    _operator(
+        "InstanceNormalization",
+        _build_instance,
+        _instance_kernel,
+        {"epsilon": EPSILON},
+        rowwise=False,
+        structure="whole",
+        notes="Every value depends on the mean and variance of its whole map.",
+    ),
+    _operator(
+        "GroupNormalization",
+        _build_group,
+        _group_kernel,
+        {"epsilon": EPSILON, "num_groups": REQUIRED, "stash_type": 1},
+        rowwise=False,
+        structure="whole",
+        since=18,
+        notes="Every value depends on the mean and variance of its whole group of maps.",
+    ),
+    _operator(
+        "LayerNormalization",
+        _build_layer,
+        partial(_layer_kernel, centre=True),
+        {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
+        rowwise=True,
+        structure=_BY_AXES,
+        since=17,
+        notes="The outputs Mean and InvStdDev are refused. Row-phased over channels last, whole over channels first.",
+    ),
+    _operator(
+        "RMSNormalization",
+        _build_layer,
+        partial(_layer_kernel, centre=False),
+        {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
+        rowwise=True,
+        structure=_BY_AXES,
+        since=23,
+    ),
+    _operator(
+        "MeanVarianceNormalization",
+        _build_mean_variance,
+        partial(_layer_kernel, centre=True),
+        {"axes": _MEAN_VARIANCE_AXES},
+        rowwise=True,
+        structure=_BY_AXES,
+        since=9,
+    ),
+    _operator("LpNormalization", _build_lp, _lp_kernel, {"axis": -1, "p": 2}, rowwise=True, structure=_BY_AXES),
+    *(
+        _operator(
+            op_type,
+            _build_softmax,
+            partial(_softmax_kernel, logarithm=logarithm),
+            {"axis": None},
+            rowwise=True,
+            structure=_BY_AXES,
+            notes="Before opset 13 all axes from `axis` on are normalised together.",
+        )
+        for op_type, logarithm in (("Softmax", False), ("LogSoftmax", True))
+    ),
+)
