@@ -116,7 +116,7 @@ class _Compiler:
         """Phases with equal keys have equal calls: the same slots, and no border of the map in sight."""
         layer = work.layer
         assert layer is not None
-        if not all(operator_of(one).shift_invariant for one in (layer, *layer.epilogue)):
+        if not all(operator_of(one).repeats(one) for one in (layer, *layer.epilogue)):
             return None
         if operator_of(layer).mode(layer) is not Mode.ROWS or phase in (0, len(work.phases) - 1):
             return None
@@ -210,7 +210,7 @@ def _copies_to_itself(call: Call) -> bool:
     function, arguments = call
     if function is not np.copyto:
         return False
-    target, source = arguments
+    target, source = arguments[:2]
     return (
         isinstance(source, np.ndarray)
         and target.ctypes.data == source.ctypes.data

@@ -199,6 +199,10 @@ class Operator:
         """The operator's page in the ONNX documentation."""
         return f"https://onnx.ai/onnx/operators/onnx__{self.op_type}.html"
 
+    def repeats(self, layer: Layer) -> bool:
+        """Whether interior phases of this layer differ by a shift alone, so that equal addresses mean equal calls."""
+        return self.shift_invariant or (self.rowwise and _rows_alike(layer))
+
     def attribute(self, node: Node, name: str) -> Any:
         """Value of an accepted attribute, or its default."""
         value = node.attributes.get(name, self.attributes[name])
@@ -231,6 +235,20 @@ def aligned_axis(tensor: Tensor, output: Tensor) -> int | None:
         return None
     axis = output.row_axis - (len(output.shape) - len(tensor.shape))
     return axis if axis >= 0 else None
+
+
+def _rows_alike(layer: Layer) -> bool:
+    """Whether no operand of a row-by-row layer has values of its own for each row, but those read row by row."""
+    for constant in layer.constants.values():
+        axis = aligned_axis(Tensor("", constant.shape), layer.output)
+        if axis is not None and constant.shape[axis] > 1:
+            return False
+    for tensor, axis in zip(layer.inputs, layer.input_axes, strict=True):
+        if tensor is not None and not is_aligned(tensor, axis, layer.output):
+            across = aligned_axis(tensor, layer.output)
+            if across is not None and tensor.shape[across] > 1:
+                return False
+    return True
 
 
 def is_aligned(tensor: Tensor, axis: int | None, output: Tensor) -> bool:
