@@ -1,1 +1,20 @@
-"""."""
+"""Firing orders and capacities of CSDF graphs: made, checked, kept in files.
+
+schedule = SCHEDULERS["demand"](graph, 1)
+check(graph, schedule)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from csdfgen.graph import CsdfGraph
+from schedules.check import check
+from schedules.demand import demand_driven, eager
+from schedules.schedule import Firing, Schedule
+
+__all__ = ["SCHEDULERS", "Firing", "Schedule", "check", "demand_driven", "eager"]
+
+SCHEDULERS: Mapping[str, Callable[[CsdfGraph, int], Schedule]] = MappingProxyType({"demand": demand_driven, "eager": eager})
+"""Name -> (graph, iterations) -> schedule."""

@@ -1,0 +1,169 @@
+"""How is a file read without trusting it, and written without leaving a half?
+
+Everything that comes from a user has a limit that is checked before it is believed; a complaint
+names the file, the key, what is there and what was wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from csdfgen.errors import CsdfgenError, InputError
+
+__all__ = ["MAX_FILE_BYTES", "MAX_INTEGER", "Fields", "load_json", "quoted", "read_bytes", "write_bytes", "write_json"]
+
+MAX_FILE_BYTES = 64 * 2**20
+MAX_INTEGER = 2**63 - 1
+_QUOTE_LENGTH = 60
+
+
+def quoted(value: object) -> str:
+    """A value from a file as an error may show it: on one line, cut where it is long.
+
+    >>> quoted("a" * 100)[-4:]
+    'a...'
+    """
+    text = repr(value[: _QUOTE_LENGTH + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _QUOTE_LENGTH + 2 else text[:_QUOTE_LENGTH] + "..."
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> bytes:
+    """The content of a file of at most `limit` bytes. Raises InputError."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(limit + 1)
+            size = os.fstat(file.fileno()).st_size
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+    if len(data) > limit:
+        raise InputError(f"holds {max(size, len(data))} bytes; at most {limit} are read", where=str(path))
+    return data
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file as a whole or not at all: what was there stays until the new content is complete.
+
+    Raises InputError.
+    """
+    target = Path(path)
+    try:
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            target.write_bytes(data)  # a pipe or a terminal cannot be replaced
+            return
+        target = target.resolve()
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            part.write_bytes(data)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be written: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+
+
+class Fields:
+    """One JSON object, read key by key; a complaint is an `error` with the place in the file."""
+
+    def __init__(self, value: object, where: str, error: type[CsdfgenError] = InputError) -> None:
+        if not isinstance(value, Mapping):
+            raise error(f"is {quoted(value)}; an object is needed", where=where)
+        self.value: Mapping[str, Any] = value
+        self.where = where
+        self._error = error
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.value
+
+    def fault(self, message: str) -> CsdfgenError:
+        """The error to raise for something wrong here."""
+        return self._error(message, where=self.where)
+
+    def required(self, key: str, wanted: str) -> Any:
+        """The value of a key that must be there."""
+        if key not in self.value:
+            raise self.fault(f"has no '{key}'; {wanted} is needed")
+        return self.value[key]
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.required(key, "a string") if default is None else self.value.get(key, default)
+        if not isinstance(value, str):
+            raise self.fault(f"'{key}' is {quoted(value)}; a string is needed")
+        return value
+
+    def integer(self, key: str, low: int = 0, high: int = MAX_INTEGER, default: int | None = None) -> int:
+        """A whole number in [low, high]."""
+        wanted = f"a whole number from {low} to {high}"
+        value = self.required(key, wanted) if default is None else self.value.get(key, default)
+        if type(value) is not int or not low <= value <= high:
+            raise self.fault(f"'{key}' is {quoted(value)}; {wanted} is needed")
+        return value
+
+    def child(self, key: str) -> Fields:
+        """The object under a key."""
+        return Fields(self.required(key, "an object"), f"{self.where}: {key}", self._error)
+
+    def children(self, key: str) -> Iterator[Fields]:
+        """The objects of a list, each knowing its place."""
+        value = self.required(key, "a list")
+        if not isinstance(value, list):
+            raise self.fault(f"'{key}' is {quoted(value)}; a list is needed")
+        for i, item in enumerate(value):
+            yield Fields(item, f"{self.where}: {key}[{i}]", self._error)
+
+    def check_header(self, form: str, version: int) -> None:
+        """The object says that it is of the wanted format, in a version that is known."""
+        found = self.text("format")
+        if found != form:
+            raise self.fault(f"'format' is {quoted(found)}; '{form}' is needed")
+        number = self.integer("version", low=1)
+        if number > version:
+            raise self.fault(f"'version' is {number}; this program reads up to {version}, a newer one wrote the file")
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key {quoted(twice)} occurs twice in one object")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def load_json(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> Any:
+    """The value in a JSON file. Raises InputError: unreadable, too large, not JSON (with the line)."""
+    data = read_bytes(path, limit)
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_pairs, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise InputError(f"is not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None
+    except RecursionError:
+        raise InputError("is nested too deeply", where=str(path)) from None
+    except ValueError as error:  # not UTF-8, a key twice, a number of thousands of digits
+        raise InputError(f"is not JSON: {error}", where=str(path)) from None
+
+
+def write_json(path: str | os.PathLike[str], value: object) -> None:
+    """Write a JSON value, one line per item of its outer lists. Raises InputError."""
+    # a lone surrogate (from a file name that is no UTF-8) becomes its JSON escape
+    write_bytes(path, (_pretty(value) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def _pretty(value: object, indent: int = 0) -> str:
+    """JSON with objects of the first two levels on lines of their own: readable, and short in lines."""
+    pad = " " * (indent + 1)
+    flat = json.dumps(value, ensure_ascii=False)
+    if indent > 1 or len(flat) <= 100 or not isinstance(value, (dict, list)):
+        return flat
+    if isinstance(value, dict):
+        parts = [f"{pad}{json.dumps(str(key), ensure_ascii=False)}: {_pretty(item, indent + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(pad + _pretty(item, indent + 1) for item in value) + "\n" + " " * indent + "]"

@@ -1,0 +1,309 @@
+"""What is a cyclo-static dataflow graph, and does it have an iteration?
+
+Actors fire their phases in turn, for ever; a channel gives the tokens that every phase of its
+source produces and every phase of its target consumes (paper 002, section III-B; Bilsen et al.,
+"Cyclo-static dataflow", 1996). A graph is consistent if some number of firings of every actor
+leaves all channels as they were; the least such numbers are the repetition vector (DESIGN section 6).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain, groupby, repeat
+from math import gcd, lcm
+from typing import Literal, get_args
+
+from csdfgen.errors import GraphError, InconsistentError
+
+__all__ = [
+    "KINDS",
+    "MAX_RATES",
+    "Actor",
+    "Channel",
+    "CsdfGraph",
+    "Kind",
+    "is_consistent",
+    "parse_short_form",
+    "repetition_vector",
+    "short_form",
+    "validate",
+    "with_serial_loops",
+]
+
+Kind = Literal["data", "overlap", "serial"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+MAX_RATES = 10_000_000
+"""Rates and execution times that a graph read from a file may have in total."""
+
+MAX_VALUE = 2**63 - 1
+"""Largest rate, token count or time that a file may hold."""
+
+_SHOWN_NUMBER = 10**30
+_SHOWN_CYCLE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Something that fires: one execution time per phase, in time units.
+
+    function: what the actor runs, for people ("Conv 3x3"); nothing depends on it.
+    """
+
+    name: str
+    execution_times: tuple[int, ...]
+    function: str = ""
+
+    @property
+    def phases(self) -> int:
+        return len(self.execution_times)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A queue of tokens between two actors.
+
+    production: tokens that each phase of `source` produces; consumption: that each phase of `target` consumes.
+    kind: "data"; "overlap", a self-loop that keeps rows for the next phase (DESIGN section 3); "serial", a
+    self-loop with one token that forbids an actor to overlap with itself.
+    token_bytes: 0 where a token carries nothing.
+    """
+
+    name: str
+    source: str
+    target: str
+    production: tuple[int, ...]
+    consumption: tuple[int, ...]
+    initial_tokens: int = 0
+    token_bytes: int = 1
+    kind: Kind = "data"
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the channel alone keeps its actor from overlapping with itself."""
+        ones = {1}
+        loop = self.source == self.target and self.initial_tokens == 1
+        return loop and set(self.production) == ones and set(self.consumption) == ones
+
+
+@dataclass(frozen=True, slots=True)
+class CsdfGraph:
+    """A cyclo-static dataflow graph; the order of actors and channels is kept everywhere."""
+
+    name: str
+    actors: tuple[Actor, ...]
+    channels: tuple[Channel, ...]
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """Actor name -> number of phases."""
+        return {actor.name: actor.phases for actor in self.actors}
+
+
+def validate(graph: CsdfGraph) -> None:
+    """Names are unique and known, every list has one entry per phase, no number is negative.
+
+    Raises GraphError on the first fault.
+    """
+    phases: dict[str, int] = {}
+    for actor in graph.actors:
+        where = f"actor '{actor.name}'"
+        if not actor.name:
+            raise GraphError("an actor has an empty name")
+        if actor.name in phases:
+            raise GraphError("its name is used twice", where=where)
+        if not actor.execution_times:
+            raise GraphError("has no phase; one execution time per phase is needed", where=where)
+        _not_negative("execution time", actor.execution_times, where)
+        phases[actor.name] = actor.phases
+    names: set[str] = set()
+    for channel in graph.channels:
+        where = f"channel '{channel.name}'"
+        if not channel.name:
+            raise GraphError(f"the channel from '{channel.source}' to '{channel.target}' has an empty name")
+        if channel.name in names:
+            raise GraphError("its name is used twice", where=where)
+        names.add(channel.name)
+        for role, actor_name, rates in _ends(channel):
+            if actor_name not in phases:
+                raise GraphError(f"its {role} '{actor_name}' is not an actor of the graph", where=where)
+            if len(rates) != phases[actor_name]:
+                counts = f"{len(rates)} {role} rates, but actor '{actor_name}' has {phases[actor_name]} phases"
+                raise GraphError(f"has {counts}", where=where)
+            _not_negative(f"{role} rate", rates, where)
+        _not_negative("number of initial tokens", (channel.initial_tokens,), where)
+        _not_negative("number of bytes per token", (channel.token_bytes,), where)
+        if channel.kind not in KINDS:
+            raise GraphError(f"kind '{channel.kind}' is not one of {', '.join(KINDS)}", where=where)
+
+
+def _ends(channel: Channel) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    return ("source", channel.source, channel.production), ("target", channel.target, channel.consumption)
+
+
+def _not_negative(what: str, values: Sequence[int], where: str) -> None:
+    least = min(values)
+    if least < 0:
+        place = f" in phase {values.index(least) + 1} of {len(values)}" if len(values) > 1 else ""
+        raise GraphError(f"{what} {least}{place} is negative", where=where)
+
+
+def with_serial_loops(graph: CsdfGraph) -> CsdfGraph:
+    """The graph with a one-token self-loop on every actor that has none: no actor overlaps with itself."""
+    serial = {channel.source for channel in graph.channels if channel.is_serial}
+    taken = {channel.name for channel in graph.channels}
+    added = []
+    for actor in graph.actors:
+        if actor.name in serial:
+            continue
+        name = f"serial_{actor.name}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        ones = (1,) * actor.phases
+        added.append(Channel(name, actor.name, actor.name, ones, ones, initial_tokens=1, token_bytes=0, kind="serial"))
+    return replace(graph, channels=(*graph.channels, *added))
+
+
+def is_consistent(graph: CsdfGraph) -> bool:
+    """Whether the balance equations have a solution."""
+    try:
+        repetition_vector(graph)
+    except InconsistentError:
+        return False
+    return True
+
+
+def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
+    """Actor name -> firings in a minimal iteration, of a valid graph.
+
+    Every number is a multiple of the actor's phase count; parts of the graph that no token ever
+    connects are minimal each on its own. Raises InconsistentError with the channel, the
+    cycle it closes and both products.
+
+    >>> a, b = Actor("A", (1, 1)), Actor("B", (1,))
+    >>> repetition_vector(CsdfGraph("g", (a, b), (Channel("ab", "A", "B", (3, 0), (2,)),)))
+    {'A': 4, 'B': 3}
+    """
+    links: dict[str, list[Channel]] = {actor.name: [] for actor in graph.actors}
+    totals: dict[str, tuple[int, int]] = {}
+    for channel in graph.channels:
+        produced, consumed = totals[channel.name] = sum(channel.production), sum(channel.consumption)
+        if (produced == 0) != (consumed == 0):
+            raise _out_of_balance(channel, totals[channel.name], (1, 1), ())
+        if produced:
+            links[channel.source].append(channel)
+            links[channel.target].append(channel)
+    rounds: dict[str, int] = {}
+    for actor in graph.actors:
+        if actor.name not in rounds:
+            rounds.update(_component_rounds(actor.name, links, totals))
+    return {actor.name: rounds[actor.name] * actor.phases for actor in graph.actors}
+
+
+def _component_rounds(root: str, links: Mapping[str, Sequence[Channel]], totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Least rounds (of all phases) that balance the channels reached from `root`."""
+    ratio = {root: Fraction(1)}
+    parent: dict[str, str] = {}
+    waiting = [root]
+    for name in waiting:  # grows while it is walked: breadth first
+        for channel in links[name]:
+            produced, consumed = totals[channel.name]
+            forward = channel.source == name
+            other = channel.target if forward else channel.source
+            wanted = ratio[name] * (Fraction(produced, consumed) if forward else Fraction(consumed, produced))
+            if other not in ratio:
+                ratio[other], parent[other] = wanted, name
+                waiting.append(other)
+            elif ratio[other] != wanted:
+                ends = ratio[channel.source], ratio[channel.target]
+                unit = lcm(ends[0].denominator, ends[1].denominator)
+                cycle = _tree_path(parent, channel.source, channel.target)
+                raise _out_of_balance(channel, (produced, consumed), (int(ends[0] * unit), int(ends[1] * unit)), cycle)
+    unit = lcm(*(value.denominator for value in ratio.values()))
+    rounds = {name: int(value * unit) for name, value in ratio.items()}
+    common = gcd(*rounds.values())
+    return {name: value // common for name, value in rounds.items()}
+
+
+def _tree_path(parent: Mapping[str, str], start: str, stop: str) -> tuple[str, ...]:
+    """The actors from `start` to `stop` along the tree that `parent` spans."""
+    up, down = [start], [stop]
+    while up[-1] in parent:
+        up.append(parent[up[-1]])
+    index = {name: i for i, name in enumerate(up)}
+    while down[-1] not in index:
+        down.append(parent[down[-1]])
+    return (*up[: index[down[-1]]], *reversed(down))
+
+
+def _out_of_balance(
+    channel: Channel, totals: tuple[int, int], rounds: tuple[int, int], cycle: Sequence[str]
+) -> InconsistentError:
+    shown = [*cycle[: _SHOWN_CYCLE // 2], "...", *cycle[-_SHOWN_CYCLE // 2 :]] if len(cycle) > _SHOWN_CYCLE else list(cycle)
+    around = f" on the cycle {' - '.join([*shown, cycle[0]])}" if cycle else ""
+    sides = [
+        f"'{actor}' {verb} {_number(total)} * {_number(times)} = {_number(total * times)}"
+        for actor, verb, total, times in zip(
+            (channel.source, channel.target), ("produces", "consumes"), totals, rounds, strict=True
+        )
+    ]
+    return InconsistentError(f"out of balance{around}: {sides[0]} tokens, {sides[1]}", where=f"channel '{channel.name}'")
+
+
+def _number(value: int) -> str:
+    return str(value) if value < _SHOWN_NUMBER else f"2^{value.bit_length()} (about)"
+
+
+def short_form(values: Iterable[int], *, ones: bool = True) -> str:
+    """A list of numbers by runs, as the paper writes rate sequences; without `ones` a single value stands alone.
+
+    >>> short_form([384, 192, 192, 256]), short_form([384, 192, 192, 256], ones=False)
+    ('1*384,2*192,1*256', '384,2*192,256')
+    """
+    runs = ((len(list(group)), value) for value, group in groupby(values))
+    return ",".join(f"{count}*{value}" if ones or count > 1 else str(value) for count, value in runs)
+
+
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def parse_short_form(text: str, limit: int = MAX_RATES, what: str = "rate") -> tuple[int, ...]:
+    """The numbers of a list "384,2*192,256" of at most `limit` entries, counted before they are expanded.
+
+    Raises GraphError: not a decimal number, negative, a leading zero (which SDF3 reads as octal), too large, too many.
+
+    >>> parse_short_form("1*384,2*192,256")
+    (384, 192, 192, 256)
+    """
+    runs: list[tuple[int, int]] = []
+    total = 0
+    for item in text.split(","):
+        times, star, value = item.rpartition("*")
+        count = _whole(times, f"the repeat of {what}") if star else 1
+        if not count:
+            raise GraphError(f"{what} list repeats an entry 0 times")
+        total += count
+        if total > limit:
+            raise GraphError(f"{what} list of {total} entries or more; at most {limit} are read")
+        runs.append((count, _whole(value, what)))
+    return tuple(chain.from_iterable(repeat(entry, count) for count, entry in runs))
+
+
+def _whole(text: str, what: str) -> int:
+    """A number of a list, decimal and without sign."""
+    digits = text.strip()
+    if not digits:
+        raise GraphError(f"{what} is empty, or has an empty item")
+    shown = f"{what} '{digits[:40]}{'...' if len(digits) > 40 else ''}'"
+    if not _DIGITS.fullmatch(digits):
+        reason = "is negative" if _DIGITS.fullmatch(digits[1:]) and digits[0] == "-" else "is not a whole decimal number"
+        raise GraphError(f"{shown} {reason}")
+    if digits[0] == "0" and len(digits) > 1:
+        raise GraphError(f"{shown} has a leading zero, which SDF3 reads as octal; write it without")
+    if len(digits) > 19 or int(digits) > MAX_VALUE:
+        raise GraphError(f"{shown} is larger than {MAX_VALUE}")
+    return int(digits)

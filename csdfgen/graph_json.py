@@ -1,0 +1,106 @@
+"""How is a CSDF graph kept in a file of our own? As JSON, lossless, with its rate lists by runs.
+
+{"format": "csdfgen-graph", "version": 1, "name": "cnn5",
+ "actors": [{"name": "n3", "execution_times": "4*1", "function": "Conv 5x5"}],
+ "channels": [{"name": "e23", "source": "n2", "target": "n3", "production": "16*64",
+               "consumption": "1*384,2*192,1*256", "initial_tokens": 0, "token_bytes": 1, "kind": "data"}]}
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from csdfgen.errors import GraphError
+from csdfgen.files import Fields, load_json, quoted, write_json
+from csdfgen.graph import KINDS, MAX_RATES, Actor, Channel, CsdfGraph, parse_short_form, short_form, validate
+
+__all__ = ["FORMAT", "VERSION", "from_json", "read_graph", "to_json", "write_graph"]
+
+FORMAT = "csdfgen-graph"
+VERSION = 1
+
+
+def to_json(graph: CsdfGraph) -> dict[str, Any]:
+    """The graph as JSON values; `from_json` gives it back."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": graph.name,
+        "actors": [
+            {"name": a.name, "execution_times": short_form(a.execution_times), "function": a.function} for a in graph.actors
+        ],
+        "channels": [
+            {
+                "name": c.name,
+                "source": c.source,
+                "target": c.target,
+                "production": short_form(c.production),
+                "consumption": short_form(c.consumption),
+                "initial_tokens": c.initial_tokens,
+                "token_bytes": c.token_bytes,
+                "kind": c.kind,
+            }
+            for c in graph.channels
+        ],
+    }
+
+
+class _Lists:
+    """Reads rate lists, counting towards one limit for the whole graph."""
+
+    def __init__(self) -> None:
+        self.left = MAX_RATES
+
+    def read(self, fields: Fields, key: str) -> tuple[int, ...]:
+        text = fields.text(key)
+        try:
+            values = parse_short_form(text, self.left, what=key.replace("_", " "))
+        except GraphError as error:
+            raise error.at(f"{fields.where}: {key}") from None
+        self.left -= len(values)
+        return values
+
+
+def from_json(data: object, where: str = "graph") -> CsdfGraph:
+    """The graph in JSON values, checked whole. Raises GraphError with the place, the key and both numbers."""
+    fields = Fields(data, where, GraphError)
+    fields.check_header(FORMAT, VERSION)
+    lists = _Lists()
+    actors = tuple(
+        Actor(item.text("name"), lists.read(item, "execution_times"), item.text("function", ""))
+        for item in fields.children("actors")
+    )
+    channels = []
+    for item in fields.children("channels"):
+        kind = item.text("kind", "data")
+        if kind not in KINDS:
+            raise item.fault(f"'kind' is {quoted(kind)}; one of {', '.join(KINDS)} is needed")
+        channels.append(
+            Channel(
+                item.text("name"),
+                item.text("source"),
+                item.text("target"),
+                lists.read(item, "production"),
+                lists.read(item, "consumption"),
+                item.integer("initial_tokens", default=0),
+                item.integer("token_bytes", default=1),
+                next(known for known in KINDS if known == kind),
+            )
+        )
+    graph = CsdfGraph(fields.text("name"), actors, tuple(channels))
+    try:
+        validate(graph)
+    except GraphError as error:
+        raise error.at(where) from None
+    return graph
+
+
+def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
+    """Read a graph file. Raises InputError or GraphError, one line each."""
+    return from_json(load_json(path), str(path))
+
+
+def write_graph(path: str | os.PathLike[str], graph: CsdfGraph) -> None:
+    """Write a graph file; the same graph gives the same bytes."""
+    write_json(path, to_json(graph))
