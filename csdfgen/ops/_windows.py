@@ -64,23 +64,24 @@ def resolve_pads(
     return (*begins, *ends)
 
 
-def _lengths(node: Node, name: str, count: int, default: int, least: int) -> tuple[int, ...]:
-    """An attribute that holds `count` integers, each at least `least`."""
+def _lengths(node: Node, name: str, count: int, default: int, least: int | None) -> tuple[int, ...]:
+    """An attribute that holds `count` integers, each at least `least` (None: any)."""
     values = tuple(int(v) for v in node.attributes.get(name) or (default,) * count)
     if len(values) != count:
         raise ModelError(f"attribute '{name}' has {len(values)} values, the input's spatial axes need {count}")
-    if min(values, default=least) < least:
+    if least is not None and min(values, default=least) < least:
         raise ModelError(f"attribute '{name}'={list(values)} holds {min(values)}, the least allowed is {least}")
     return values
 
 
 def window_attributes(
-    node: Node, kernel: Sequence[int], spatial: Sequence[int], *, same_ignores_dilations: bool = False
+    node: Node, kernel: Sequence[int], spatial: Sequence[int], *, same_ignores_dilations: bool = False, crops: bool = False
 ) -> dict[str, Any]:
     """The attributes kernel_shape, strides, dilations and pads of a node, complete, with auto_pad resolved.
 
     kernel: window lengths; spatial: lengths of the input's spatial axes.
     same_ignores_dilations: pad SAME_* as if the windows had no holes, as onnxruntime's pools do.
+    crops: accept negative pads, which cut the input.
     Raises ModelError for wrong counts and for values out of range.
     """
     rank = len(spatial)
@@ -90,7 +91,7 @@ def window_attributes(
         raise ModelError(f"attribute 'kernel_shape'={list(kernel)} holds {min(kernel)}, the least allowed is 1")
     strides = _lengths(node, "strides", rank, default=1, least=1)
     dilations = _lengths(node, "dilations", rank, default=1, least=1)
-    pads = _lengths(node, "pads", 2 * rank, default=0, least=0)
+    pads = _lengths(node, "pads", 2 * rank, default=0, least=None if crops else 0)
     holes = (1,) * rank if same_ignores_dilations else dilations
     pads = resolve_pads(str(node.attributes.get("auto_pad", "NOTSET")), kernel, strides, holes, pads, spatial)
     return {"kernel_shape": tuple(kernel), "strides": strides, "dilations": dilations, "pads": pads}

@@ -1,9 +1,392 @@
-"""Conv and ConvTranspose."""
+"""Conv and ConvTranspose: which rows does a convolution need, and how is a slab of them computed?
+
+Sources: https://onnx.ai/onnx/operators/onnx__Conv.html, https://onnx.ai/onnx/operators/onnx__ConvTranspose.html;
+the row rule is that of DESIGN section 2. One to three spatial axes, of which the first carries the rows;
+images of a batch are convolved one by one.
+
+A transposed convolution is computed as it is read, not as it is scattered: the output pixels of one residue
+modulo the strides see the same taps, so that they are an ordinary convolution of stride 1, and an output row
+is written once, by the phase that it belongs to.
+"""
 
 from __future__ import annotations
 
-from csdfgen.ops.base import Operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+from types import MappingProxyType
+from typing import Any
 
-__all__ = ["OPERATORS"]
+import numpy as np
 
-OPERATORS: tuple[Operator, ...] = ()
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.ops._im2col import Axis, Job
+from csdfgen.ops._window_products import depthwise_products, matrix_products, tiled
+from csdfgen.ops._windows import read_rows, window_attributes, windows_of
+from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant, require_tensor
+from csdfgen.rows import Rows, Window
+
+__all__ = ["OPERATORS", "window"]
+
+ROW_AXIS = 2
+
+COMPUTED_IN: Mapping[str, np.dtype[Any]] = MappingProxyType(
+    {"float16": np.dtype("float32"), "float32": np.dtype("float32"), "float64": np.dtype("float64")}
+)
+"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights say."""
+
+# --- what a node says ---------------------------------------------------------------------------
+
+
+def _operands(node: Node) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
+    """Input, weights and bias, checked for all that both operators share."""
+    x = require_tensor(node, 0)
+    weights = require_constant(node, 1)
+    bias = None if node.operand(2) is None else require_constant(node, 2)
+    if not 3 <= len(x.shape) <= 5:
+        raise ModelError(f"input of rank {len(x.shape)}; convolutions of rank 3, 4 and 5 (1-D to 3-D) are supported")
+    if x.dtype not in COMPUTED_IN:
+        raise ModelError(f"dtype {x.dtype} is not one of {', '.join(COMPUTED_IN)}")
+    for name, array in (("weights", weights), ("bias", bias)):
+        if array is not None and array.dtype != x.dtype:
+            raise ModelError(f"{name} are {array.dtype}, the input is {x.dtype}; they must be the same")
+    if weights.ndim != len(x.shape):
+        raise ModelError(f"weights of rank {weights.ndim} for an input of rank {len(x.shape)}")
+    if 0 in x.shape or 0 in weights.shape:
+        raise ModelError(f"empty operands: input {x.shape}, weights {weights.shape}")
+    return x, weights, bias
+
+
+def _attributes(operator: Operator, node: Node, x: Tensor, weights: np.ndarray) -> dict[str, Any]:
+    """Group and window attributes, complete; the kernel's shape is that of the weights."""
+    kernel = weights.shape[2:]
+    declared = operator.attribute(node, "kernel_shape")
+    if declared is not None and tuple(declared) != kernel:
+        raise ModelError(f"kernel_shape={list(declared)} but the weights are {list(kernel)}")
+    group = int(operator.attribute(node, "group"))
+    if group < 1 or x.shape[1] % group:
+        raise ModelError(f"group={group} does not divide the {x.shape[1]} input channels")
+    return {**window_attributes(node, kernel, x.shape[2:], crops=operator is CONV), "group": group}
+
+
+def _layer(
+    node: Node,
+    x: Tensor,
+    weights: np.ndarray,
+    bias: np.ndarray | None,
+    attributes: Mapping[str, Any],
+    channels: int,
+    sizes: Sequence[int],
+) -> Layer:
+    if min(sizes) < 1:
+        raise ModelError(f"the output would be {[*sizes]}: windows of {attributes['kernel_shape']} do not fit {x.shape[2:]}")
+    if bias is not None and bias.shape != (channels,):
+        raise ModelError(f"bias of shape {bias.shape} for {channels} output channels")
+    output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), x.dtype, ROW_AXIS)
+    constants = {1: weights} if bias is None else {1: weights, 2: bias}
+    return Layer(
+        name=node.name,
+        op_type=node.op_type,
+        inputs=(x, None, None),
+        outputs=(output,),
+        attributes=MappingProxyType(dict(attributes)),
+        constants=MappingProxyType(constants),
+        input_axes=(ROW_AXIS, None, None),
+        onnx_nodes=(node.name,),
+    )
+
+
+# --- Conv ---------------------------------------------------------------------------------------
+
+
+def _build_conv(node: Node) -> Layer:
+    x, weights, bias = _operands(node)
+    attributes = _attributes(CONV, node, x, weights)
+    group = attributes["group"]
+    if weights.shape[1] * group != x.shape[1]:
+        raise ModelError(f"weights take {weights.shape[1]} channels in {group} groups, the input has {x.shape[1]}")
+    if weights.shape[0] % group:
+        raise ModelError(f"group={group} does not divide the {weights.shape[0]} output channels")
+    sizes = [
+        (size + w.pad_top + w.pad_bottom - w.extent) // w.stride + 1
+        for size, w in zip(x.shape[2:], windows_of(attributes), strict=True)
+    ]
+    return _layer(node, x, _channels_last(weights), bias, attributes, weights.shape[0], sizes)
+
+
+def _channels_last(weights: np.ndarray) -> np.ndarray:
+    """The same weights (out, in, kernel...) stored as (kernel..., in, out), as matrix products want them.
+
+    Elementwise arithmetic (a folded BatchNormalization) keeps this order, so that packing need not copy.
+    """
+    stored = np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
+    return np.moveaxis(stored, (-1, -2), (0, 1))
+
+
+def window(layer: Layer) -> Window:
+    """The sliding window of a Conv layer along its rows."""
+    return windows_of(layer.attributes)[0]
+
+
+def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    rows = read_rows(window(layer), out, _input(layer).shape[ROW_AXIS])
+    return (rows, *(None,) * (len(layer.inputs) - 1))
+
+
+def _conv_mode(layer: Layer) -> Mode:
+    """One output row out of several input rows is a sum over them: a fully connected layer in disguise."""
+    rows = window(layer)
+    sums_rows = layer.output.rows == 1 and rows.kernel > 1 and rows.pad_top == rows.pad_bottom == 0
+    return Mode.ACCUMULATE if sums_rows and layer.output.dtype != "float16" else Mode.ROWS
+
+
+def _conv_cost(layer: Layer, out: Rows) -> int:
+    """Multiply-accumulates."""
+    return len(out) * layer.output.row_elements * prod(layer.constants[1].shape[1:])
+
+
+def _conv_kernel(layer: Layer) -> Emit:
+    rows, *inner = (
+        Axis(count, -w.pad_top, w.stride, w.kernel, w.dilation)
+        for count, w in zip(layer.output.shape[2:], windows_of(layer.attributes), strict=True)
+    )
+    arithmetic, bias = _Arithmetic.of(layer), _bias(layer)
+    weights = arithmetic.pack(_by_group(layer).swapaxes(1, 2))
+    accumulates = _conv_mode(layer) is Mode.ACCUMULATE
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, held = slabs[0], phase.ins[0]
+        assert slab is not None and held is not None
+        row = rows.part(phase.out.start, phase.out.stop).moved(held.start)
+        own, starts = weights, True
+        if accumulates:
+            # of the one window, the taps that meet the rows at hand
+            taps, starts = row.reached(len(held)), phase.first
+            row, own = row.through(*taps), arithmetic.rows_of(weights, *taps)
+        axes = _two_axes(row, *inner)
+        jobs = [
+            Job(axes, image, own, out, bias if starts else None, add=not starts)
+            for image, out in zip(_images(slab), _images(results[0]), strict=True)
+        ]
+        return arithmetic.products(jobs, scratch)
+
+    return emit
+
+
+# --- what both kernels share --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """How weights meet windows: depthwise layers keep their channels apart, all others are matrix products."""
+
+    depthwise: bool
+    axes: int
+    width: int
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, layer: Layer) -> _Arithmetic:
+        depthwise = 1 < layer.attributes["group"] == _input(layer).shape[1] == layer.output.shape[1]
+        return cls(depthwise, len(layer.output.shape) - 2, layer.output.shape[-1], COMPUTED_IN[layer.output.dtype])
+
+    def pack(self, weights: np.ndarray) -> np.ndarray:
+        """(group, in, out, kernel...) of every group, as `products` takes them."""
+        if self.axes == 1:
+            weights = weights[..., None, :]
+        if self.depthwise:
+            return tiled(np.moveaxis(weights[:, 0, 0], 0, -1).astype(self.dtype), self.width)
+        return np.ascontiguousarray(np.moveaxis(weights, (1, 2), (-2, -1)), self.dtype)
+
+    def rows_of(self, packed: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Taps [start, stop) along the rows, of packed weights."""
+        behind = self.axes - 1 + (1 if self.depthwise else 2)
+        return packed[(..., slice(start, stop)) + (slice(None),) * behind]
+
+    @property
+    def products(self) -> Callable[[Iterable[Job], Scratch], list[Call]]:
+        return depthwise_products if self.depthwise else matrix_products
+
+
+def _input(layer: Layer) -> Tensor:
+    x = layer.inputs[0]
+    assert x is not None
+    return x
+
+
+def _bias(layer: Layer) -> np.ndarray | None:
+    bias = layer.constants.get(2)
+    return None if bias is None else bias.reshape(-1).astype(COMPUTED_IN[layer.output.dtype], copy=False)
+
+
+def _by_group(layer: Layer) -> np.ndarray:
+    """Weights (a, b, kernel...) as (group, a / group, b, kernel...)."""
+    weights = layer.constants[1]
+    return weights.reshape(layer.attributes["group"], -1, *weights.shape[1:])
+
+
+def _two_axes(*axes: Axis) -> tuple[Axis, ...]:
+    """At least two axes, as `Job` wants them: a signal is an image of one row."""
+    return axes if len(axes) > 1 else (Axis(1, 0), *axes)
+
+
+def _images(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Every image (rows, ..., C) of a slab (rows, ..., N, C); a signal (rows, C) as an image of one row."""
+    for n in range(array.shape[-2]):
+        image = array[..., n, :]
+        yield image if image.ndim > 2 else image[None]
+
+
+# --- ConvTranspose ------------------------------------------------------------------------------
+
+
+def _build_transpose(node: Node) -> Layer:
+    x, weights, bias = _operands(node)
+    attributes = _attributes(CONV_TRANSPOSE, node, x, weights)
+    if weights.shape[0] != x.shape[1]:
+        raise ModelError(f"weights take {weights.shape[0]} channels, the input has {x.shape[1]}")
+    windows = windows_of(attributes)
+    count = len(windows)
+    surplus = _sizes(node, "output_padding", count, least=0) or (0,) * count
+    natural = [(size - 1) * w.stride + extra + w.extent for size, w, extra in zip(x.shape[2:], windows, surplus, strict=True)]
+    sizes = _sizes(node, "output_shape", count, least=1)
+    mode = CONV_TRANSPOSE.attribute(node, "auto_pad")
+    if sizes is None and mode.startswith("SAME"):
+        sizes = tuple(size * w.stride for size, w in zip(x.shape[2:], windows, strict=True))
+    if sizes is None:
+        sizes = tuple(whole - w.pad_top - w.pad_bottom for whole, w in zip(natural, windows, strict=True))
+    else:
+        # the size is given, the padding follows from it
+        surplus = tuple(max(0, whole - size) for whole, size in zip(natural, sizes, strict=True))
+        begins = tuple(total // 2 if mode == "SAME_UPPER" else -(-total // 2) for total in surplus)
+        attributes["pads"] = (*begins, *(total - begin for total, begin in zip(surplus, begins, strict=True)))
+    return _layer(node, x, weights, bias, attributes, weights.shape[1] * attributes["group"], sizes)
+
+
+def _sizes(node: Node, name: str, count: int, *, least: int) -> Shape | None:
+    """An attribute with one integer per spatial axis (of a whole shape, the last ones), None if absent."""
+    values = CONV_TRANSPOSE.attribute(node, name)
+    if not values:
+        return None
+    if len(values) not in (count, count + 2) or min(values) < least:
+        raise ModelError(f"{name}={list(values)} must be {count} integers of at least {least}")
+    return tuple(int(v) for v in values[-count:])
+
+
+def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    """Input row i reaches output rows i*s - p to i*s - p + (k-1)*d; [a, b) needs those that reach into it.
+
+    Exact for dilation 1. With holes, a row may be claimed that only neighbouring output rows read.
+    """
+    w, height = windows_of(layer.attributes)[0], _input(layer).shape[ROW_AXIS]
+    rest = (None,) * (len(layer.inputs) - 1)
+    if not out:
+        return (Rows(0, 0), *rest)
+    start = -(-(out.start + w.pad_top - w.extent + 1) // w.stride)
+    stop = (out.stop - 1 + w.pad_top) // w.stride + 1
+    low = min(max(0, start), height)
+    return (Rows(low, max(low, min(height, stop))), *rest)
+
+
+def _transpose_cost(layer: Layer, out: Rows) -> int:
+    """Multiply-accumulates: of the taps of an output pixel, one in every stride meets an input pixel."""
+    weights, attributes = layer.constants[1], layer.attributes
+    per_pixel = weights.shape[0] // attributes["group"] * prod(weights.shape[2:])
+    return max(1, len(out) * layer.output.row_elements * per_pixel // prod(attributes["strides"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Residues:
+    """One axis of a transposed convolution: output o reads tap j of input i where i*stride - pad + j*dilation == o."""
+
+    stride: int
+    pad: int
+    kernel: int
+    dilation: int
+
+    @property
+    def classes(self) -> dict[int, tuple[int, ...]]:
+        """Residue of o + pad modulo the stride -> its taps, those of earlier input first; residues without taps left out."""
+        found: dict[int, tuple[int, ...]] = {}
+        for j in reversed(range(self.kernel)):
+            residue = j * self.dilation % self.stride
+            found[residue] = (*found.get(residue, ()), j)
+        return found
+
+    def outputs(self, residue: int, taps: Sequence[int], start: int, stop: int) -> tuple[slice, Axis] | None:
+        """Where in outputs [start, stop) those of a residue are, and what they read; None if there is none."""
+        first = start + (residue - start - self.pad) % self.stride
+        if first >= stop:
+            return None
+        count = -(-(stop - first) // self.stride)
+        read = (first + self.pad - taps[0] * self.dilation) // self.stride
+        dilation = self.dilation // gcd(self.dilation, self.stride)
+        return slice(first - start, stop - start, self.stride), Axis(count, read, 1, len(taps), dilation)
+
+
+def _transpose_kernel(layer: Layer) -> Emit:
+    axes = [_Residues(w.stride, w.pad_top, w.kernel, w.dilation) for w in windows_of(layer.attributes)]
+    arithmetic, bias, by_group = _Arithmetic.of(layer), _bias(layer), _by_group(layer)
+    classes = [
+        (residues, [axis.classes[r] for axis, r in zip(axes, residues, strict=True)])
+        for residues in product(*(axis.classes for axis in axes))
+    ]
+    packed = [arithmetic.pack(by_group[(slice(None),) * 3 + np.ix_(*taps)]) for _, taps in classes]
+    unreached = any(len(axis.classes) < axis.stride for axis in axes)
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, held = slabs[0], phase.ins[0]
+        assert slab is not None and held is not None
+        ranges = [(phase.out.start, phase.out.stop), *((0, size) for size in layer.output.shape[3:])]
+        jobs = []
+        for (residues, taps), weights in zip(classes, packed, strict=True):
+            parts = [a.outputs(r, t, *ab) for a, r, t, ab in zip(axes, residues, taps, ranges, strict=True)]
+            found = [part for part in parts if part is not None]
+            if len(found) < len(parts):
+                continue
+            (_, row), *_ = found
+            read = _two_axes(row.moved(held.start), *(axis for _, axis in found[1:]))
+            target = results[0][tuple(where for where, _ in found)]
+            jobs += [Job(read, i, weights, o, bias) for i, o in zip(_images(slab), _images(target), strict=True)]
+        calls: list[Call] = []
+        if unreached:
+            calls.append((results[0].fill, (0,)) if bias is None else (np.copyto, (results[0], bias)))
+        return calls + arithmetic.products(jobs, scratch)
+
+    return emit
+
+
+# --- the records --------------------------------------------------------------------------------
+
+_ATTRIBUTES = {"auto_pad": "NOTSET", "dilations": None, "group": 1, "kernel_shape": None, "pads": None, "strides": None}
+
+CONV = Operator(
+    op_type="Conv",
+    build=_build_conv,
+    input_rows=_conv_rows,
+    kernel=_conv_kernel,
+    cost=_conv_cost,
+    mode=_conv_mode,
+    window=window,
+    shift_invariant=True,
+    constant_inputs=frozenset({1, 2}),
+    attributes=MappingProxyType(_ATTRIBUTES),
+    structure="row-phased; accumulating when one output row without row padding sums several input rows",
+    notes="1-D to 3-D, any group, negative pads (crops); float16 is summed in float32, never accumulating; "
+    "weights and bias are constants",
+)
+
+CONV_TRANSPOSE = Operator(
+    op_type="ConvTranspose",
+    build=_build_transpose,
+    input_rows=_transpose_rows,
+    kernel=_transpose_kernel,
+    cost=_transpose_cost,
+    constant_inputs=frozenset({1, 2}),
+    attributes=MappingProxyType({**_ATTRIBUTES, "output_padding": None, "output_shape": None}),
+    notes="1-D to 3-D, any group; float16 is summed in float32; weights and bias are constants; pads are not negative",
+)
+
+OPERATORS: tuple[Operator, ...] = (CONV, CONV_TRANSPOSE)
