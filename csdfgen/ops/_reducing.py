@@ -81,8 +81,8 @@ def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> C
     """The call that sums squares over `dims`, without an array of squares; `out` keeps those dimensions as 1."""
     letters = "abcdefghijklmnop"[: array.ndim]
     kept = "".join(letter for i, letter in enumerate(letters) if i not in dims)
-    target = out[tuple(0 if i in dims else slice(None) for i in range(array.ndim))]
-    return (_einsum, (f"{letters},{letters}->{kept}", array, target))
+    index = (*(0 if i in dims else slice(None) for i in range(array.ndim)), ...)  # the dots make it an array in any case
+    return (_einsum, (f"{letters},{letters}->{kept}", array, out[index]))
 
 
 def working_dtype(dtype: str) -> str:

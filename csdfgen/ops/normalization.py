@@ -10,6 +10,7 @@ Statistics are kept to one small array; squares are summed without storing them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -38,6 +39,11 @@ __all__ = ["OPERATORS"]
 
 EPSILON = 9.999999747378752e-06
 """The default of all `epsilon` attributes: 1e-5 as a float32."""
+
+_STATISTICS = ("mean", "inverse deviation")
+"""The outputs of LayerNormalization behind the first."""
+
+_NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 # Layers -------------------------------------------------------------------------------------------
@@ -126,9 +132,12 @@ def _build_group(node: Node) -> Layer:
 
 
 def _build_layer(node: Node) -> Layer:
-    """LayerNormalization and RMSNormalization: all axes from `axis` on; scale and bias broadcast against the input."""
+    """LayerNormalization and RMSNormalization: all axes from `axis` on; scale and bias broadcast against the input.
+
+    Mean and inverse deviation are outputs where somebody reads them. They lose the row axis if it is normalised;
+    then all outputs are one row in natural order.
+    """
     tensor = data_input(node, least_rank=1)
-    _refuse_statistics(node)
     rank = len(tensor.shape)
     for position, operand in enumerate(node.inputs[1:], 1):
         shape = () if operand is None else tuple(operand.shape)
@@ -136,7 +145,13 @@ def _build_layer(node: Node) -> Layer:
         if len(shape) > rank or any(size not in (1, wide) for size, wide in zip(shape, aligned, strict=True)):
             raise ModelError(f"input {position} of shape {list(shape)} does not broadcast against {list(tensor.shape)}")
     first = normal_axis(int(node.attributes.get("axis", -1)), rank)
-    return _layer(node, tensor, range(first, rank), tensor.row_axis, epsilon=_epsilon(node))
+    axes = range(first, rank)
+    statistics = tuple(name for name, wanted in zip(_STATISTICS, node.outputs[1:], strict=False) if wanted)
+    row_axis = tensor.row_axis if not statistics or rows_apart(tensor, axes) else None
+    layer = _layer(node, tensor, axes, row_axis, epsilon=_epsilon(node), statistics=statistics)
+    shape = (*tensor.shape[:first], *(1 for _ in axes))
+    extra = tuple(Tensor(name, shape, "float32", row_axis) for name in node.outputs[1:] if name)
+    return replace(layer, outputs=(*layer.outputs, *extra))
 
 
 def _build_softmax(node: Node) -> Layer:
@@ -168,7 +183,7 @@ def _build_lp(node: Node) -> Layer:
 
 
 def _mode(layer: Layer) -> Mode:
-    return Mode.ROWS if rows_apart(_input(layer), layer.attributes["axes"]) else Mode.WHOLE
+    return Mode.ROWS if rows_apart(layer.output, layer.attributes["axes"]) else Mode.WHOLE
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -186,7 +201,7 @@ def _in_place(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
-    return _in_place(layer) if _mode(layer) is Mode.ROWS else ()
+    return _in_place(layer) if _mode(layer) is Mode.ROWS and len(layer.outputs) == 1 else ()
 
 
 # Kernels ------------------------------------------------------------------------------------------
@@ -307,22 +322,27 @@ def _standardize(
     scale: np.ndarray | None = None,
     bias: np.ndarray | None = None,
     centre: bool = True,
+    statistics: Mapping[str, np.ndarray] = _NOTHING,
 ) -> Iterator[Call]:
     """y = scale * (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over `dims`; y may be x.
 
-    Without `centre` the mean counts as 0 (root mean square).
+    Without `centre` the mean counts as 0 (root mean square). statistics: where to put those of `_STATISTICS`.
     """
     moment = scratch.take(_folded_shape(x, dims), x.dtype)
     count, least = constant(prod(x.shape[d] for d in dims), x.dtype), constant(epsilon, x.dtype)
     if centre:
         yield np.add.reduce, (x, dims, None, moment, True)
         yield np.divide, (moment, count, moment)
+        if "mean" in statistics:
+            yield np.copyto, (statistics["mean"], moment)
         yield np.subtract, (x, moment, y)
         x = y
     yield sum_of_squares(x, dims, moment)
     yield np.divide, (moment, count, moment)
     yield np.add, (moment, least, moment)
     yield np.sqrt, (moment, moment)
+    if "inverse deviation" in statistics:
+        yield np.reciprocal, (moment, statistics["inverse deviation"])
     if scale is not None and all(scale.shape[d] == 1 for d in dims):
         # One factor for all that share a deviation: one pass over the values instead of two.
         factor = scratch.take(np.broadcast_shapes(scale.shape, moment.shape), x.dtype)
@@ -370,8 +390,11 @@ def _layer_kernel(layer: Layer, *, centre: bool) -> Emit:
         assert x is not None
         operands = [_parameter(layer, position, slabs) for position in (1, 2)]
         scale, bias = (None if p is None else broadcast_view(p, layer.output, phase.out) for p in operands)
+        statistics = dict(zip(layer.attributes.get("statistics", ()), results[1:], strict=True))
         epsilon = layer.attributes["epsilon"]
-        return list(_standardize(x, results[0], dims, epsilon, scratch, scale=scale, bias=bias, centre=centre))
+        return list(
+            _standardize(x, results[0], dims, epsilon, scratch, scale=scale, bias=bias, centre=centre, statistics=statistics)
+        )
 
     return in_float32(emit)
 
@@ -493,7 +516,7 @@ OPERATORS: tuple[Operator, ...] = (
         rowwise=True,
         structure=_BY_AXES,
         since=17,
-        notes="The outputs Mean and InvStdDev are refused. Row-phased over channels last, whole over channels first.",
+        notes="Row-phased over channels last, whole over channels first.",
     ),
     _operator(
         "RMSNormalization",

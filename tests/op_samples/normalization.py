@@ -123,6 +123,18 @@ BY_AXES = [
     ),
     _with("LayerNormalization", NHWC, _constants(2, 6), 17, epsilon=0.1, stash_type=1),
     _with("LayerNormalization", NHWC, _constants(2, 1), 17, axis=2),
+    *(
+        Sample(
+            "LayerNormalization",
+            (arg, *_constants(2, *arg.shape[axis:])),
+            {"axis": axis},
+            17,
+            outputs=outputs,
+            label="statistics-",
+        )
+        for arg, axis in ((NHWC, -1), (NHWC, -2), (NHWC, -3), (NCHW, -1), (NCHW, -3), (PLAIN, -1))
+        for outputs in (2, 3)
+    ),
     _with("LayerNormalization", Arg((1, 5, 4, 6), 1, "float16"), _constants(2, 6, dtype="float16"), 17),
     _with("LayerNormalization", Arg((1, 5, 4, 6), 1, "float64"), _constants(2, 6, dtype="float64"), 17),
     *(

@@ -48,6 +48,7 @@ def _every_reduction(op_type: str) -> list[Sample]:
         _reduce(op_type, NHWC, (-1,), 18),
         _reduce(op_type, NHWC, (1, 2), 11, keepdims=0),
         _reduce(op_type, PLAIN, (0, 2), 18, keepdims=0),
+        _reduce(op_type, PLAIN, None, 18, keepdims=0),
     ]
 
 
