@@ -27,10 +27,15 @@ from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Operator, height_along, phases, presented, run_slab, stored_rows
 from csdfgen.rows import Rows
 
-__all__ = ["SHAPE_ONLY", "Folder", "is_foldable", "run_layer"]
+__all__ = ["DESCRIPTION_ONLY", "Folder", "is_foldable", "run_layer", "stand_in"]
 
-SHAPE_ONLY = frozenset({"Shape", "Size"})
-"""Operators that need no more of their operand than its shape, which is known of computed tensors too."""
+DESCRIPTION_ONLY: Mapping[str, frozenset[int]] = {
+    "CastLike": frozenset({1}),
+    "EyeLike": frozenset({0}),
+    "Shape": frozenset({0}),
+    "Size": frozenset({0}),
+}
+"""Positions at which an operator needs shape and element type alone, which are known of computed tensors too."""
 
 MAX_FOLDED_BYTES = 2**32
 """Of all folded constants of one model together."""
@@ -67,6 +72,14 @@ def _broadcast(node: Node) -> int:
 def _no_larger(node: Node) -> int:
     """Of results that hold no more than all operands together."""
     return sum(a.size for a in _operands(node))
+
+
+def _as_first(node: Node) -> int:
+    return _operands(node)[0].size
+
+
+def _rank(node: Node) -> int:
+    return _operands(node)[0].ndim
 
 
 def _times_rank(node: Node) -> int:
@@ -112,8 +125,8 @@ _ELEMENTWISE = """
     Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Sqrt Sub Sum Tan Tanh Where Xor
 """
 _REARRANGING = """
-    Cast CastLike Concat CumSum DequantizeLinear Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
-    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Shape Size Slice Split Squeeze Transpose Trilu Unsqueeze
+    Cast Concat CumSum DequantizeLinear Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Slice Split Squeeze Transpose Trilu Unsqueeze
 """
 _ELEMENT_BY_ELEMENT = """
     ArgMax ArgMin Compress EyeLike GatherElements Hardmax ReverseSequence Scatter ScatterElements ScatterND TopK Unique
@@ -123,6 +136,7 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     **dict.fromkeys(_ELEMENTWISE.split(), (_broadcast, _MANY)),
     **dict.fromkeys(_REARRANGING.split(), (_no_larger, _MANY)),
     **dict.fromkeys(_ELEMENT_BY_ELEMENT.split(), (_no_larger, _FEW)),
+    "CastLike": (_as_first, _MANY),
     "ConstantOfShape": (_filled, _MANY),
     "Expand": (_expanded, _MANY),
     "Gather": (_gathered, _MANY),
@@ -130,6 +144,8 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     "NonZero": (_times_rank, _MANY),
     "OneHot": (_one_hot, _MANY),
     "Range": (_counted, _MANY),
+    "Shape": (_rank, _MANY),
+    "Size": (lambda node: 1, _MANY),
     "Tile": (_tiled, _MANY),
 }
 """Operator -> (most elements of its result, how many are accepted)."""
@@ -140,6 +156,11 @@ def is_foldable(op_type: str) -> bool:
     return op_type in _BOUNDS or op_type == "Constant" or op_type in OPERATORS
 
 
+def stand_in(tensor: Tensor) -> np.ndarray:
+    """An array of a tensor's shape and element type that takes no memory; its elements mean nothing."""
+    return np.broadcast_to(np.zeros((), tensor.dtype), tensor.shape)
+
+
 class Folder:
     """Evaluates operations of constants within a budget of bytes for the whole model."""
 
@@ -148,7 +169,7 @@ class Folder:
         self._left = MAX_FOLDED_BYTES
 
     def fold(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
-        """Results by output position. node.inputs are arrays (or a tensor, for operators of `SHAPE_ONLY`).
+        """Results by output position. node.inputs are arrays, or None where absent.
 
         Raises ModelError if the result would be too large or cannot be evaluated.
         """
@@ -165,8 +186,6 @@ class Folder:
         return results
 
     def _evaluate(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
-        if node.op_type in SHAPE_ONLY:
-            return (_DIRECT[node.op_type](node),)
         if node.op_type not in _BOUNDS:
             return _by_kernel(node, self._check_size)
         bound, limit = _BOUNDS[node.op_type]
@@ -201,16 +220,8 @@ _CONSTANT_VALUES: Mapping[str, Callable[[Any, Path | None], np.ndarray]] = {
 
 
 def _shape(node: Node) -> np.ndarray:
-    operand = node.inputs[0]
-    assert operand is not None
-    end = node.attributes.get("end", len(operand.shape))
-    return np.array(operand.shape[node.attributes.get("start", 0) : end], np.int64)
-
-
-def _size(node: Node) -> np.ndarray:
-    operand = node.inputs[0]
-    assert operand is not None
-    return np.array(prod(operand.shape), np.int64)
+    shape = _operands(node)[0].shape
+    return np.array(shape[node.attributes.get("start", 0) : node.attributes.get("end", len(shape))], np.int64)
 
 
 def _divided(node: Node) -> np.ndarray:
@@ -229,7 +240,7 @@ _DIRECT: Mapping[str, Callable[[Node], np.ndarray]] = {
     "Div": _divided,
     "Identity": lambda node: _operands(node)[0],
     "Shape": _shape,
-    "Size": _size,
+    "Size": lambda node: np.array(_operands(node)[0].size, np.int64),
 }
 """Where the reference evaluator is not needed, or differs from what runtimes do."""
 

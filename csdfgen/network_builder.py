@@ -14,7 +14,7 @@ from enum import Enum, auto
 import numpy as np
 
 from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.folding import SHAPE_ONLY, Folder, is_foldable
+from csdfgen.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.network import Layer, Network, Node, Output, Tensor
 from csdfgen.onnx_file import label
 from csdfgen.onnx_graph import Graph, GraphInput, Operation
@@ -97,6 +97,11 @@ def _can_build(operation: Operation) -> bool:
     return _is_onnx(operation) and operation.op_type in OPERATORS
 
 
+def _can_open(operation: Operation) -> bool:
+    """Whether it is an If, whose branch takes its place once the condition is a constant."""
+    return _is_onnx(operation) and operation.op_type == "If"
+
+
 def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
     """The node with its operands; ModelError if it is not what its operator's schema says."""
     allowed = signature(operation.op_type, operation.opset)
@@ -141,17 +146,16 @@ class _Visit:
 
     def operation(self, operation: Operation) -> None:
         """Evaluate an operation or make a layer of it; what fails is noted, and its results are unknown."""
+        result = _Unknown.COMPUTED
         try:
-            operands = [self._value(n) for n in operation.inputs]
-            done = self._evaluated(operation, operands) or self._built(operation, operands)
+            operands = _as_read(operation, [self._value(n) for n in operation.inputs])
+            if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
+                result = _Unknown.CONSTANT
+            if self._evaluated(operation, operands) or self._built(operation, operands):
+                return
         except ModelError as error:
             self._first_error = self._first_error or error.at(_where(operation))
-            done = False
-            operands = [_Unknown.COMPUTED]
-        if not done:
-            computed = any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands)
-            unknown = _Unknown.COMPUTED if computed and operation.op_type not in SHAPE_ONLY else _Unknown.CONSTANT
-            self._values.update((name, unknown) for name in operation.outputs if name)
+        self._values.update((name, result) for name in operation.outputs if name)
 
     def _value(self, name: str) -> _Value:
         if name in self._values:
@@ -162,34 +166,30 @@ class _Visit:
 
     def _evaluated(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Fold the operation if its operands are constants, or open the branch of an If that is known."""
-        if operation.op_type == "If" and not operation.domain and operands and isinstance(operands[0], np.ndarray):
+        if _can_open(operation) and operands and isinstance(operands[0], np.ndarray):
             if operands[0].size != 1:
                 raise ModelError(f"its condition has {operands[0].size} elements, one is needed")
             for inner in self._graph.branch(operation, bool(operands[0].item())):
                 self.operation(inner)
             return True
         constants = [o for o in operands if o is None or isinstance(o, np.ndarray)]
-        shape_of_tensor = operation.op_type in SHAPE_ONLY and len(operands) == 1 and isinstance(operands[0], Tensor)
-        if not _can_fold(operation) or not (shape_of_tensor or len(constants) == len(operands)):
+        if not _can_fold(operation) or len(constants) < len(operands):
             return False
-        known = [o for o in operands if not isinstance(o, _Unknown)]
-        results = self._folder.fold(operation, _node(operation, operation.name, known))
+        results = self._folder.fold(operation, _node(operation, operation.name, constants))
         self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
         return True
 
     def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Make a layer of the operation if its operands are known; note it if its operator is not."""
-        known = [o for o in operands if not isinstance(o, _Unknown)]
-        could_fold = _can_fold(operation) and not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands)
-        shape_only = operation.op_type in SHAPE_ONLY
-        if not _can_build(operation) and not could_fold and not shape_only:
+        computed = any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands)
+        if not _can_build(operation) and (computed or not (_can_fold(operation) or _can_open(operation))):
             op_type = f"{operation.domain}::{operation.op_type}" if operation.domain else operation.op_type
             self.unsupported.setdefault(op_type, []).append(operation.name)
             return False
+        known = [o for o in operands if not isinstance(o, _Unknown)]
         if len(known) < len(operands):
             return False
-        node = _node(operation, self._layer_name(operation.name), known)
-        self._add(_layer(node))
+        self._add(_layer(_node(operation, self._layer_name(operation.name), known)))
         missing = [n for n in operation.outputs if n and n not in self._values]
         if missing:
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
@@ -217,6 +217,19 @@ class _Visit:
         while name in self._values or name in self._graph.constants:
             name += "'"
         return name
+
+
+def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:
+    """The operands; a computed one of which only shape and element type count is a constant for its reader."""
+    described = DESCRIPTION_ONLY.get(operation.op_type, frozenset())
+    read = list(operands)
+    for position in described & set(range(len(operands))):
+        operand = operands[position]
+        if isinstance(operand, Tensor):
+            read[position] = stand_in(operand)
+        elif operand is _Unknown.COMPUTED:
+            read[position] = _Unknown.CONSTANT
+    return read
 
 
 def _layer(node: Node) -> Layer:

@@ -20,7 +20,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Tensor
 from csdfgen.ops._operands import attribute_or_input, integers, normal_axes, normal_axis, one_input_layer, output_elements
-from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, minimum, slab_dims, sum_of_squares
+from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, minimum, slab_dims, sum_of_squares, sum_over
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
 from csdfgen.rows import Rows, Window
 
@@ -45,7 +45,7 @@ def _plain(reduce: Callable[..., Any]) -> Fold:
 
 def _sum_absolute(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
     absolute = scratch.take(slab.shape, slab.dtype)
-    return [(np.absolute, (slab, absolute)), (np.add.reduce, (absolute, dims, None, target, True))]
+    return [(np.absolute, (slab, absolute)), sum_over(absolute, dims, target)]
 
 
 def _sum_squares(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
@@ -63,7 +63,7 @@ def _log_sum_exp(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, sc
         (minimum, (peak, constant(limits.max, slab.dtype), peak)),
         (np.subtract, (slab, peak, powers)),
         (np.exp, (powers, powers)),
-        (np.add.reduce, (powers, dims, None, target, True)),
+        sum_over(powers, dims, target),
         (np.log, (target, target)),
         (np.add, (target, peak, target)),
     ]
@@ -104,19 +104,21 @@ class _Reduction:
     exact: bool = False
 
 
-_SUM = _plain(np.add.reduce)
+def _sum(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+    return [sum_over(slab, dims, target)]
+
 
 _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
     {
         "ReduceL1": _Reduction(_sum_absolute),
         "ReduceL2": _Reduction(_sum_squares, finish=_square_root, dtypes=FLOATS),
-        "ReduceLogSum": _Reduction(_SUM, finish=_logarithm, dtypes=FLOATS),
+        "ReduceLogSum": _Reduction(_sum, finish=_logarithm, dtypes=FLOATS),
         "ReduceLogSumExp": _Reduction(_log_sum_exp, combine=np.logaddexp, dtypes=FLOATS),
         "ReduceMax": _Reduction(_plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED, exact=True),
-        "ReduceMean": _Reduction(_SUM, finish=_mean),
+        "ReduceMean": _Reduction(_sum, finish=_mean),
         "ReduceMin": _Reduction(_plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED, exact=True),
         "ReduceProd": _Reduction(_plain(np.multiply.reduce), combine=np.multiply),
-        "ReduceSum": _Reduction(_SUM),
+        "ReduceSum": _Reduction(_sum),
         "ReduceSumSquare": _Reduction(_sum_squares),
     }
 )
@@ -309,6 +311,7 @@ def _reduction(op_type: str) -> Operator:
         mode=_mode,
         window=_window,
         shift_invariant=True,
+        constant_inputs=frozenset({1}),
         attributes=MappingProxyType({"axes": None, "keepdims": 1, "noop_with_empty_axes": 0}),
         structure="row-phased; accumulating when the row axis is reduced",
         notes=f"With the row axis reduced, {'float16 runs' if exact else 'float16 and integers run'} whole.",
