@@ -68,7 +68,8 @@ def cases() -> Mapping[str, list[Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for case in load_node_model_tests():
-            nodes = case.model.graph.node if case.model is not None else ()
+            assert case.model is not None
+            nodes = case.model.graph.node
             found[nodes[0].op_type if len(nodes) == 1 else ""].append(case)
     return found
 
