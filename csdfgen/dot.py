@@ -26,15 +26,15 @@ def to_dot(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> str
     ids = {actor.name: f"a{i}" for i, actor in enumerate(graph.actors)}
     lines = [
         f"digraph {_quote(graph.name)} {{",
-        '  node [shape=box, style=rounded, fontname="Helvetica", fontsize=11];',
-        '  edge [fontname="Helvetica", fontsize=9];',
+        '  node [shape=box, style=rounded, fontname="Helvetica,Arial,sans-serif", fontsize=11];',
+        '  edge [fontname="Helvetica,Arial,sans-serif", fontsize=9];',
     ]
     for actor in graph.actors:
         phases = f"{actor.phases} phase{'s' if actor.phases != 1 else ''}"
         label = [actor.name, *([actor.function] if actor.function else []), phases]
         lines.append(f"  {ids[actor.name]} [label={_label(label)}];")
     for channel in graph.channels:
-        label = [f"{_cut(short_form(channel.production))} → {_cut(short_form(channel.consumption))}"]
+        label = [f"{_cut(short_form(channel.production))} -> {_cut(short_form(channel.consumption))}"]
         if channel.initial_tokens:
             label.append(f"{channel.initial_tokens} initial")
         if channel.name in capacities:

@@ -28,6 +28,8 @@ def quoted(value: object) -> str:
     >>> quoted("a" * 100)[-4:]
     'a...'
     """
+    if isinstance(value, (list, dict)) and value:
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     text = repr(value[: _QUOTE_LENGTH + 1] if isinstance(value, str) else value)
     return text if len(text) <= _QUOTE_LENGTH + 2 else text[:_QUOTE_LENGTH] + "..."
 

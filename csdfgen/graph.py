@@ -42,6 +42,9 @@ MAX_RATES = 10_000_000
 MAX_VALUE = 2**63 - 1
 """Largest rate, token count or time that a file may hold."""
 
+_MAX_BITS = 2**14
+"""Length of the numbers in a repetition vector; far beyond what could ever be fired, short enough to compute with."""
+
 _SHOWN_NUMBER = 10**30
 _SHOWN_CYCLE = 12
 
@@ -216,6 +219,7 @@ def _component_rounds(root: str, links: Mapping[str, Sequence[Channel]], totals:
             other = channel.target if forward else channel.source
             wanted = ratio[name] * (Fraction(produced, consumed) if forward else Fraction(consumed, produced))
             if other not in ratio:
+                _check_length(max(wanted.numerator, wanted.denominator))
                 ratio[other], parent[other] = wanted, name
                 waiting.append(other)
             elif ratio[other] != wanted:
@@ -223,10 +227,19 @@ def _component_rounds(root: str, links: Mapping[str, Sequence[Channel]], totals:
                 unit = lcm(ends[0].denominator, ends[1].denominator)
                 cycle = _tree_path(parent, channel.source, channel.target)
                 raise _out_of_balance(channel, (produced, consumed), (int(ends[0] * unit), int(ends[1] * unit)), cycle)
-    unit = lcm(*(value.denominator for value in ratio.values()))
+    unit = 1
+    for value in ratio.values():
+        unit = lcm(unit, value.denominator)
+        _check_length(unit)
     rounds = {name: int(value * unit) for name, value in ratio.items()}
     common = gcd(*rounds.values())
     return {name: value // common for name, value in rounds.items()}
+
+
+def _check_length(value: int) -> None:
+    """Refuse rates that would make the arithmetic endless."""
+    if value.bit_length() > _MAX_BITS:
+        raise GraphError(f"repetition vector with numbers of {value.bit_length()} bits; at most {_MAX_BITS} are computed")
 
 
 def _tree_path(parent: Mapping[str, str], start: str, stop: str) -> tuple[str, ...]:
@@ -279,18 +292,30 @@ def parse_short_form(text: str, limit: int = MAX_RATES, what: str = "rate") -> t
     >>> parse_short_form("1*384,2*192,256")
     (384, 192, 192, 256)
     """
+    total = text.count(",") + 1
+    if total > limit:
+        raise GraphError(f"{what} list of {total} entries or more; at most {limit} are read")
     runs: list[tuple[int, int]] = []
+    known: dict[str, tuple[int, int]] = {}
     total = 0
     for item in text.split(","):
-        times, star, value = item.rpartition("*")
-        count = _whole(times, f"the repeat of {what}") if star else 1
-        if not count:
-            raise GraphError(f"{what} list repeats an entry 0 times")
-        total += count
+        run = known.get(item)
+        if run is None:
+            run = known[item] = _run(item, what)
+        total += run[0]
         if total > limit:
             raise GraphError(f"{what} list of {total} entries or more; at most {limit} are read")
-        runs.append((count, _whole(value, what)))
+        runs.append(run)
     return tuple(chain.from_iterable(repeat(entry, count) for count, entry in runs))
+
+
+def _run(item: str, what: str) -> tuple[int, int]:
+    """An item "3*7" or "7" as how often, what."""
+    times, star, value = item.rpartition("*")
+    count = _whole(times, f"the repeat of {what}") if star else 1
+    if not count:
+        raise GraphError(f"{what} list repeats an entry 0 times")
+    return count, _whole(value, what)
 
 
 def _whole(text: str, what: str) -> int:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from csdfgen.graph import Actor, Channel, CsdfGraph
+
+SEEDED = settings(deadline=None, derandomize=True)
+"""The same examples in every run, however busy the machine."""
 
 SDF3_DATA = Path(__file__).resolve().parents[2] / "shared" / "sdf3"
 """Reference graphs, kept beside the repository and not in it."""

@@ -13,13 +13,13 @@ from csdfgen.errors import CapacityExceededError, DeadlockError, ScheduleError
 from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules import SCHEDULERS, Firing, Schedule, check
 from schedules.schedule import compact, expand, from_json, to_json
-from tests.graphs import consistent_graphs
+from tests.graphs import SEEDED, consistent_graphs
 
 policies = st.sampled_from(sorted(SCHEDULERS))
 
 
 @given(consistent_graphs(), policies, st.integers(1, 3))
-@settings(max_examples=300)
+@settings(SEEDED, max_examples=300)
 def test_the_checker_accepts_every_schedule(graph: CsdfGraph, policy: str, iterations: int) -> None:
     schedule = SCHEDULERS[policy](graph, iterations)
     check(graph, schedule)
@@ -27,7 +27,7 @@ def test_the_checker_accepts_every_schedule(graph: CsdfGraph, policy: str, itera
 
 
 @given(consistent_graphs(live=False))
-@settings(max_examples=200)
+@settings(SEEDED, max_examples=200)
 def test_whether_a_graph_deadlocks_does_not_depend_on_the_order(graph: CsdfGraph) -> None:
     """Firing an enabled actor never disables another one (dataflow is monotone)."""
     outcomes = set()
@@ -65,7 +65,7 @@ def _any_order_ends(graph: CsdfGraph) -> bool:
 
 
 @given(consistent_graphs(), policies, st.data())
-@settings(max_examples=150)
+@settings(SEEDED, max_examples=150)
 def test_a_dropped_firing_is_refused(graph: CsdfGraph, policy: str, data: st.DataObject) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     at = data.draw(st.integers(0, len(schedule.firings) - 1))
@@ -73,7 +73,7 @@ def test_a_dropped_firing_is_refused(graph: CsdfGraph, policy: str, data: st.Dat
 
 
 @given(consistent_graphs(), policies, st.data())
-@settings(max_examples=150)
+@settings(SEEDED, max_examples=150)
 def test_a_repeated_phase_is_refused(graph: CsdfGraph, policy: str, data: st.DataObject) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     at = data.draw(st.integers(0, len(schedule.firings) - 1))
@@ -81,7 +81,7 @@ def test_a_repeated_phase_is_refused(graph: CsdfGraph, policy: str, data: st.Dat
 
 
 @given(consistent_graphs(), policies, st.data())
-@settings(max_examples=150)
+@settings(SEEDED, max_examples=150)
 def test_a_capacity_smaller_by_one_is_refused(graph: CsdfGraph, policy: str, data: st.DataObject) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     sized = sorted(name for name, tokens in schedule.capacities.items() if tokens)
@@ -93,7 +93,7 @@ def test_a_capacity_smaller_by_one_is_refused(graph: CsdfGraph, policy: str, dat
 
 
 @given(consistent_graphs(), policies)
-@settings(max_examples=150)
+@settings(SEEDED, max_examples=150)
 def test_two_dependent_firings_swapped_are_refused(graph: CsdfGraph, policy: str) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     for at in _dependent(graph, schedule):
@@ -127,14 +127,14 @@ firings = st.builds(Firing, st.sampled_from("abc"), st.integers(0, 3), st.sample
 
 
 @given(st.lists(firings, max_size=60))
-@settings(max_examples=300)
+@settings(SEEDED, max_examples=300)
 def test_loops_lose_nothing_of_any_sequence(sequence: list[Firing]) -> None:
     for nested in (True, False):
         assert list(expand(compact(sequence, nested=nested))) == sequence
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), max_size=8), st.integers(1, 4))
-@settings(max_examples=300)
+@settings(SEEDED, max_examples=300)
 def test_loops_lose_nothing_of_sequences_that_repeat(patterns: list[list[str]], times: int) -> None:
     phases = {"a": 1, "b": 2, "c": 3, "d": 100_000}
     fired = dict.fromkeys(phases, 0)
@@ -147,6 +147,7 @@ def test_loops_lose_nothing_of_sequences_that_repeat(patterns: list[list[str]], 
 
 
 @given(consistent_graphs(), policies, st.integers(1, 3))
+@SEEDED
 def test_json_gives_the_schedule_back(graph: CsdfGraph, policy: str, iterations: int) -> None:
     schedule = SCHEDULERS[policy](graph, iterations)
     assert from_json(to_json(schedule)) == replace(schedule, capacities=dict(schedule.capacities))

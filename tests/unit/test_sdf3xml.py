@@ -16,7 +16,7 @@ from lxml import etree
 from csdfgen.errors import GraphError, InconsistentError, InputError
 from csdfgen.graph import Actor, Channel, CsdfGraph, is_consistent, repetition_vector, with_serial_loops
 from sdf3_bridge import decode_name, encode_name, sdf3xml
-from tests.graphs import SDF3_DATA, consistent_graphs, convolution, ring
+from tests.graphs import SDF3_DATA, SEEDED, consistent_graphs, convolution, ring
 
 needs_data = pytest.mark.skipif(not SDF3_DATA.is_dir(), reason="the SDF3 reference graphs are not beside the repository")
 
@@ -55,6 +55,7 @@ def test_serial_loops_are_an_option() -> None:
 
 
 @given(consistent_graphs())
+@SEEDED
 def test_reading_what_was_written_gives_the_graph_back(graph: CsdfGraph) -> None:
     data = sdf3xml.to_xml(graph, serial=False)
     assert data == sdf3xml.to_xml(graph, serial=False)
@@ -64,6 +65,7 @@ def test_reading_what_was_written_gives_the_graph_back(graph: CsdfGraph) -> None
 
 
 @given(st.text(), st.text(), st.text(alphabet="_xX5F2/"))
+@SEEDED
 def test_names_are_encoded_reversibly_and_apart(one: str, other: str, tricky: str) -> None:
     for name in (one, other, tricky, one + tricky):
         assert re.fullmatch(r"[A-Za-z0-9_]+", encode_name(name))
@@ -72,6 +74,7 @@ def test_names_are_encoded_reversibly_and_apart(one: str, other: str, tricky: st
 
 
 @given(st.lists(st.text(st.characters(), min_size=1), min_size=2, max_size=2, unique=True), st.text(min_size=1))
+@SEEDED
 def test_any_names_survive_the_file(names: list[str], channel: str) -> None:
     actors = tuple(Actor(name, (1,)) for name in names)
     graph = CsdfGraph(channel, actors, (Channel(channel, names[0], names[1], (1,), (1,)),))
