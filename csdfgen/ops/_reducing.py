@@ -7,6 +7,8 @@ A slab has its rows first, then the axes behind the row axis, then those before 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,14 @@ __all__ = [
     "rows_apart",
     "slab_dims",
     "sum_of_squares",
+    "sum_over",
     "working_dtype",
 ]
 
 FLOATS = ("float16", "float32", "float64")
+ONES = 4096
+"""Longest vector of ones that is kept for sums."""
+
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
@@ -83,6 +89,42 @@ def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> C
     kept = "".join(letter for i, letter in enumerate(letters) if i not in dims)
     index = (*(0 if i in dims else slice(None) for i in range(array.ndim)), ...)  # the dots make it an array in any case
     return (_einsum, (f"{letters},{letters}->{kept}", array, out[index]))
+
+
+@lru_cache(maxsize=256)
+def _ones(count: int, dtype: str) -> np.ndarray:
+    ones = np.ones(count, dtype)
+    ones.flags.writeable = False
+    return ones
+
+
+def _matrix(array: np.ndarray, rows: int) -> np.ndarray | None:
+    """View of an array as `rows` rows, each contiguous; None if that needs a copy."""
+    matrix = array.reshape(rows, -1)
+    contiguous = matrix.shape[1] == 1 or matrix.strides[1] == matrix.itemsize
+    return matrix if contiguous and np.may_share_memory(matrix, array) else None
+
+
+def sum_over(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
+    """The call that sums over `dims`; `out` keeps those dimensions as 1.
+
+    Where the dimensions come first or last, that is a product with a vector of ones, which takes a
+    third of the time of numpy's sum.
+    """
+    plain: Call = (np.add.reduce, (array, tuple(dims), None, out, True))
+    count = prod(array.shape[d] for d in dims)
+    wide = [d for d, size in enumerate(array.shape) if size > 1]
+    summed = [d for d in wide if d in dims]
+    if array.dtype.char not in "fd" or out.dtype != array.dtype or not 1 < count <= ONES:
+        return plain
+    ones = _ones(count, array.dtype.name)
+    if summed == wide[: len(summed)]:
+        matrix, target = _matrix(array, count), _matrix(out, 1)
+        return plain if matrix is None or target is None else (np.matmul, (ones, matrix, target[0]))
+    if summed == wide[-len(summed) :]:
+        matrix, target = _matrix(array, array.size // count), _matrix(out, 1)
+        return plain if matrix is None or target is None else (np.matmul, (matrix, ones, target[0]))
+    return plain
 
 
 def working_dtype(dtype: str) -> str:

@@ -30,6 +30,7 @@ from csdfgen.ops._reducing import (
     rows_apart,
     slab_dims,
     sum_of_squares,
+    sum_over,
     working_dtype,
 )
 from csdfgen.ops.base import REQUIRED, Alias, AliasKind, Call, Emit, Mode, Operator, Phase, Scratch, broadcast_view
@@ -331,7 +332,7 @@ def _standardize(
     moment = scratch.take(_folded_shape(x, dims), x.dtype)
     count, least = constant(prod(x.shape[d] for d in dims), x.dtype), constant(epsilon, x.dtype)
     if centre:
-        yield np.add.reduce, (x, dims, None, moment, True)
+        yield sum_over(x, dims, moment)
         yield np.divide, (moment, count, moment)
         if "mean" in statistics:
             yield np.copyto, (statistics["mean"], moment)
@@ -412,7 +413,7 @@ def _lp_kernel(layer: Layer) -> Emit:
             calls = [sum_of_squares(x, dims, norm), (np.sqrt, (norm, norm))]
         else:
             absolute = scratch.take(x.shape, x.dtype)
-            calls = [(np.absolute, (x, absolute)), (np.add.reduce, (absolute, dims, None, norm, True))]
+            calls = [(np.absolute, (x, absolute)), sum_over(absolute, dims, norm)]
         smallest = constant(np.finfo(x.dtype).tiny, x.dtype)
         return [*calls, (maximum, (norm, smallest, norm)), (np.divide, (x, norm, results[0]))]
 
@@ -431,7 +432,7 @@ def _softmax_kernel(layer: Layer, *, logarithm: bool) -> Emit:
             (np.maximum.reduce, (x, dims, None, folded, True)),
             (np.subtract, (x, folded, y)),
             (np.exp, (y, powers)),
-            (np.add.reduce, (powers, dims, None, folded, True)),
+            sum_over(powers, dims, folded),
         ]
         if logarithm:
             return [*calls, (np.log, (folded, folded)), (np.subtract, (y, folded, y))]

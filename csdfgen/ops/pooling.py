@@ -21,7 +21,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Tensor
-from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, working_dtype
+from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, sum_over, working_dtype
 from csdfgen.ops._sliding import output_length, read_rows, taps, window_attributes, windows_of
 from csdfgen.ops.base import REQUIRED, Call, Emit, Mode, Operator, Phase, Scratch
 from csdfgen.rows import Rows, Window
@@ -36,7 +36,7 @@ __all__ = ["OPERATORS"]
 class _Fold:
     """How values become one: along whole dimensions, two by two into an output; and what a window without values holds."""
 
-    reduce: Callable[..., Any]
+    along: Callable[[np.ndarray, Sequence[int], np.ndarray], Call]
     combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any]
     empty: Callable[[np.dtype[Any]], float]
 
@@ -49,8 +49,12 @@ def _zero(dtype: np.dtype[Any]) -> float:
     return 0.0
 
 
-_MAXIMUM = _Fold(np.maximum.reduce, maximum, _lowest)
-_SUM = _Fold(np.add.reduce, np.add, _zero)
+def _maximum_over(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
+    return (np.maximum.reduce, (array, tuple(dims), None, out, True))
+
+
+_MAXIMUM = _Fold(_maximum_over, maximum, _lowest)
+_SUM = _Fold(sum_over, np.add, _zero)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ def _fold_axes(fold: _Fold, source: np.ndarray, target: np.ndarray, axes: Sequen
     if whole:
         shape = tuple(1 if dim in whole else size for dim, size in enumerate(source.shape))
         folded = scratch.take(shape, source.dtype) if sliding else target
-        calls.append((fold.reduce, (source, whole, None, folded, True)))
+        calls.append(fold.along(source, whole, folded))
         source = folded
     for dim in sliding:
         shape = (*source.shape[:dim], len(axes[dim].out), *source.shape[dim + 1 :])
