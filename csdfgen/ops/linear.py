@@ -1,9 +1,376 @@
-"""Gemm and MatMul."""
+"""Gemm and MatMul: which rows of its operands does a row of a matrix product need, and how is it computed?
+
+Sources: https://onnx.ai/onnx/operators/onnx__Gemm.html, https://onnx.ai/onnx/operators/onnx__MatMul.html.
+An axis that is not contracted appears in the output: rows along it are computed a few at a time, from the
+same rows of every operand that has the axis and from the whole of the others. A Gemm that reads a flattened
+map row by row is a third kind of layer, which `flattened_gemm` makes: it sums products of rows (DESIGN section 2).
+"""
 
 from __future__ import annotations
 
-from csdfgen.ops.base import Operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from types import MappingProxyType
+from typing import Any
 
-__all__ = ["OPERATORS"]
+import numpy as np
 
-OPERATORS: tuple[Operator, ...] = ()
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, height_along
+from csdfgen.rows import Rows
+
+__all__ = ["OPERATORS", "flattened_gemm"]
+
+COMPUTED_IN: Mapping[str, str] = MappingProxyType(
+    {name: name for name in ("float32", "float64", "int32", "int64", "uint32", "uint64")} | {"float16": "float32"}
+)
+"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights say."""
+
+Operand = Tensor | np.ndarray
+
+OutputAxes = tuple[tuple[int | None, ...], ...]
+"""By operand and axis of it: the output axis that it becomes, None where it is contracted."""
+
+
+# --- what a node says ---------------------------------------------------------------------------
+
+
+def _operands(node: Node) -> tuple[Operand, Operand, Operand | None]:
+    """The operands of a node, checked for what both operators share."""
+    a, b, c = (node.operand(k) for k in range(3))
+    if a is None or b is None:
+        raise ModelError(f"input {0 if a is None else 1} is absent")
+    given = [operand for operand in (a, b, c) if operand is not None]
+    if all(isinstance(operand, np.ndarray) for operand in given):
+        raise ModelError("all inputs are constants; fold the node into a constant")
+    dtypes = {str(operand.dtype) for operand in given}
+    if len(dtypes) > 1 or not dtypes <= COMPUTED_IN.keys():
+        raise ModelError(f"dtypes {', '.join(sorted(dtypes))}; inputs must share one of {', '.join(COMPUTED_IN)}")
+    if any(0 in operand.shape for operand in given):
+        raise ModelError(f"empty operands of shapes {', '.join(str(operand.shape) for operand in given)}")
+    return a, b, c
+
+
+def _output_axes(attributes: Mapping[str, Any], a: int, b: int, c: int) -> OutputAxes:
+    """Operands of ranks a, b and c (0: a scalar or none): batch axes, then rows of a, then columns of b.
+
+    >>> _output_axes({}, 3, 2, 0), _output_axes({"transB": 1}, 2, 2, 1)
+    (((0, 1, None), (None, 2), ()), ((0, None), (1, None), (1,)))
+    """
+    batch = max(a - 2, b - 2, 0)
+    rows, columns = (None, None) if a == 1 else (batch, None), (None, batch + min(a - 1, 1))
+    of_a = (*range(batch - max(a - 2, 0), batch), *rows)[-a:] if a > 1 else (None,)
+    of_b = (*range(batch - max(b - 2, 0), batch), *columns) if b > 1 else (None,)
+    rank = batch + min(a - 1, 1) + min(b - 1, 1)
+    return (
+        of_a[::-1] if attributes.get("transA") else of_a,
+        of_b[::-1] if attributes.get("transB") else of_b,
+        tuple(range(rank - c, rank)),
+    )
+
+
+def _row_axis(operands: Sequence[Operand | None], axes: OutputAxes, shape: Shape) -> int | None:
+    """The output's row axis: that of the first operand whose rows survive, else the only axis of many matrix rows."""
+    for operand, becomes in zip(operands, axes, strict=False):
+        if isinstance(operand, Tensor) and operand.row_axis is not None:
+            axis = becomes[operand.row_axis]
+            if axis is not None and shape[axis] == operand.rows:
+                return axis
+    matrix_rows = max((axis for axis in axes[0] if axis is not None), default=None)
+    if matrix_rows is None or shape[matrix_rows] == 1 or prod(shape[:matrix_rows]) > 1:
+        return None
+    return matrix_rows
+
+
+def _read_along(tensor: Tensor, becomes: Sequence[int | None], output: Tensor) -> int | None:
+    """The axis along which an operand is read: the output's row axis if it has it, else its own (and read whole)."""
+    for axis, size in enumerate(tensor.shape):
+        if becomes[axis] is not None and becomes[axis] == output.row_axis and size == output.rows:
+            return axis
+    return tensor.row_axis
+
+
+def _layer(node: Node, operands: Sequence[Operand | None], attributes: Mapping[str, Any]) -> Layer:
+    a, b, c, *_ = (() if operand is None else operand.shape for operand in (*operands, None))
+    shape = _product_shape(attributes, a, b)
+    axes = _output_axes(attributes, len(a), len(b), len(c))
+    dtype = next(operand.dtype for operand in operands if isinstance(operand, Tensor))
+    output = Tensor(node.outputs[0], shape, dtype, _row_axis(operands, axes, shape))
+    inputs = tuple(operand if isinstance(operand, Tensor) else None for operand in operands)
+    return Layer(
+        name=node.name,
+        op_type=node.op_type,
+        inputs=inputs,
+        outputs=(output,),
+        attributes=MappingProxyType(dict(attributes)),
+        constants=MappingProxyType({k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}),
+        input_axes=tuple(None if x is None else _read_along(x, axes[k], output) for k, x in enumerate(inputs)),
+        onnx_nodes=(node.name,),
+    )
+
+
+def _product_shape(attributes: Mapping[str, Any], a: Shape, b: Shape) -> Shape:
+    """Shape of the product of operands of these shapes, by numpy's rules; ModelError if they do not fit."""
+    if not a or not b:
+        raise ModelError(f"operands of shapes {a} and {b}: a matrix product needs at least one axis each")
+    a = a[::-1] if attributes.get("transA") else a
+    b = b[::-1] if attributes.get("transB") else b
+    contracted = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != contracted:
+        raise ModelError(f"shapes {a} and {b} do not fit: {a[-1]} columns meet {contracted} rows")
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise ModelError(f"shapes {a} and {b} do not fit: batches {a[:-2]} and {b[:-2]} do not broadcast") from None
+    return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+
+
+def _shape_of(layer: Layer, position: int) -> Shape:
+    tensor = layer.inputs[position] if position < len(layer.inputs) else None
+    if tensor is not None:
+        return tensor.shape
+    return layer.constants[position].shape if position in layer.constants else ()
+
+
+# --- rows, mode and cost ------------------------------------------------------------------------
+
+
+def _is_flattened(layer: Layer) -> bool:
+    return bool(layer.attributes.get("flattened"))
+
+
+def _axes(layer: Layer) -> OutputAxes:
+    """Which output axes the axes of the operands become."""
+    a, b, c = (len(_shape_of(layer, position)) for position in range(3))
+    return _output_axes(layer.attributes, a, b, c)
+
+
+def _sliced(layer: Layer, axes: OutputAxes, position: int) -> int | None:
+    """The axis of an operand that runs with the output's rows, None if each row needs all of it."""
+    rows = layer.output.row_axis
+    for axis, size in enumerate(_shape_of(layer, position)):
+        if rows is not None and axes[position][axis] == rows and size == layer.output.rows:
+            return axis
+    return None
+
+
+def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    if _is_flattened(layer):
+        return tuple(None if tensor is None else Rows(0, tensor.rows) for tensor in layer.inputs)
+    axes = _axes(layer)
+    found: list[Rows | None] = []
+    for position, (tensor, axis) in enumerate(zip(layer.inputs, layer.input_axes, strict=True)):
+        if tensor is None:
+            found.append(None)
+        else:
+            sliced = _sliced(layer, axes, position) is not None
+            found.append(out if sliced else Rows(0, height_along(tensor, axis)))
+    return tuple(found)
+
+
+def _mode(layer: Layer) -> Mode:
+    if _is_flattened(layer):
+        return Mode.WHOLE if layer.output.dtype == "float16" else Mode.ACCUMULATE
+    return Mode.WHOLE if layer.output.row_axis is None else Mode.ROWS
+
+
+def _cost(layer: Layer, out: Rows) -> int:
+    """Multiply-accumulates."""
+    if _is_flattened(layer):
+        return layer.constants[1].size
+    contracted = next(size for size, axis in zip(_shape_of(layer, 0), _axes(layer)[0], strict=True) if axis is None)
+    return len(out) * layer.output.row_elements * contracted
+
+
+# --- the kernel ---------------------------------------------------------------------------------
+
+
+def _is_matrix(array: np.ndarray) -> bool:
+    """Whether BLAS can take the last two axes as they lie, in either order; anything else is very slow."""
+    (m, n), (step_m, step_n) = array.shape[-2:], array.strides[-2:]
+    item = array.itemsize
+    along = (n == 1 or step_n == item) and (m == 1 or (step_m >= n * item and step_m % item == 0))
+    across = (m == 1 or step_m == item) and (n == 1 or (step_n >= m * item and step_n % item == 0))
+    return along or across
+
+
+def _ready(array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]) -> np.ndarray:
+    """The array as an operand of a matrix product: as it is, or copied in the right order and dtype."""
+    if array.dtype == dtype and (dtype.kind != "f" or _is_matrix(array)):
+        return array
+    copy = scratch.take(array.shape, dtype)
+    calls.append((np.copyto, (copy, array)))
+    return copy
+
+
+def _kernel(layer: Layer) -> Emit:
+    if _is_flattened(layer):
+        return _flattened_kernel(layer)
+    axes, dtype = _axes(layer), np.dtype(COMPUTED_IN[layer.output.dtype])
+    constants, alpha, beta = _scaled(layer, dtype)
+    trans_a, trans_b = layer.attributes.get("transA"), layer.attributes.get("transB")
+
+    def operand(position: int, phase: Phase, slabs: Sequence[np.ndarray | None]) -> np.ndarray:
+        """An operand in ONNX axis order, cut to the rows of the phase."""
+        slab = slabs[position]
+        if slab is not None:
+            tensor = layer.inputs[position]
+            assert tensor is not None
+            return replace(tensor, row_axis=layer.input_axes[position]).to_onnx(slab)
+        axis, array = _sliced(layer, axes, position), constants[position]
+        return array if axis is None else array[(slice(None),) * axis + (slice(phase.out.start, phase.out.stop),)]
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        calls: list[Call] = []
+        a, b, out = operand(0, phase, slabs), operand(1, phase, slabs), layer.output.to_onnx(results[0])
+        a, b = (a.T if trans_a else a), (b.T if trans_b else b)
+        if b.ndim == 1:
+            b, out = b[:, None], out[..., None]
+        if a.ndim == 1:
+            a, out = a[None], out[..., None, :]
+        a, b = (_ready(array, dtype, scratch, calls) for array in (a, b))
+        total = out if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out)) else scratch.take(out.shape, dtype)
+        calls.append((np.matmul, (a, b, total)))
+        if alpha != 1:
+            calls.append((np.multiply, (total, alpha, total)))
+        if _has_addend(layer):
+            c = operand(2, phase, slabs)
+            if c.dtype != dtype or beta != 1:
+                scaled = scratch.take(c.shape, dtype)
+                calls += [(np.copyto, (scaled, c)), (np.multiply, (scaled, beta, scaled))]
+                c = scaled
+            calls.append((np.add, (total, c, total)))
+        return calls if total is out else [*calls, (np.copyto, (out, total))]
+
+    return emit
+
+
+def _scaled(layer: Layer, dtype: np.dtype[Any]) -> tuple[dict[int, np.ndarray], Any, Any]:
+    """Constants in the dtype that is computed in, times alpha or beta where they can carry it; what is left of these."""
+    constants = {position: array.astype(dtype, copy=False) for position, array in layer.constants.items()}
+    left = {"alpha": dtype.type(layer.attributes.get("alpha", 1)), "beta": dtype.type(layer.attributes.get("beta", 1))}
+    for position, name in ((0, "alpha"), (1, "alpha"), (2, "beta")):
+        if position in constants and left[name] != 1:
+            constants[position] = constants[position] * left[name]
+            left[name] = dtype.type(1)
+    return constants, left["alpha"], left["beta"]
+
+
+def _has_addend(layer: Layer) -> bool:
+    return 2 in layer.constants or (len(layer.inputs) > 2 and layer.inputs[2] is not None)
+
+
+# --- a Gemm that reads a map row by row ---------------------------------------------------------
+
+
+def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
+    """The Gemm or MatMul `layer` of a flattened map, reading the map itself: one product per slab of rows, summed.
+
+    layer: its only computed input, of shape (1, K), is `source` flattened; its right operand (K, out) is constant.
+    source: the map, K elements in ONNX order.
+    Returns a Gemm layer with attribute `flattened`, whose constants[1] has shape (rows, elements of a row, out)
+    in the storage order of `source`, and constants[2], if any, shape (1, out); alpha and beta are in them.
+    """
+    constants, alpha, beta = _scaled(layer, np.dtype(layer.output.dtype))
+    assert alpha == beta == 1, "operands are constant, so that they carry the factors"
+    transposed = bool(layer.attributes.get("transB"))
+    weights = constants[1].T if transposed else constants[1]
+    out = weights.shape[-1]
+    # splitting the contracted axis is a view; permuting it copies, and leaves the outputs where they were in memory
+    split = weights.reshape(*source.shape, out).transpose(*source.order, -1)
+    if transposed:
+        stored = np.ascontiguousarray(np.moveaxis(split, -1, 0)).reshape(out, source.rows, -1).transpose(1, 2, 0)
+    else:
+        stored = np.ascontiguousarray(split).reshape(source.rows, -1, out)
+    found = {1: stored}
+    if 2 in constants:
+        found[2] = np.broadcast_to(constants[2], (1, out))
+    return replace(
+        layer,
+        op_type="Gemm",
+        inputs=(source, None, None),
+        input_axes=(source.row_axis, None, None),
+        constants=MappingProxyType(found),
+        attributes=MappingProxyType({"flattened": True}),
+    )
+
+
+def _flattened_kernel(layer: Layer) -> Emit:
+    dtype = np.dtype(COMPUTED_IN[layer.output.dtype])
+    rows, elements, out = layer.constants[1].shape
+    weights = layer.constants[1].reshape(rows * elements, out).astype(dtype, copy=False)
+    bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        slab, held = slabs[0], phase.ins[0]
+        assert slab is not None and held is not None
+        calls: list[Call] = []
+        if slab.dtype != dtype or not slab.flags.c_contiguous:
+            copy = scratch.take(slab.shape, dtype)
+            calls.append((np.copyto, (copy, slab)))
+            slab = copy
+        state = layer.output.to_onnx(results[0])
+        direct = phase.first and state.dtype == dtype and _is_matrix(state)
+        total = state if direct else scratch.take(state.shape, dtype)
+        calls.append((np.matmul, (slab.reshape(1, -1), weights[held.start * elements : held.stop * elements], total)))
+        if phase.first and bias is not None:
+            calls.append((np.add, (total, bias, total)))
+        if not phase.first:
+            calls.append((np.add, (state, total, state)))
+        elif not direct:
+            calls.append((np.copyto, (state, total)))
+        return calls
+
+    return emit
+
+
+# --- the records --------------------------------------------------------------------------------
+
+
+def _build_matmul(node: Node) -> Layer:
+    a, b, _ = _operands(node)
+    return _layer(node, (a, b), {})
+
+
+def _build_gemm(node: Node) -> Layer:
+    a, b, c = _operands(node)
+    attributes = {name: GEMM.attribute(node, name) for name in GEMM.attributes}
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise ModelError(f"operands of shapes {a.shape} and {b.shape}; both must be matrices")
+    fractions = [f"{name}={attributes[name]}" for name in ("alpha", "beta") if not float(attributes[name]).is_integer()]
+    if fractions and not np.issubdtype(a.dtype, np.floating):
+        raise ModelError(f"{', '.join(fractions)} with {a.dtype}; whole numbers are needed")
+    shape = _product_shape(attributes, a.shape, b.shape)
+    if c is not None and (len(c.shape) > 2 or any(n not in (1, m) for n, m in zip(c.shape[::-1], shape[::-1], strict=False))):
+        raise ModelError(f"input 2 of shape {c.shape} does not broadcast to {shape}")
+    return _layer(node, (a, b, c), attributes)
+
+
+_STRUCTURE = "row-phased; whole when no axis of rows survives the product"
+
+GEMM = Operator(
+    op_type="Gemm",
+    build=_build_gemm,
+    input_rows=_input_rows,
+    kernel=_kernel,
+    cost=_cost,
+    mode=_mode,
+    attributes=MappingProxyType({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
+    structure=f"{_STRUCTURE}; accumulating after Flatten (with --fuse full)",
+    notes="A vector times a matrix is one phase. Operands may be constant or computed; one that is contracted is read whole.",
+)
+
+MATMUL = Operator(
+    op_type="MatMul",
+    build=_build_matmul,
+    input_rows=_input_rows,
+    kernel=_kernel,
+    cost=_cost,
+    mode=_mode,
+    structure=f"{_STRUCTURE}; accumulating after Flatten (with --fuse full)",
+    notes="Operands may be constant or computed; one whose rows are contracted is read whole.",
+)
+
+OPERATORS: tuple[Operator, ...] = (GEMM, MATMUL)
