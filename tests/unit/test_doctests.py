@@ -1,0 +1,25 @@
+"""The examples in docstrings are true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+MODULES = (
+    "csdfgen.files",
+    "csdfgen.graph",
+    "csdfgen.network",
+    "csdfgen.rows",
+    "schedules.loops",
+    "schedules.schedule",
+    "sdf3_bridge.names",
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.attempted
+    assert not outcome.failed
