@@ -1,0 +1,148 @@
+"""Every rewriting: that it happens, that it is refused where its conditions fail, and that outputs stay equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.audit import audit
+from csdfgen.fuse import fuse
+from csdfgen.network import Network
+from tests.builder import Graph, reference
+
+
+def operators(network: Network) -> list[str]:
+    """Operators in order, each with the ones applied in its slab."""
+    return ["+".join([layer.op_type, *(e.op_type for e in layer.epilogue)]) for layer in network.layers]
+
+
+def conv_bn(g: Graph) -> str:
+    return g.batch_normalization(g.conv("x", 6, bias=False))
+
+
+def conv_scale_shift(g: Graph) -> str:
+    y = g.conv("x", 6)
+    y = g.node("Mul", y, g.per_channel(y))
+    y = g.node("Sub", y, g.per_channel(y))
+    y = g.node("Sub", g.per_channel(y), y, channels=6)
+    return g.node("Div", y, g.per_channel(y))
+
+
+def transposed_conv_bn(g: Graph) -> str:
+    weight = g.constant(g.rng.normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32))
+    y = g.node("ConvTranspose", "x", weight, channels=6, group=2, strides=[2, 2], pads=[1, 1, 1, 1])
+    return g.batch_normalization(y)
+
+
+def bn_scale_shift_relu(g: Graph) -> str:
+    y = g.batch_normalization("x")
+    y = g.node("Mul", y, g.per_channel(y))
+    return g.node("Relu", g.node("Add", y, g.per_channel(y)))
+
+
+def crop_conv(g: Graph) -> str:
+    pads = g.constant(np.array([0, 0, -1, -2, 0, 0, -1, 0], np.int64))
+    y = g.node("Pad", "x", pads)
+    return g.conv(y, 3, 5, strides=[3, 3], pads=[0, 0, 0, 0])
+
+
+def pad_conv(g: Graph) -> str:
+    pads = g.constant(np.array([0, 0, 2, 1, 0, 0, 0, 1], np.int64))
+    return g.conv(g.node("Pad", "x", pads), 3, 3)
+
+
+def relu_on_conv(g: Graph) -> str:
+    return g.node("Relu", g.conv("x", 5))
+
+
+def clip_on_add(g: Graph) -> str:
+    y = g.node("Add", g.conv("x", 4), g.conv("x", 4, 1))
+    return g.node("Clip", y, g.constant(np.float32(-0.5)), g.constant(np.float32(0.5)))
+
+
+def identities(g: Graph) -> str:
+    y = g.node("Identity", g.node("Dropout", g.conv("x", 4)))
+    return g.node("Identity", g.node("Add", y, g.node("Identity", y)))
+
+
+def flatten_gemm(g: Graph) -> str:
+    y = g.node("Flatten", g.conv("x", 3))
+    weight = g.constant(g.rng.normal(0, 0.1, (3 * 12 * 9, 7)).astype(np.float32))
+    return g.node("Relu", g.node("Gemm", y, weight, g.constant(g.rng.normal(size=7).astype(np.float32)), alpha=0.5, beta=2.0))
+
+
+def reshape_gemm_transposed(g: Graph) -> str:
+    y = g.node("Reshape", g.conv("x", 3), g.constant(np.array([1, -1], np.int64)))
+    weight = g.constant(g.rng.normal(0, 0.1, (7, 3 * 12 * 9)).astype(np.float32))
+    return g.node("Gemm", y, weight, transB=1)
+
+
+CASES: dict[str, tuple[Callable[[Graph], str], list[str], list[str]]] = {
+    "conv_bn": (conv_bn, ["Conv"], ["Conv"]),
+    "conv_scale_shift": (conv_scale_shift, ["Conv"], ["Conv"]),
+    "transposed_conv_bn": (transposed_conv_bn, ["ConvTranspose"], ["ConvTranspose"]),
+    "bn_scale_shift_relu": (bn_scale_shift_relu, ["BatchNormalization", "Relu"], ["BatchNormalization+Relu"]),
+    "crop_conv": (crop_conv, ["Conv"], ["Conv"]),
+    "pad_conv": (pad_conv, ["Conv"], ["Conv"]),
+    "relu_on_conv": (relu_on_conv, ["Conv", "Relu"], ["Conv+Relu"]),
+    "clip_on_add": (clip_on_add, ["Conv", "Conv", "Add", "Clip"], ["Conv", "Conv", "Add+Clip"]),
+    "identities": (identities, ["Conv", "Add"], ["Conv", "Add"]),
+    "flatten_gemm": (flatten_gemm, ["Conv", "Flatten", "Gemm", "Relu"], ["Conv", "Gemm+Relu"]),
+    "reshape_gemm_transposed": (reshape_gemm_transposed, ["Conv", "Reshape", "Gemm"], ["Conv", "Gemm"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rewriting_happens_and_keeps_the_outputs(name: str) -> None:
+    build, folded, full = CASES[name]
+    graph = Graph()
+    graph.input("x", (1, 4, 12, 9))
+    model = graph.model(build(graph))
+    network = csdfgen.load(model)
+    assert operators(fuse(network, "fold")) == folded
+    assert operators(fuse(network, "full")) == full
+    feeds = graph.feeds()
+    want = reference(model, feeds)
+    for level in ("none", "fold", "full"):
+        for rows in (1, 4, "whole"):
+            plan = csdfgen.plan(network, rows=rows, fuse=level)
+            audit(plan)
+            for output, value in runtime.run(plan, feeds).items():
+                np.testing.assert_allclose(value, want[output], rtol=1e-3, atol=1e-4)
+
+
+def two_readers(g: Graph) -> tuple[str, ...]:
+    y = g.conv("x", 4)
+    return g.batch_normalization(y), g.node("Relu", y)
+
+
+def an_output_between(g: Graph) -> tuple[str, ...]:
+    y = g.conv("x", 4)
+    return y, g.node("Relu", y)
+
+
+def not_per_channel(g: Graph) -> tuple[str, ...]:
+    return (g.node("Add", g.conv("x", 4), g.constant(g.rng.normal(size=(1, 4, 1, 9)).astype(np.float32))),)
+
+
+def padded_by_value(g: Graph) -> tuple[str, ...]:
+    pads = g.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
+    return (g.conv(g.node("Pad", "x", pads, g.constant(np.float32(3))), 4),)
+
+
+@pytest.mark.parametrize("build", [two_readers, an_output_between, not_per_channel, padded_by_value])
+def test_a_rewriting_is_refused_where_its_conditions_fail(build: Callable[[Graph], tuple[str, ...]]) -> None:
+    graph = Graph()
+    graph.input("x", (1, 4, 12, 9))
+    model = graph.model(*build(graph))
+    network = csdfgen.load(model)
+    assert len(fuse(network, "fold").layers) == len(network.layers)
+    feeds = graph.feeds()
+    want = reference(model, feeds)
+    got = runtime.run(csdfgen.plan(network, rows=2), feeds)
+    for output, value in want.items():
+        np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-4)
