@@ -124,7 +124,7 @@ class _Compiler:
         shape: list[int] = [len(out), *(self.buffers.slot(t, out.start) for t in layer.outputs)]
         for read in work.reads:
             rows = read.rows[phase]
-            whole = len(rows) == read.tensor.rows
+            whole = operator_of(layer).rowwise and len(rows) == read.tensor.rows  # of a window, all rows means both borders
             if not whole and (rows.start == 0 or rows.stop == read.tensor.rows):
                 return None
             shape.extend((len(rows), self.buffers.slot(read.tensor, rows.start), whole))

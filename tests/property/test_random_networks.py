@@ -1,0 +1,64 @@
+"""Any network, any slab heights: the outputs are onnxruntime's, and what is measured is what was planned."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, note, seed, settings
+from hypothesis import strategies as st
+
+import csdfgen
+import runtime
+from csdfgen.fuse import fuse
+from tests.builder import Graph, reference
+from tests.networks import feeds
+from tests.random_networks import models, row_choices
+
+PARTS, NETWORKS_A_PART = 20, 25
+
+
+def check(model: onnx.ModelProto, rows: str, level: str, image: str, expected: dict[str, np.ndarray]) -> None:
+    """Run a model in slabs and compare everything that can be compared."""
+    plan = csdfgen.plan(csdfgen.load(model), rows=rows, fuse=level, image=image)
+    got, measured = runtime.compile(plan).measure(feeds(model))
+    for name, want in expected.items():
+        assert got[name].shape == want.shape, name
+        scale = float(np.max(np.abs(want), initial=0.0))
+        np.testing.assert_allclose(got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name)
+    assert measured.touched_bytes == plan.planned_bytes
+    figures = plan.figures
+    assert figures["peak_live"] <= min(figures["arena"], figures["sum_of_capacities"])
+
+
+def test_a_window_that_always_sees_all_rows_still_moves_over_them() -> None:
+    """Found by the test below: phases whose windows are clipped at both borders read the same rows at other taps."""
+    graph = Graph(seed=3)
+    x = graph.conv(graph.input("x", (1, 2, 1, 1)), 2, 5, pads=[3, 2, 8, 2], dilations=[2, 1])
+    model = graph.model(graph.node("Relu", graph.conv(x, 1, 5)))
+    for level in ("none", "full"):
+        check(model, "1", level, "streamed", reference(model, feeds(model)))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_networks_at_random_slab_heights(part: int) -> None:
+    """500 networks; each part draws its own, the same ones every time."""
+
+    @seed(part)
+    @settings(
+        max_examples=NETWORKS_A_PART,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
+    @given(st.data(), models())
+    def run(data: st.DataObject, model: onnx.ModelProto) -> None:
+        level = data.draw(st.sampled_from(("none", "fold", "full")))
+        image = data.draw(st.sampled_from(("streamed", "resident")))
+        layers = [layer.name for layer in fuse(csdfgen.load(model), level).layers]
+        rows = row_choices(data.draw, layers)
+        note(f"--rows {rows} --fuse {level} --image {image}")
+        note(onnx.printer.to_text(model))
+        check(model, rows, level, image, reference(model, feeds(model)))
+
+    run()
