@@ -111,7 +111,10 @@ def _table(shown: Sequence[Shown]) -> Table:
     table.add_column("origin", style="dim")
     for s in shown:
         table.add_column(_size(s), justify="right")
-    table.caption = f"{platform.machine()}, numpy {np.__version__}; MiB = 2^20 bytes; arena and live bytes include the outputs"
+    weights = shown[0].comparison.figures["parameters"]
+    table.caption = (
+        f"MiB = 2^20 bytes. Weights ({_mib(weights)}) are counted on neither side.\n{platform.machine()}, numpy {np.__version__}"
+    )
     for section in _lines(shown):
         for label, origin, cells in section:
             table.add_row(label, origin, *cells)
@@ -139,8 +142,8 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             ("csdfgen, alive at one time", "planned", figure("peak_live")),
             ("csdfgen, the arena", "planned", figure("arena")),
             ("  of which written in a frame", "measured", [_mib(c.touched_bytes) for c in runs]),
-            ("csdfgen, workspace", "planned", figure("workspace")),
             ("  of which outputs", "planned", [_mib(sum(o.nbytes for o in c.outputs.values())) for c in runs]),
+            ("csdfgen, workspace", "planned", figure("workspace")),
             ("[bold]less memory by a factor of[/bold]", "", [f"[bold green]{s.whole / s.slabs:.1f}[/bold green]" for s in shown]),
         ],
         [

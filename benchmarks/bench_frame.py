@@ -1,0 +1,154 @@
+"""How long does a frame take beside onnxruntime, and in how much memory? `make bench`.
+
+One thread each, frames interleaved in one process, medians; `--rows auto --fuse full`. onnxruntime gets the network
+with its weights as constants. The table goes between markers into docs/benchmarks.md and README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import platform
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import onnx
+from threadpoolctl import threadpool_limits
+
+import csdfgen
+import runtime
+from csdfgen.demo.centerface import INPUT, model_file
+from csdfgen.demo.comparison import fixed_shapes, interleaved, session
+from tests.networks import LIGHT, feeds, light
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "docs" / "benchmarks.md", ROOT / "README.md")
+START, END = "<!-- bench: start -->", "<!-- bench: end -->"
+
+CENTERFACE_SIZES = ((480, 640), (1088, 1920))
+NAMES = (*LIGHT, *(f"centerface {height}x{width}" for height, width in CENTERFACE_SIZES))
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds a frame and bytes of one network."""
+
+    name: str
+    ours: float
+    theirs: float
+    slabs: int
+    whole: int
+    largest_error: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs
+
+
+def network(name: str) -> onnx.ModelProto:
+    """A network of the benchmark, shapes static, weights as constants."""
+    if name in LIGHT:
+        return fixed_shapes(light(name), {})
+    height, width = (int(n) for n in name.split()[1].split("x"))
+    return fixed_shapes(onnx.load(model_file()), {INPUT: (1, 3, height, width)})
+
+
+def measure(name: str, repeats: int) -> Measured:
+    """Time one network's frames in turn with onnxruntime's."""
+    model = network(name)
+    x = feeds(model)
+    plan = csdfgen.plan(csdfgen.load(model))
+    program = runtime.compile(plan)
+    other = session(model.SerializeToString())
+    names = [value.name for value in model.graph.output]
+    reference = dict(zip(names, other.run(names, x), strict=True))
+    got = program(x)
+    error = max(float(np.max(np.abs(got[n] - reference[n])) / max(1.0, float(np.max(np.abs(reference[n]))))) for n in names)
+    ours, theirs = interleaved(lambda: program(x), lambda: other.run(names, x), repeats)
+    figures = plan.figures
+    return Measured(name, ours, theirs, figures["arena"] + figures["workspace"], figures["whole_layer_live"], error)
+
+
+def table(rows: Sequence[Measured]) -> str:
+    """Markdown, with the conditions of the measurement below."""
+    lines = [
+        "| network | csdfgen, ms | onnxruntime, ms | time ratio | arena + workspace, MiB | whole layers, MiB | memory ratio |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for m in rows:
+        cells = (
+            m.name,
+            f"{m.ours * 1e3:.1f}",
+            f"{m.theirs * 1e3:.1f}",
+            f"{m.ratio:.2f}",
+            f"{m.slabs / MIB:.2f}",
+            f"{m.whole / MIB:.2f}",
+            f"{m.whole / m.slabs:.1f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    time_mean = exp(sum(log(m.ratio) for m in rows) / len(rows))
+    memory_mean = exp(sum(log(m.whole / m.slabs) for m in rows) / len(rows))
+    lines.append(f"| **geometric mean** | | | **{time_mean:.2f}** | | | **{memory_mean:.1f}** |")
+    return "\n".join([*lines, "", conditions()])
+
+
+def conditions() -> str:
+    """Where and with what it was measured."""
+    import onnxruntime
+
+    return (
+        f"One thread each, frames interleaved, medians; {_processor()}; Python {platform.python_version()}, "
+        f"numpy {np.__version__}, onnxruntime {onnxruntime.__version__}; {datetime.date.today().isoformat()}. "
+        "Times are measured, memory is planned (a frame touches just that much of the arena); whole layers are modelled."
+    )
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def write(text: str, page: Path) -> None:
+    """Replace what stands between the markers of a page."""
+    before, start, rest = page.read_text().partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise SystemExit(f"{page} has no '{START}' and '{END}' to write between")
+    page.write_text(f"{before}{START}\n{text}\n{END}{after}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_frame", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"networks, of: {', '.join(NAMES)}; all of them are written to the pages"
+    )
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args(arguments)
+    rows = []
+    with threadpool_limits(1):
+        for name in options.names or NAMES:
+            rows.append(measure(name, options.repeats))
+            m = rows[-1]
+            print(
+                f"{m.name}: {m.ours * 1e3:.1f} ms, onnxruntime {m.theirs * 1e3:.1f} ms, ratio {m.ratio:.2f}; "
+                f"{m.slabs / MIB:.2f} MiB, whole layers {m.whole / MIB:.2f} MiB; largest relative error {m.largest_error:.1e}",
+                flush=True,
+            )
+    text = table(rows)
+    print(f"\n{text}")
+    if not options.names:
+        for page in PAGES:
+            write(text, page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

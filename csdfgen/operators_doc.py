@@ -1,0 +1,56 @@
+"""Which operators are known, and how does each divide into phases? `docs/operators.md`, out of the table of operators.
+
+`python -m csdfgen.operators_doc` prints the page; `make docs` writes it, with the node cases of the onnx package below.
+"""
+
+from __future__ import annotations
+
+from csdfgen.ops import OPERATORS
+from csdfgen.ops.base import REQUIRED, Operator
+
+__all__ = ["page"]
+
+_HEADER = """# Operators
+
+Generated from the table of operators by `make docs`; do not edit.
+
+An operator's phases are one of:
+
+- **row-phased**: a phase writes a slab of output rows and needs the input rows of its window alone;
+- **accumulating**: a phase adds a slab of input rows into a state of the output's size; the last phase completes it;
+- **whole**: one phase, all rows. Correct, and costs the memory of the whole tensor.
+
+"Constants" are inputs, by position, that must be known when the model is loaded. Any attribute that is not listed is refused.
+
+| operator | from opset | phases | constants | attributes | notes |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The page as Markdown: a line an operator, in alphabetical order."""
+    return _HEADER + "".join(_line(OPERATORS[name]) for name in sorted(OPERATORS))
+
+
+def _line(operator: Operator) -> str:
+    constants = ", ".join(str(position) for position in sorted(operator.constant_inputs))
+    attributes = ", ".join(_attribute(name, value) for name, value in sorted(operator.attributes.items()))
+    cells = (
+        f"[{operator.op_type}]({operator.url})",
+        str(operator.since),
+        operator.structure,
+        constants,
+        attributes,
+        operator.notes,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _attribute(name: str, default: object) -> str:
+    if default is REQUIRED:
+        return f"`{name}` (required)"
+    return f"`{name}`" if default is None else f"`{name}={default!r}`"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
