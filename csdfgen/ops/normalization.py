@@ -103,7 +103,9 @@ def _build_batch(node: Node) -> Layer:
     if not node.attributes.get("spatial", 1) and prod(tensor.shape[2:]) > 1:
         raise ModelError("spatial=0 has statistics for every pixel; export with opset 9 or later")
     _check_parameters(node, range(1, 5), (channels,))
-    return _layer(node, tensor, (), tensor.row_axis, epsilon=_epsilon(node))
+    # Rows share their factors unless they are the channels: then the next axis is the row axis.
+    row_axis = tensor.row_axis if tensor.row_axis != 1 else 2 if len(tensor.shape) > 2 else None
+    return _layer(node, tensor, (), row_axis, epsilon=_epsilon(node))
 
 
 def _build_local_response(node: Node) -> Layer:
@@ -470,7 +472,6 @@ def _operator(
         aliases=_in_place_by_rows if rowwise else _in_place,
         window=_window,
         rowwise=rowwise,
-        shift_invariant=True,
         attributes=MappingProxyType(dict(attributes)),
         structure=structure,
         notes=notes,
