@@ -1,0 +1,102 @@
+"""The command line: what does a user type, and what comes back when something is wrong?
+
+Every command loads, calls one function and saves (STYLE section 7). Results go to stdout or to the file of
+`-o`; stderr is for what went wrong, in one line. Exit codes: 0 done, 1 an error of model, file
+or plan, 2 wrong usage, 130 interrupted.
+
+Importing this module is cheap; a command loads what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+
+from csdfgen.errors import CsdfgenError
+
+__all__ = ["main"]
+
+_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Read by BLAS when numpy is first imported; every thread that it starts reserves address space."""
+
+_INTERRUPTED = 130
+
+
+class _WarningList(logging.Handler):
+    """Keeps what our modules warn about until the command has ended; an error is told alone."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line with `sys.argv` or the given arguments; returns the exit code."""
+    for name in _THREAD_VARIABLES:
+        os.environ.setdefault(name, "1")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names in a model may hold anything
+    kept = _WarningList()
+    logging.getLogger().addHandler(kept)
+    try:
+        with warnings.catch_warnings():
+            if not sys.warnoptions:
+                warnings.simplefilter("ignore")
+            code = _run(sys.argv[1:] if arguments is None else list(arguments))
+    finally:
+        logging.getLogger().removeHandler(kept)
+    if code == 0:
+        for line in kept.lines:
+            _complain(f"warning: {line}")
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of a command; whatever escapes from it becomes one line on stderr."""
+    try:
+        from csdfgen.cli.app import InterruptedByUserError, app
+
+        try:
+            app(arguments, prog_name="csdfgen")
+        except InterruptedByUserError:
+            raise KeyboardInterrupt from None
+        sys.stdout.flush()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except CsdfgenError as error:
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # whoever read our output has gone; nothing is left to say, not even when Python flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError as error:
+        return _failed(f"not enough memory: {error or 'an allocation failed'}")
+    except Exception as error:
+        if os.environ.get("CSDFGEN_DEBUG"):
+            traceback.print_exc()
+        return _failed(
+            f"internal error: {type(error).__name__}: {error}; please report it with the input (CSDFGEN_DEBUG=1 shows where)"
+        )
+    return 0
+
+
+def _failed(message: str) -> int:
+    _complain(message)
+    return 1
+
+
+def _complain(message: str) -> None:
+    """One line on stderr, without characters that would move a terminal's cursor."""
+    line = " ".join(message.split())
+    print("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line), file=sys.stderr)

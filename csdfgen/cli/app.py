@@ -1,0 +1,236 @@
+"""Which commands are there, and what does each take? Declarations only; the work is in a module a command.
+
+Modules that load numpy, onnx or onnxruntime are imported when a command runs, so that `--help` is at once there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from csdfgen import __version__
+from csdfgen.cli import run_options
+from csdfgen.cli.options import (
+    BatchOption,
+    FuseOption,
+    ImageOption,
+    ModelArgument,
+    Rates,
+    RowsOption,
+    ShapeOption,
+    Tokens,
+    model_options,
+)
+
+__all__ = ["InterruptedByUserError", "app"]
+
+DEFAULT_COMMAND = "convert"
+
+_GROUP_OPTIONS = ("--help", "-h", "--version")
+
+_CHECKS = ("outputs", "layers")
+
+
+class InterruptedByUserError(Exception):
+    """Ctrl-C, kept from typer's own handling so that `main` can say it in a word."""
+
+
+class Commands(TyperGroup):
+    """A group with a default: `csdfgen model.onnx` is `csdfgen convert model.onnx`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command in front where the first argument names none."""
+        first = args[0] if args else "--help"
+        if not args:
+            args = [first]
+        elif first not in self.commands and first not in _GROUP_OPTIONS:
+            near = difflib.get_close_matches(first, self.commands, 1)
+            if near and not Path(first).exists():
+                ctx.fail(f"'{first}' is neither a command nor a file. Did you mean '{near[0]}'?")
+            args = [DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; typer would end silently on Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedByUserError from interrupt
+
+
+class RunCommand(TyperCommand):
+    """`run`, whose `--check` may stand alone or before the word `layers`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give every `--check` its value."""
+        return super().parse_args(ctx, list(_with_check_values(args)))
+
+
+def _with_check_values(args: Sequence[str]) -> Iterator[str]:
+    """The arguments with `--check` and `--check layers` written as `--check=...`, those behind `--` left alone."""
+    ended = False
+    skip = False
+    for word, following in zip(args, [*args[1:], ""], strict=True):
+        ended = ended or word == "--"
+        if skip:
+            skip = False
+        elif word == "--check" and not ended:
+            skip = following in _CHECKS
+            yield f"--check={following if skip else _CHECKS[0]}"
+        else:
+            yield word
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Run convolutional networks in a fraction of their activation memory.\n\n"
+    "An ONNX model becomes a cyclo-static dataflow graph whose actors work on slabs of rows; csdfgen finds a firing order and "
+    "buffers, exports the graph, runs it in those buffers, and compares with onnxruntime.",
+    epilog="Without a command, [bold]csdfgen MODEL -o graph.xml[/bold] converts. [bold]csdfgen COMMAND --help[/bold] shows "
+    "a command's options and examples.",
+)
+
+_OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; without it a summary is printed.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"csdfgen {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Options before any command; all are eager, so nothing is left to do."""
+
+
+@app.command(
+    epilog="Examples:\n\n  csdfgen model.onnx -o graph.xml\n\n  csdfgen model.onnx -o graph.dot --rows 1 --tokens rows\n\n"
+    "  csdfgen model.onnx --shape input=1x3x480x640\n\n  csdfgen graph.xml -o graph.json"
+)
+def convert(
+    model: ModelArgument,
+    output: _OutputOption = None,
+    rates: Annotated[
+        Rates | None,
+        typer.Option(
+            "--rates", help="exact: by the row rule; paper: Algorithm 1 as printed. \\[default: exact]", show_default=False
+        ),
+    ] = None,
+    tokens: Annotated[
+        Tokens | None,
+        typer.Option(
+            "--tokens", help="A token is an element of a tensor, or one of its rows. \\[default: elements]", show_default=False
+        ),
+    ] = None,
+    rows: RowsOption = None,
+    fuse: FuseOption = None,
+    image: ImageOption = None,
+    shape: ShapeOption = None,
+    batch: BatchOption = None,
+) -> None:
+    """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary without -o.
+
+    The default command: `csdfgen model.onnx -o graph.xml` does it too.
+    """
+    from csdfgen.cli.convert import run_convert
+
+    run_convert(
+        model,
+        output,
+        rates.value if rates else None,
+        tokens.value if tokens else None,
+        model_options(rows, fuse, image, shape, batch),
+    )
+
+
+@app.command(epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml")
+def schedule(
+    model: ModelArgument,
+    output: _OutputOption = None,
+    rows: RowsOption = None,
+    fuse: FuseOption = None,
+    image: ImageOption = None,
+    shape: ShapeOption = None,
+    batch: BatchOption = None,
+) -> None:
+    """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with capacities.
+
+    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan` executes it.
+    """
+    from csdfgen.cli.schedule import run_schedule
+
+    run_schedule(model, output, model_options(rows, fuse, image, shape, batch))
+
+
+@app.command(
+    cls=RunCommand,
+    epilog="Examples:\n\n  csdfgen run model.onnx --check\n\n  csdfgen run model.onnx --rows 1 --check layers\n\n"
+    "  csdfgen run model.onnx --input photo.jpg --resize --mean 123.7,116.3,103.5 --std 58.4,57.1,57.4 --labels classes.txt\n\n"
+    "  csdfgen run model.onnx --input left=a.npy --input right=b.npy --output y.npz\n\n"
+    "  csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
+)
+def run(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="ONNX model.", show_default=False)],
+    plan: run_options.PlanOption = None,
+    rows: RowsOption = None,
+    fuse: FuseOption = None,
+    image: ImageOption = None,
+    shape: ShapeOption = None,
+    batch: BatchOption = None,
+    inputs: run_options.InputOption = None,
+    output: run_options.OutputOption = None,
+    seed: run_options.SeedOption = 0,
+    resize: run_options.ResizeOption = False,
+    mean: run_options.MeanOption = None,
+    std: run_options.StdOption = None,
+    layout: run_options.LayoutOption = None,
+    labels: run_options.LabelsOption = None,
+    check: run_options.CheckOption = None,
+    as_json: run_options.JsonOption = False,
+    threads: run_options.ThreadsOption = 1,
+    repeat: run_options.RepeatOption = 1,
+) -> None:
+    """Execute a model in row slabs, in one arena, and measure it; --check compares with onnxruntime."""
+    if check not in (None, *_CHECKS):
+        raise typer.BadParameter(f"'{check}' is not 'layers'", param_hint="--check")
+    from csdfgen.cli.run import RunRequest, run_model
+    from runtime.images import ImageOptions, parse_channel_values
+
+    run_model(
+        RunRequest(
+            model=model,
+            plan=plan,
+            options=model_options(rows, fuse, image, shape, batch),
+            inputs=tuple(inputs or ()),
+            output=output,
+            check=check,
+            as_json=as_json,
+            seed=seed,
+            images=ImageOptions(resize, parse_channel_values("--mean", mean), parse_channel_values("--std", std), layout),
+            labels=labels,
+            threads=threads,
+            repeat=repeat,
+        )
+    )
+
+
+@app.command()
+def doctor() -> None:
+    """Show versions, threads, and what could be in the way; exit 1 if something is."""
+    from csdfgen.cli.doctor import run_doctor
+
+    run_doctor()

@@ -1,0 +1,23 @@
+"""`csdfgen doctor`: the diagnosis as a table; exit 1 if there is trouble."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from csdfgen.cli.terminal import console, counted, table
+from csdfgen.doctor import diagnose
+from csdfgen.errors import ToolError
+
+__all__ = ["run_doctor"]
+
+
+def run_doctor() -> None:
+    """Print what was found. Raises ToolError with the first trouble, if any."""
+    findings = diagnose()
+    rows = table("what", "found", "")
+    for finding in findings:
+        rows.add_row(finding.what, finding.value, Text(finding.trouble or "ok", style="red" if finding.trouble else "green"))
+    console().print(rows)
+    troubles = [finding for finding in findings if finding.trouble]
+    if troubles:
+        raise ToolError(f"{counted(len(troubles), 'trouble')}; {troubles[0].trouble}", where=troubles[0].what)

@@ -1,0 +1,47 @@
+"""From what the user typed to a network, a plan or a graph."""
+
+from __future__ import annotations
+
+from csdfgen.cli.options import ModelOptions
+from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.graph import CsdfGraph
+from csdfgen.network import Network
+from csdfgen.pipeline import plan as planned
+from csdfgen.planning import Plan
+
+__all__ = ["DEFAULTS", "load_network", "plan_network", "read_graph_file"]
+
+DEFAULTS = {"rows": "auto", "fuse": "full", "image": "streamed"}
+
+
+def load_network(model: str, options: ModelOptions) -> Network:
+    """The network of an ONNX file. Raises ModelError."""
+    from csdfgen.loader import load
+
+    return load(model, shapes=dict(options.shapes), batch=options.batch)
+
+
+def plan_network(network: Network, options: ModelOptions) -> Plan:
+    """The plan with the options given, and the defaults. Errors name the model."""
+    try:
+        return planned(
+            network,
+            rows=options.rows or DEFAULTS["rows"],
+            fuse=options.fuse or DEFAULTS["fuse"],
+            image=options.image or DEFAULTS["image"],
+        )
+    except CsdfgenError as error:
+        raise error.at(network.source or network.name) from None
+
+
+def read_graph_file(path: str, options: list[str]) -> CsdfGraph:
+    """The CSDF graph in a .json or .xml file; `options` are those given that only a model takes."""
+    if options:
+        raise InputError(f"is a graph; {options[0]} is for models", where=path)
+    if path.lower().endswith(".json"):
+        from csdfgen.graph_json import read_graph
+
+        return read_graph(path)
+    from sdf3_bridge import sdf3xml
+
+    return sdf3xml.read(path)

@@ -1,0 +1,150 @@
+"""Which options do several commands share, and how are they read?"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "BatchOption",
+    "Fuse",
+    "FuseOption",
+    "Image",
+    "ImageOption",
+    "ModelArgument",
+    "ModelOptions",
+    "Rates",
+    "RowsOption",
+    "ShapeOption",
+    "Tokens",
+    "is_graph_file",
+    "model_options",
+]
+
+GRAPH_SUFFIXES = (".json", ".xml")
+"""What a CSDF graph's file name ends with; any other file is taken for an ONNX model."""
+
+_MAX_DIGITS = 10
+
+
+class Fuse(str, enum.Enum):
+    """Levels of `csdfgen.fuse`."""
+
+    none = "none"
+    fold = "fold"
+    full = "full"
+
+
+class Image(str, enum.Enum):
+    """Where the network's input lies."""
+
+    streamed = "streamed"
+    resident = "resident"
+
+
+class Rates(str, enum.Enum):
+    """Which rates a graph has."""
+
+    exact = "exact"
+    paper = "paper"
+
+
+class Tokens(str, enum.Enum):
+    """What a token is."""
+
+    elements = "elements"
+    rows = "rows"
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="ONNX model, or a CSDF graph (.json, .xml).", show_default=False),
+]
+RowsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rows",
+        metavar="N|auto|whole|LAYER=N,...",
+        help="Rows a phase: a number, 'auto' (about 64 output pixels), 'whole', or by layer: '4,conv1=1,pool5=whole'. "
+        "\\[default: auto]",
+        show_default=False,
+    ),
+]
+FuseOption = Annotated[
+    Fuse | None,
+    typer.Option(
+        "--fuse",
+        help="none: every ONNX node an actor; fold: constants folded into weights; full: activations in the slab, Add in place, "
+        "Concat and Split as views too. \\[default: full]",
+        show_default=False,
+    ),
+]
+ImageOption = Annotated[
+    Image | None,
+    typer.Option(
+        "--image",
+        help="streamed: input rows arrive as they are needed; resident: the whole input lies in the arena. \\[default: streamed]",
+        show_default=False,
+    ),
+]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=1x3x224x224", help="Size of an input, where free or to be overridden; repeatable."),
+]
+BatchOption = Annotated[
+    int | None,
+    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Images of a free batch axis; they run one after another."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How to load and plan a model; None where the user said nothing."""
+
+    rows: str | None = None
+    fuse: str | None = None
+    image: str | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    batch: int | None = None
+
+    def given(self) -> list[str]:
+        """The options that the user gave, as typed."""
+        names = ("rows", "fuse", "image", "batch")
+        found = [f"--{name}" for name in names if getattr(self, name) is not None]
+        return [*found, "--shape"] if self.shapes else found
+
+
+def model_options(
+    rows: str | None, fuse: Fuse | None, image: Image | None, shapes: Sequence[str] | None, batch: int | None
+) -> ModelOptions:
+    """The options as one value. Raises typer.BadParameter for a shape that is none."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in shapes or ():
+        name, dims = _shape(text)
+        if name in found:
+            raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
+        found[name] = dims
+    return ModelOptions(rows, fuse.value if fuse else None, image.value if image else None, found, batch)
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand behind its last "="."""
+    name, equals, sizes = text.rpartition("=")
+    parts = sizes.lower().replace(",", "x").split("x")
+    if not name or not equals or not all(_is_size(part) for part in parts):
+        raise typer.BadParameter(f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224", param_hint="--shape")
+    return name, tuple(int(part) for part in parts)
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) > 0
+
+
+def is_graph_file(model: str) -> bool:
+    """Whether a command's MODEL is a CSDF graph rather than a network."""
+    return PurePath(model).suffix.lower() in GRAPH_SUFFIXES

@@ -1,0 +1,232 @@
+"""`csdfgen run`: execute a model in row slabs, measure it, compare it, say what was gained."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.text import Text
+from threadpoolctl import threadpool_limits
+
+import runtime
+from csdfgen.cli.models import load_network, plan_network
+from csdfgen.cli.options import ModelOptions, is_graph_file
+from csdfgen.cli.terminal import Stage, console, counted, figures_table, mebibytes, plain, stages, table
+from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.network import Network
+from csdfgen.plan_json import read_plan, to_plan
+from csdfgen.planning import Plan
+from runtime.images import ImageOptions, check_output_path, read_inputs, read_labels, top_classes, write_outputs
+from runtime.reference import MismatchError
+from runtime.report import Report, kept_whole, to_json
+from runtime.verify import LayerComparison, check_layers, check_outputs, mismatch
+
+__all__ = ["RunRequest", "run_model"]
+
+_SHOWN_WHOLE = 8
+_SHOWN_IMAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the user asked for; `check` is None, "outputs" or "layers"."""
+
+    model: str
+    plan: Path | None
+    options: ModelOptions
+    inputs: tuple[str, ...]
+    output: Path | None
+    check: str | None
+    as_json: bool
+    seed: int
+    images: ImageOptions
+    labels: Path | None
+    threads: int
+    repeat: int
+
+
+def run_model(request: RunRequest) -> None:
+    """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
+    if is_graph_file(request.model):
+        raise InputError("is a graph, which has no weights to run with; give the model", where=request.model)
+    labels = read_labels(request.labels) if request.labels is not None else None
+    with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
+        stage("loading")
+        plan, network = _plan_of(request, stage)
+        if request.output is not None:
+            check_output_path(request.output, network)
+        feeds = read_inputs(request.inputs, network, request.images, request.seed)
+        report, outputs = _measured(request, plan, feeds, stage)
+        if request.output is not None:
+            write_outputs(request.output, outputs)
+        report, error = _checked(request, report, feeds, outputs, stage)
+    if request.as_json:
+        print(json.dumps(to_json(report), indent=2, allow_nan=False))
+    else:
+        _print_report(report, request)
+        _print_classes(outputs, labels)
+    if error is not None:
+        raise error
+
+
+def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
+    """The plan asked for, from the plan file if there is one, and its network."""
+    if request.plan is None:
+        network = load_network(request.model, request.options)
+        stage("planning")
+        return plan_network(network, request.options), network
+    file = read_plan(request.plan)
+    for name in ("rows", "fuse", "image"):
+        wanted = getattr(request.options, name)
+        if wanted is not None and wanted != file.options[name]:
+            raise PlanError(f"was made with --{name} {file.options[name]}, not {wanted}; leave --{name} out", where=file.where)
+    shapes = {**file.inputs, **request.options.shapes}
+    if shapes != file.inputs or request.options.batch not in (None, file.batch):
+        raise PlanError("was made for other shapes; leave --shape and --batch out, or make a plan for them", where=file.where)
+    try:
+        network = load_network(request.model, ModelOptions(shapes=file.inputs))
+    except CsdfgenError as error:
+        raise PlanError(f"made for '{file.model}', cannot be loaded with the plan's shapes: {error}", where=file.where) from None
+    stage("reading the plan")
+    return to_plan(file, network), network
+
+
+def _measured(
+    request: RunRequest, plan: Plan, feeds: Mapping[str, np.ndarray], stage: Stage
+) -> tuple[Report, dict[str, np.ndarray]]:
+    """Compile; one frame with its memory traced, then the timed ones, untraced."""
+    try:
+        stage("compiling")
+        program = runtime.compile(plan)
+        stage("measuring")
+        outputs, measured = program.measure(feeds)
+        times = []
+        for number in range(request.repeat):
+            what = f"frame {number + 1} of {request.repeat}"
+            start = time.perf_counter()
+            outputs = program(feeds, progress=lambda done, total, what=what: stage(what, done, total))  # type: ignore[misc]
+            times.append(time.perf_counter() - start)
+    except CsdfgenError as error:
+        raise error.at(str(request.plan or request.model)) from None
+    return Report(
+        model=request.model,
+        plan=plan,
+        measured_bytes=measured.touched_bytes,
+        python_peak_bytes=measured.python_peak_bytes,
+        latency_ms=1e3 * statistics.median(times),
+        threads=request.threads,
+        repeat=request.repeat,
+        firings=program.firings,
+        outputs={name: (array.shape, array.dtype.name) for name, array in outputs.items()},
+    ), outputs
+
+
+def _checked(
+    request: RunRequest, report: Report, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], stage: Stage
+) -> tuple[Report, MismatchError | None]:
+    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in the layers."""
+    if request.check is None:
+        return report, None
+    stage("running onnxruntime")
+    source, plan = request.model, report.plan
+    comparisons = check_outputs(source, plan, feeds, outputs, request.threads)
+    wrong = next((one for one in comparisons if not one.ok), None)
+    layers: tuple[LayerComparison, ...] = ()
+    if request.check == "layers" or wrong is not None:
+        stage("comparing layers")
+        layers = check_layers(source, plan, feeds, request.threads)
+    report = replace(report, comparisons=comparisons, layers=layers)
+    if wrong is not None:
+        return report, mismatch(wrong, outputs[wrong.name].dtype, layers, request.model)
+    first = next((entry for entry in layers if not entry.comparison.ok), None)
+    if first is not None:
+        dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
+        return report, mismatch(first.comparison, dtype, layers, request.model)
+    return report, None
+
+
+# The report on a terminal -----------------------------------------------------------------------
+
+
+def _print_report(report: Report, request: RunRequest) -> None:
+    out, plan = console(), report.plan
+    network = plan.network
+    out.print(
+        f"{plain(report.model)}: {counted(len(network.layers), 'layer')} in {counted(report.firings, 'firing')}, "
+        f"--rows {plan.conversion.rows} --fuse {plan.fuse} --image {plan.image}, {counted(network.batch, 'image')}\n"
+    )
+    out.print(figures_table(plan.figures))
+    arena, measured = plan.planned_bytes, report.measured_bytes
+    same = "as planned" if arena == measured else f"{arena:,} were planned"
+    out.print(
+        f"\nmeasured   {measured:,} bytes touched in the arena, {same}; "
+        f"{report.python_peak_bytes:,} bytes allocated by Python in a frame"
+    )
+    used = max(1, arena + plan.figures["workspace"])
+    gains = [f"{plan.figures[name] / used:.1f} times less than {name}" for name in ("whole_layer_live", "sum_of_tensors")]
+    out.print(f"gained     arena and workspace, {mebibytes(used)} MiB: {', '.join(gains)}")
+    frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
+    out.print(f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}")
+    _print_check(report)
+    _print_kept_whole(plan)
+    if request.output is not None:
+        out.print(f"written    {request.output}: {', '.join(plain(name) for name in report.outputs)}")
+
+
+def _print_check(report: Report) -> None:
+    out = console()
+    for one in report.comparisons or ():
+        classes = {None: "", True: ", same top 1 and top 5", False: ", other top 5"}[one.classes_ok]
+        verdict = "equal" if one.ok else f"{one.wrong:,} wrong"
+        out.print(
+            f"check      '{plain(one.name)}': {verdict}, {counted(one.values, 'value')}, largest difference from onnxruntime "
+            f"{one.max_abs_error:.3g}{classes}"
+        )
+    if report.layers:
+        layers = table("layer", "operator", "output", "rows", "max abs error", "", right=("rows", "max abs error"))
+        for entry in report.layers:
+            one = entry.comparison
+            said = "ok" if one.ok else f"{one.wrong:,} of {one.values:,} wrong, first in row {one.first_wrong_row or 0}"
+            names = plain(entry.layer.name), entry.layer.op_type, plain(one.name)
+            layers.add_row(*names, str(entry.rows), f"{one.max_abs_error:.3g}", said)
+        out.print(f"\nlayers compared ({len(report.layers)} of {len(report.plan.network.layers)} have an output of ONNX's name)")
+        out.print(layers)
+
+
+def _print_kept_whole(plan: Plan) -> None:
+    """The tensors of which every row is in memory at one time; views and small ones at the end are only counted."""
+    whole = kept_whole(plan)
+    if not whole:
+        return
+    together = counted(sum(entry.nbytes for entry in whole), "byte")
+    out = console()
+    out.print(f"\nkept whole ({counted(len(whole), 'tensor')}, {together} if all were alive together)")
+    rows = table("tensor", "rows", "bytes", "why", right=("rows", "bytes"))
+    for entry in whole[:_SHOWN_WHOLE]:
+        rows.add_row(plain(entry.tensor), str(entry.rows), f"{entry.nbytes:,}", Text(plain(entry.why), style="dim"))
+    if len(whole) > _SHOWN_WHOLE:
+        rows.add_row(f"and {len(whole) - _SHOWN_WHOLE} smaller", "", "", Text("all of them with --json", style="dim"))
+    out.print(rows)
+
+
+def _print_classes(outputs: Mapping[str, np.ndarray], labels: tuple[str, ...] | None) -> None:
+    """The five likeliest classes of every classifier output."""
+    out = console()
+    for name, output in outputs.items():
+        top = top_classes(output)
+        if top is None:
+            continue
+        if labels is not None and len(labels) != output.shape[1]:
+            raise InputError(f"{len(labels)} labels, output '{name}' has {output.shape[1]} classes", where="--labels")
+        for image, classes in enumerate(top[:_SHOWN_IMAGES]):
+            out.print(f"\ntop 5 of '{plain(name)}'" + (f", image {image + 1} of {len(top)}" if len(top) > 1 else ""))
+            rows = table("class", "value", *(["label"] if labels else []), right=("class", "value"))
+            values = output[image].reshape(-1)
+            for index in classes:
+                rows.add_row(str(index), f"{values[index]:.6g}", *([plain(labels[index])] if labels else []))
+            out.print(rows)

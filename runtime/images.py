@@ -1,0 +1,331 @@
+"""What goes into a network, and where do its results go? Arrays and images from files, outputs to files.
+
+Arrays come from .npy and .npz files, images from .png and .jpg through Pillow. Nothing from a file is believed
+before it is checked: an array's header and an image's size are held against what the network takes before any
+element is read, and an image of another size is refused unless `--resize` asks for it.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from csdfgen.errors import InputError
+from csdfgen.files import read_bytes, write_bytes
+from csdfgen.network import Network, Tensor
+
+__all__ = [
+    "ImageOptions",
+    "check_output_path",
+    "parse_channel_values",
+    "random_inputs",
+    "read_inputs",
+    "read_labels",
+    "top_classes",
+    "write_outputs",
+]
+
+ARRAY_SUFFIXES = (".npy", ".npz")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
+LAYOUTS = ("nchw", "nhwc", "nchw-bgr", "nhwc-bgr")
+
+TOP = 5
+"""Classes shown for a classifier; an output with fewer is none."""
+
+_MAX_LABEL_BYTES = 2**24
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""Channels of the network's input -> Pillow's mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """How pixels become values: (pixel - mean) / std, pixels from 0 to 255; see LAYOUTS for `layout`."""
+
+    resize: bool = False
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    layout: str | None = None
+
+
+def parse_channel_values(option: str, text: str | None) -> tuple[float, ...] | None:
+    """Numbers "123.7,116.3,103.5" for all channels, or one for each. Raises InputError.
+
+    >>> parse_channel_values("--mean", "0.5, 2")
+    (0.5, 2.0)
+    """
+    if text is None:
+        return None
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{option} {text}: numbers with commas between them are needed, such as 123.7,116.3,103.5") from None
+    if not np.all(np.isfinite(values)) or (option == "--std" and 0.0 in values):
+        raise InputError(f"{option} {text}: finite numbers are needed{', none of them 0' if option == '--std' else ''}")
+    return values
+
+
+# Inputs -----------------------------------------------------------------------------------------
+
+
+def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
+    """Shape of an input or output with all images of the batch."""
+    return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
+
+
+def random_inputs(network: Network, seed: int) -> dict[str, np.ndarray]:
+    """Seeded values for every input: floats uniform in [-1, 1), integers in [0, 10), booleans."""
+    rng = np.random.default_rng(seed)
+    return {tensor.name: _random(rng, whole_shape(network, tensor), np.dtype(tensor.dtype)) for tensor in network.inputs}
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "f":
+        return rng.uniform(-1, 1, shape).astype(dtype)
+    return rng.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
+
+
+def read_inputs(files: Sequence[str], network: Network, options: ImageOptions, seed: int = 0) -> dict[str, np.ndarray]:
+    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; random where there are none.
+
+    A .npz file gives every input that it names. One file for each image of a batch is put together.
+    Raises InputError with file, both shapes or sizes, and the way out.
+    """
+    if not files:
+        return random_inputs(network, seed)
+    tensors = {tensor.name: tensor for tensor in network.inputs}
+    found: dict[str, list[np.ndarray]] = {}
+    for argument in files:
+        name, path = _split_name(argument, tensors)
+        for key, array in _read_file(path, name, network, tensors, options).items():
+            found.setdefault(key, []).append(array)
+    missing = [name for name in tensors if name not in found]
+    if missing:
+        raise InputError(f"no file for input '{missing[0]}'; give it as --input {missing[0]}=FILE, or in an .npz file")
+    return {name: _joined(arrays, tensors[name], network) for name, arrays in found.items()}
+
+
+def _split_name(argument: str, tensors: Mapping[str, Tensor]) -> tuple[str | None, Path]:
+    """(input name or None, file): NAME=FILE if NAME is an input of the network."""
+    for name in tensors:
+        if argument.startswith(f"{name}="):
+            return name, Path(argument[len(name) + 1 :])
+    path = Path(argument)
+    if "=" in argument and not path.exists():
+        raise InputError(f"--input {argument}: neither a file nor NAME=FILE with one of the inputs {_listed(tensors)}")
+    return None, path
+
+
+def _listed(names: Mapping[str, object] | Sequence[str], limit: int = 8) -> str:
+    shown = [f"'{name}'" for name in names]
+    return ", ".join([*shown[:limit], *(["..."] if len(shown) > limit else [])]) or "none"
+
+
+def _read_file(
+    path: Path, name: str | None, network: Network, tensors: Mapping[str, Tensor], options: ImageOptions
+) -> dict[str, np.ndarray]:
+    """What one file holds, by input name."""
+    suffix = path.suffix.lower()
+    if suffix not in (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES):
+        raise InputError(f"is none of {', '.join((*ARRAY_SUFFIXES, *IMAGE_SUFFIXES))}", where=str(path))
+    if not path.is_file():
+        raise InputError("is not a file" if path.exists() else "does not exist", where=str(path))
+    try:
+        if suffix == ".npz" and name is None:
+            return _read_npz(path, network, tensors)
+        tensor = tensors[name] if name is not None else _only(tensors)
+        if suffix == ".npz":
+            raise InputError(f"holds arrays by name; give it without '{name}=', or save one array as .npy")
+        if suffix == ".npy":
+            with path.open("rb") as file:
+                return {tensor.name: _read_array(file, tensor, network)}
+        return {tensor.name: _read_image(path, tensor, options)}
+    except InputError as error:
+        raise error.at(str(path)) from None
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+
+
+def _only(tensors: Mapping[str, Tensor]) -> Tensor:
+    if len(tensors) != 1:
+        raise InputError(f"one array for {len(tensors)} inputs; say which as NAME=FILE: {_listed(tensors)}")
+    return next(iter(tensors.values()))
+
+
+def _read_npz(path: Path, network: Network, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file by input name; others in it do not matter, unless none is known."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        known = [name for name in tensors if name in members]
+        if not known:
+            raise InputError(f"holds {_listed(members)}, the network's inputs are {_listed(tensors)}")
+        found = {}
+        for name in known:
+            with archive.open(members[name]) as file:
+                found[name] = _read_array(file, tensors[name], network)
+        return found
+
+
+def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray:
+    """An array of the shape that the input takes: all images, or one of several. The header decides before data is read."""
+    form = np.lib.format
+    start = file.tell()
+    try:
+        version = form.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise InputError(f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read")
+        header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+        shape, _, dtype = header(file)
+        accepted = {whole_shape(network, tensor), tensor.shape}
+        if shape not in accepted:
+            raise InputError(
+                f"has shape {shape}, input '{tensor.name}' takes {whole_shape(network, tensor)}; "
+                "set the network's with --shape if it is free"
+            )
+        if not np.can_cast(dtype, tensor.dtype, "same_kind"):
+            raise InputError(f"holds {dtype}, input '{tensor.name}' takes {tensor.dtype}")
+        file.seek(start)
+        return np.ascontiguousarray(form.read_array(file, allow_pickle=False), tensor.dtype).reshape(shape)
+    except (ValueError, SyntaxError, TypeError, KeyError) as error:
+        raise InputError(f"is damaged, or no .npy file: {error}") from None
+
+
+def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> np.ndarray:
+    """The arrays given for one input as its whole batch."""
+    wanted = whole_shape(network, tensor)
+    if len(arrays) == 1 and arrays[0].shape == wanted:
+        return arrays[0]
+    if any(array.shape != tensor.shape for array in arrays) or len(arrays) != network.batch:
+        raise InputError(
+            f"input '{tensor.name}' is given {len(arrays)} time{'s' if len(arrays) != 1 else ''}, the batch has {network.batch}"
+        )
+    return np.concatenate(arrays)
+
+
+# Images -----------------------------------------------------------------------------------------
+
+
+def _layout(tensor: Tensor, options: ImageOptions) -> tuple[bool, bool]:
+    """(channels last?, blue first?) of an image input; from the option, or from where 1, 3 or 4 channels are."""
+    if options.layout is not None and options.layout not in LAYOUTS:
+        raise InputError(f"--layout {options.layout}: not one of {', '.join(LAYOUTS)}")
+    if len(tensor.shape) != 4:
+        raise InputError(f"is an image, input '{tensor.name}' has {len(tensor.shape)} dimensions; give it as .npy")
+    first, last = tensor.shape[1] in _MODES, tensor.shape[3] in _MODES
+    if options.layout is None:
+        if first == last:
+            raise InputError(
+                f"is an image, channels are not seen from the input's shape {tensor.shape}; give --layout nchw or nhwc"
+            )
+        return last, False
+    channels_last = options.layout.startswith("nhwc")
+    channels = tensor.shape[3 if channels_last else 1]
+    if channels not in _MODES:
+        raise InputError(
+            f"--layout {options.layout}: input '{tensor.name}' has {channels} channels there, an image has 1, 3 or 4"
+        )
+    return channels_last, options.layout.endswith("bgr")
+
+
+def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray:
+    """One image as an array of the tensor's shape and dtype; its size must be the network's, or `resize` asked for."""
+    channels_last, blue_first = _layout(tensor, options)
+    height, width = tensor.shape[1:3] if channels_last else tensor.shape[2:4]
+    channels = tensor.shape[3 if channels_last else 1]
+    pixels = _pixels(path, (width, height), _MODES[channels], options.resize)
+    values = pixels.reshape(height, width, channels).astype(np.float32)
+    if blue_first:
+        values[..., :3] = values[..., 2::-1].copy()
+    for option, given, apply in (("--mean", options.mean, np.subtract), ("--std", options.std, np.divide)):
+        if given is not None:
+            if len(given) not in (1, channels):
+                raise InputError(f"{option} has {len(given)} values, the image {channels} channels")
+            apply(values, np.asarray(given, np.float32), out=values)
+    if not channels_last:
+        values = values.transpose(2, 0, 1)
+    kind = np.dtype(tensor.dtype)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        values = np.clip(np.rint(values), limits.min, limits.max)
+    return np.ascontiguousarray(values[None], kind)
+
+
+def _pixels(path: Path, size: tuple[int, int], mode: str, resize: bool) -> np.ndarray:
+    """Pixels 0 to 255 of an image file; size: (width, height)."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                if image.size != size and not resize:
+                    have, want = (f"{w}x{h} pixels" for w, h in (image.size, size))
+                    raise InputError(f"has {have}, the network takes {want} (width x height); add --resize, or set --shape")
+                converted = image.convert(mode)
+                if converted.size != size:
+                    converted = converted.resize(size, Image.Resampling.BILINEAR)
+                return np.asarray(converted)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise InputError(f"claims too many pixels: {error}") from None
+    except (SyntaxError, ValueError, TypeError, IndexError, KeyError) as error:
+        raise InputError(f"is a damaged image: {error}") from None
+
+
+# Outputs ----------------------------------------------------------------------------------------
+
+
+def check_output_path(path: Path, network: Network) -> None:
+    """Refuse, before a long run, a file that could not be written after it. Raises InputError."""
+    suffix = path.suffix.lower()
+    if suffix not in ARRAY_SUFFIXES:
+        raise InputError(f"outputs are written as {' or '.join(ARRAY_SUFFIXES)}", where=str(path))
+    if suffix == ".npy" and len(network.outputs) != 1:
+        names = _listed([output.name for output in network.outputs])
+        raise InputError(
+            f".npy holds one array, the network has {len(network.outputs)} outputs ({names}); use .npz", where=str(path)
+        )
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise InputError("is a directory" if path.is_dir() else "its directory does not exist", where=str(path))
+
+
+def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
+    """Outputs as .npz by name, or as .npy; the same values give the same bytes. Raises InputError."""
+    data = io.BytesIO()
+    if path.suffix.lower() == ".npy":
+        (array,) = outputs.values()
+        np.lib.format.write_array(data, array, allow_pickle=False)
+    else:
+        # numpy's savez takes names as keywords, and not every ONNX name can be one
+        with zipfile.ZipFile(data, "w") as archive:
+            for name, array in outputs.items():
+                with archive.open(zipfile.ZipInfo(f"{name}.npy", _ZIP_DATE), "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+    write_bytes(path, data.getvalue())
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Class names, one a line. Raises InputError."""
+    try:
+        text = read_bytes(path, _MAX_LABEL_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: byte {error.start}", where=str(path)) from None
+    return tuple(line.strip() for line in text.rstrip().splitlines())
+
+
+def top_classes(output: np.ndarray) -> np.ndarray | None:
+    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None if this is no classifier's output.
+
+    A classifier's output has shape (N, K) or (N, K, 1, 1), K >= TOP, and floating point values.
+    """
+    if output.dtype.kind != "f" or output.ndim not in (2, 4) or output.shape[1] < TOP or output.shape[2:] not in ((), (1, 1)):
+        return None
+    return np.argsort(-output.reshape(output.shape[:2]), axis=1, kind="stable")[:, :TOP]

@@ -1,0 +1,277 @@
+"""Are the outputs onnxruntime's? The reference run, and what counts as equal.
+
+onnxruntime gets the model from the file itself, not through our loader: only the input shapes that the network was
+loaded with are set, and weights are no longer listed as inputs (old exporters did that; it keeps onnxruntime
+from folding them). For a comparison of every layer, their outputs are asked for too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import onnx
+import onnxruntime
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+from onnxruntime.capi.onnxruntime_pybind11_state import (
+    EPFail,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    NoModel,
+    NoSuchFile,
+    RuntimeException,
+)
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
+
+from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.network import Network
+from runtime.images import top_classes, whole_shape
+
+__all__ = ["TOLERANCES", "Comparison", "MismatchError", "Reference", "Tolerance", "compare", "same_classes", "tolerance_of"]
+
+_SILENT = 4
+"""onnxruntime's log level "fatal"."""
+
+_SHOWN = 160
+
+_WEIGHTS_NEED_NOT_BE_INPUTS = 4
+"""First IR version in which initializers may be missing from the inputs."""
+
+_REFUSALS = (
+    EPFail,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    NoModel,
+    NoSuchFile,
+    NotImplementedByRuntime,
+    RuntimeException,
+    RuntimeError,
+    ValueError,
+)
+"""How onnxruntime says that it cannot load or run a model."""
+
+
+class MismatchError(CsdfgenError):
+    """Outputs differ from onnxruntime's."""
+
+
+# What is equal ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """A value may differ by absolute + relative * |reference| + of_largest * max |reference|.
+
+    The last term is rounding of large sums: where activations reach 1e5 (random weights), an element near 0 carries
+    the error of the terms that cancelled in it.
+    """
+
+    absolute: float
+    relative: float
+    of_largest: float
+
+    def __str__(self) -> str:
+        return f"{self.absolute:g} + {self.relative:g}*|reference| + {self.of_largest:g}*max|reference|"
+
+
+FLOAT32 = Tolerance(1e-4, 1e-3, 1e-5)
+"""DESIGN section 7, and rounding of large sums; for float64 too, whose networks are float32 ones in disguise."""
+
+TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
+    {"float16": Tolerance(1e-2, 1e-2, 5e-3), "float32": FLOAT32, "float64": FLOAT32}
+)
+"""By dtype; float16 has 11 bits, and onnxruntime keeps intermediate results in float32. Other dtypes are compared exactly."""
+
+
+def tolerance_of(dtype: np.dtype) -> Tolerance | None:
+    """The tolerance for a dtype, None where values must be equal."""
+    return TOLERANCES.get(dtype.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One tensor beside onnxruntime's.
+
+    wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over all values; infinite where
+    only one side is a number. first_wrong_row: along the tensor's row axis.
+    """
+
+    name: str
+    values: int
+    wrong: int
+    max_abs_error: float
+    first_wrong_row: int | None
+    classes_ok: bool | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.wrong == 0 and self.classes_ok is not False
+
+
+def compare(name: str, ours: np.ndarray, reference: np.ndarray, row_axis: int | None = None) -> Comparison:
+    """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
+
+    Raises MismatchError if not even shape and dtype agree.
+    """
+    if ours.shape != reference.shape or ours.dtype != reference.dtype:
+        raise MismatchError(
+            f"has shape {ours.shape} and dtype {ours.dtype}, onnxruntime's {reference.shape} and {reference.dtype}",
+            where=f"'{name}'",
+        )
+    if not ours.size:
+        return Comparison(name, 0, 0, 0.0, None)
+    tolerance = tolerance_of(reference.dtype)
+    if tolerance is None:
+        wrong = ours != reference
+        error = np.abs(ours.astype(np.float64) - reference.astype(np.float64))
+    else:
+        error, wrong = _float_errors(ours, reference, tolerance)
+    axis = 0 if row_axis is None else row_axis
+    rows = wrong.any(axis=tuple(i for i in range(wrong.ndim) if i != axis)) if wrong.ndim else wrong.reshape(1)
+    first = int(rows.argmax()) if row_axis is not None and rows.any() else None
+    return Comparison(name, ours.size, int(wrong.sum()), float(error.max()), first)
+
+
+def _float_errors(ours: np.ndarray, reference: np.ndarray, tolerance: Tolerance) -> tuple[np.ndarray, np.ndarray]:
+    """(absolute errors, which are too large)."""
+    wide = np.promote_types(ours.dtype, np.float32)
+    a, b = ours.astype(wide, copy=False), reference.astype(wide, copy=False)
+    with np.errstate(all="ignore"):
+        size = np.abs(b)
+        finite = np.isfinite(b)
+        largest = float(size.max(where=finite, initial=0.0))
+        error = np.abs(a - b)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+        allowed = tolerance.absolute + tolerance.of_largest * largest + tolerance.relative * size
+        return error, ~same & ~(finite & (error <= allowed))
+
+
+def same_classes(ours: np.ndarray, reference: np.ndarray) -> bool | None:
+    """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no classifier's output.
+
+    Classes whose reference values are closer than the tolerance may stand for each other.
+    """
+    found, wanted = top_classes(ours), top_classes(reference)
+    tolerance = tolerance_of(reference.dtype)
+    if found is None or wanted is None or tolerance is None:
+        return None
+    values = reference.reshape(reference.shape[:2]).astype(np.float64)
+    with np.errstate(all="ignore"):
+        allowed = tolerance.absolute + tolerance.of_largest * np.nanmax(np.abs(values)) + tolerance.relative * np.abs(values)
+        for image, (mine, theirs) in enumerate(zip(found, wanted, strict=True)):
+            row, slack = values[image], allowed[image]
+            for count in (1, len(theirs)):
+                least = theirs[count - 1]
+                if any(row[c] < row[least] - slack[least] for c in mine[:count]):
+                    return False
+    return True
+
+
+# The reference run ------------------------------------------------------------------------------
+
+
+class Reference:
+    """onnxruntime on the model of a network, on `threads` threads: a function of inputs by name.
+
+    source: a file, or a model in memory. extra_outputs: ONNX names of tensors inside the graph to return as well; those that the
+    model does not have are left out. Raises ModelError if onnxruntime cannot load the model.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | onnx.ModelProto,
+        network: Network,
+        extra_outputs: Iterable[str] = (),
+        threads: int = 1,
+    ) -> None:
+        self.source = network.source or network.name
+        self._names, data, folder = _prepared(source, network, list(extra_outputs))
+        _quiet()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _SILENT
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except _REFUSALS as error:
+            raise self._refused("load", error) from None
+
+    def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs, and the extra ones, by name. Raises ModelError if onnxruntime cannot run the model."""
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _SILENT
+        takes = {entry.name for entry in self._session.get_inputs()}
+        given = {name: np.ascontiguousarray(array) for name, array in feeds.items() if name in takes}
+        try:
+            results = self._session.run(self._names, given, options)
+        except _REFUSALS as error:
+            raise self._refused("run", error) from None
+        return {name: np.asarray(result) for name, result in zip(self._names, results, strict=True)}
+
+    def _refused(self, what: str, error: Exception) -> ModelError:
+        reason = " ".join(str(error).split())
+        shown = reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
+        return ModelError(f"onnxruntime cannot {what} it, run without --check: {shown}", where=self.source)
+
+
+def _quiet() -> None:
+    """Nothing on stderr, and nothing sent anywhere."""
+    onnxruntime.set_default_logger_severity(_SILENT)
+    if hasattr(onnxruntime, "disable_telemetry_events"):
+        onnxruntime.disable_telemetry_events()
+
+
+def _prepared(
+    source: str | os.PathLike[str] | onnx.ModelProto, network: Network, extra: Sequence[str]
+) -> tuple[list[str], bytes, Path | None]:
+    """(names of the outputs, the model as onnxruntime gets it, where its external data lie)."""
+    folder = None
+    try:
+        if isinstance(source, onnx.ModelProto):
+            model = onnx.ModelProto()
+            model.CopyFrom(source)
+        else:
+            model = onnx.load(os.fspath(source), load_external_data=False)
+            folder = Path(source).resolve().parent
+        names = _adapt(model, network, extra)
+        return names, model.SerializeToString(), folder
+    except (DecodeError, EncodeError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:_SHOWN]
+        raise ModelError(f"cannot be given to onnxruntime: {reason}", where=network.source or network.name) from None
+
+
+def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> list[str]:
+    """Set the input shapes, drop other claims about shapes, add outputs; returns the names of all outputs."""
+    graph = model.graph
+    weights = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    inputs = [entry for entry in graph.input if entry.name not in weights]
+    if len(inputs) != len(graph.input):
+        del graph.input[:]
+        graph.input.extend(inputs)
+        model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
+    shapes = {tensor.name: whole_shape(network, tensor) for tensor in network.inputs}
+    for entry in graph.input:
+        if entry.name in shapes:
+            dims = entry.type.tensor_type.shape.dim
+            del dims[:]
+            for size in shapes[entry.name]:
+                dims.add().dim_value = size
+    del graph.value_info[:]
+    for entry in graph.output:
+        entry.type.tensor_type.ClearField("shape")
+    names = [entry.name for entry in graph.output]
+    made = {name for node in graph.node for name in node.output if name}
+    added = [name for name in dict.fromkeys(extra) if name in made and name not in names]
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in added)
+    return names + added

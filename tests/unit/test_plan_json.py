@@ -1,0 +1,181 @@
+"""A plan survives its file, and a plan that was tampered with is refused with one line."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.errors import CapacityExceededError, CsdfgenError, InputError, PlanError, ScheduleError
+from csdfgen.network import Network
+from csdfgen.plan_json import read_plan, to_json, to_plan, write_plan
+from tests.small_models import residual_classifier, two_inputs
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return csdfgen.load(residual_classifier())
+
+
+@pytest.fixture(scope="module")
+def plan_values(network: Network) -> dict[str, Any]:
+    return to_json(csdfgen.plan(network, rows=2))
+
+
+def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(values))
+    return to_plan(read_plan(path), network)
+
+
+@pytest.mark.parametrize("rows", [1, "auto", "whole", "3,conv2=1"])
+@pytest.mark.parametrize("fuse", ["none", "full"])
+@pytest.mark.parametrize("image", ["streamed", "resident"])
+def test_plan_from_file_is_the_plan(network: Network, tmp_path: Path, rows: int | str, fuse: str, image: str) -> None:
+    plan = csdfgen.plan(network, rows=rows, fuse=fuse, image=image)
+    path = tmp_path / "plan.json"
+    write_plan(path, plan)
+    again = to_plan(read_plan(path), network)
+    assert again.order == plan.order
+    assert again.buffers == plan.buffers
+    assert dict(again.figures) == dict(plan.figures)
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 12)).astype(np.float32)
+    ours, theirs = runtime.run(again, x), runtime.run(plan, x)
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_same_plan_gives_the_same_bytes(network: Network, tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        write_plan(tmp_path / name, csdfgen.plan(network, rows=1))
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def _flat(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Firings one by one instead of loops, so that they can be edited."""
+    from csdfgen.files import Fields
+    from schedules.schedule import firings_from_json
+
+    found = firings_from_json(Fields(values, "test"))
+    return [{"actor": firing.actor, "first": firing.phase, "count": 1} for firing in found]
+
+
+def _swap_first_two_layers(values: dict[str, Any]) -> None:
+    firings = _flat(values)
+    at = next(i for i, firing in enumerate(firings) if firing["actor"] == "conv2")
+    while firings[at - 1]["actor"] == "conv2":
+        at -= 1
+    firings[at - 1], firings[at] = firings[at], firings[at - 1]
+    values["firings"] = firings
+
+
+def _drop_last_firing(values: dict[str, Any]) -> None:
+    values["firings"] = _flat(values)[:-1]
+
+
+def _repeat_first_firing(values: dict[str, Any]) -> None:
+    firings = _flat(values)
+    values["firings"] = [firings[0], *firings]
+
+
+def _shrink_capacity(values: dict[str, Any]) -> None:
+    end = values["arena"]
+    buffer = next(b for b in values["buffers"] if b["capacity"] > 1 and b["offset"] + b["size"] < end)
+    row = buffer["size"] // buffer["capacity"]
+    buffer["capacity"] -= 1
+    buffer["size"] -= row
+
+
+def _stack_buffers(values: dict[str, Any]) -> None:
+    for buffer in values["buffers"]:
+        buffer["offset"] = 0
+    values["arena"] = max(buffer["size"] for buffer in values["buffers"])
+
+
+def _move_last_buffer(values: dict[str, Any]) -> None:
+    max(values["buffers"], key=lambda buffer: buffer["offset"] + buffer["size"])["offset"] += 4
+    values["arena"] += 4
+
+
+def _set(path: str, value: Any) -> Edit:
+    def edit(values: dict[str, Any]) -> None:
+        *outer, last = path.split(".")
+        for key in outer:
+            values = values[int(key)] if isinstance(values, list) else values[key]
+        values[last] = value
+
+    return edit
+
+
+def _drop(key: str) -> Edit:
+    return lambda values: values.pop(key)
+
+
+TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
+    ("two firings swapped", _swap_first_two_layers, ScheduleError, "too early"),
+    ("a firing dropped", _drop_last_firing, ScheduleError, "which has"),
+    ("a firing repeated", _repeat_first_firing, ScheduleError, "comes next"),
+    ("a capacity less by one row", _shrink_capacity, CapacityExceededError, "the buffer holds"),
+    ("a capacity that does not fit its size", _set("buffers.0.capacity", 1), PlanError, "bytes each"),
+    ("all buffers at the same place", _stack_buffers, PlanError, "at the same time"),
+    ("an arena of a terabyte", _set("arena", 2**40), PlanError, "its buffers end at"),
+    ("an arena too small", _set("arena", 64), PlanError, "its buffers end at"),
+    ("an odd offset", _move_last_buffer, PlanError, "no multiple of 64"),
+    ("a negative offset", _set("buffers.0.offset", -64), PlanError, "a whole number from 0"),
+    ("a buffer for nothing", _set("buffers.0.storage", "nothing"), PlanError, "'nothing'"),
+    ("a buffer missing", lambda values: values["buffers"].pop(), PlanError, "its buffers end at|has no buffer"),
+    ("a buffer twice", lambda values: values["buffers"].append(values["buffers"][0]), PlanError, "one each"),
+    ("an actor that is none", _set("firings", [{"actor": "nobody", "first": 0, "count": 1}]), PlanError, "no actor of"),
+    ("billions of firings", _set("firings", [{"actor": "x", "first": 0, "count": 2**40}]), PlanError, "at most"),
+    ("a second iteration", _set("firings", [{"actor": "x", "first": 0, "count": 1, "iteration": 1}]), PlanError, "1 iteration"),
+    ("other rows than its firings have", _set("options.rows", "1"), ScheduleError, "--rows 1"),
+    ("rows that are none", _set("options.rows", "-1"), InputError, "--rows"),
+    ("rows of a layer that is none", _set("options.rows", "nobody=1"), InputError, "nobody"),
+    ("a fuse level that is none", _set("options.fuse", "most"), InputError, "most"),
+    ("a file of another kind", _set("format", "csdfgen-graph"), PlanError, "'csdfgen-plan' is needed"),
+    ("a file of tomorrow", _set("version", 99), PlanError, "99"),
+    ("no buffers", _drop("buffers"), PlanError, "'buffers'"),
+    ("no firings", _drop("firings"), PlanError, "'firings'"),
+    ("no options", _drop("options"), PlanError, "'options'"),
+    ("shapes that are none", _set("inputs.x", "1x3"), PlanError, "list of at most"),
+]
+
+
+@pytest.mark.parametrize(("edit", "error", "said"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED])
+def test_tampered_plan_is_refused(
+    network: Network, plan_values: dict[str, Any], tmp_path: Path, edit: Edit, error: type[CsdfgenError], said: str
+) -> None:
+    values = copy.deepcopy(plan_values)
+    edit(values)
+    with pytest.raises(error, match=said) as caught:
+        reread(values, tmp_path, network)
+    assert str(caught.value).startswith(str(tmp_path / "plan.json"))
+    assert "\n" not in str(caught.value)
+
+
+def test_every_capacity_is_needed(network: Network, plan_values: dict[str, Any], tmp_path: Path) -> None:
+    """No buffer of a plan can do with a row less, and the ledger says so."""
+    for index, buffer in enumerate(plan_values["buffers"]):
+        if buffer["capacity"] == 1:
+            continue
+        values = copy.deepcopy(plan_values)
+        smaller = values["buffers"][index]
+        smaller["size"] -= smaller["size"] // smaller["capacity"]
+        smaller["capacity"] -= 1
+        values["arena"] = max(b["offset"] + b["size"] for b in values["buffers"])
+        with pytest.raises((CapacityExceededError, ScheduleError)):
+            reread(values, tmp_path, network)
+
+
+def test_plan_of_another_network_names_both(plan_values: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="'two'") as caught:
+        reread({**plan_values, "model": "residual.onnx"}, tmp_path, csdfgen.load(two_inputs()))
+    assert "residual.onnx" in str(caught.value)

@@ -1,0 +1,189 @@
+"""onnxruntime as the judge: what counts as equal, which model it gets, and where a fault is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import csdfgen
+import runtime
+from csdfgen.errors import ModelError
+from runtime.images import random_inputs
+from runtime.reference import MismatchError, Reference, compare, same_classes
+from runtime.report import kept_whole
+from runtime.verify import check_layers, check_outputs, mismatch
+from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs, weight
+
+ONES = np.ones((1, 2, 4, 3), np.float32)
+
+
+def test_tolerance_is_that_of_the_design() -> None:
+    for error, wrong in ((1.0e-3, 0), (1.2e-3, 24)):
+        assert compare("y", ONES + np.float32(error), ONES).wrong == wrong
+    small = np.full(3, 1e-3, np.float32)
+    assert compare("y", small + np.float32(9e-5), small).ok
+    assert not compare("y", small + np.float32(1.2e-4), small).ok
+
+
+def test_rounding_of_large_sums_is_allowed_for() -> None:
+    reference = np.array([1e6, 0.0], np.float32)
+    assert compare("y", reference + np.array([0, 9], np.float32), reference).ok
+    assert not compare("y", reference + np.array([0, 11], np.float32), reference).ok
+
+
+def test_float16_is_compared_more_loosely() -> None:
+    ours = ONES.astype(np.float16) + np.float16(0.02)
+    assert compare("y", ours, ONES.astype(np.float16)).ok
+    assert not compare("y", ours + np.float16(0.02), ONES.astype(np.float16)).ok
+
+
+def test_integers_must_be_equal() -> None:
+    ours = np.array([1, 2, 3])
+    assert compare("y", ours, ours.copy()).ok
+    found = compare("y", ours, np.array([1, 2, 5]))
+    assert (found.wrong, found.max_abs_error) == (1, 2)
+    assert compare("y", np.array([True]), np.array([False])).wrong == 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "reference", "wrong"),
+    [
+        (np.nan, np.nan, 0),
+        (np.inf, np.inf, 0),
+        (-np.inf, np.inf, 1),
+        (np.nan, 1.0, 1),
+        (1.0, np.nan, 1),
+        (1.0, np.inf, 1),
+        (np.inf, 1.0, 1),
+    ],
+)
+def test_values_that_are_no_numbers(ours: float, reference: float, wrong: int) -> None:
+    found = compare("y", np.array([ours, 1], np.float32), np.array([reference, 1], np.float32))
+    assert found.wrong == wrong
+    assert np.isinf(found.max_abs_error) == bool(wrong)
+
+
+def test_first_wrong_row_is_found_along_the_row_axis() -> None:
+    ours = ONES.copy()
+    ours[0, 1, 2, 0] = ours[0, 0, 3, 1] = 7
+    found = compare("y", ours, ONES, row_axis=2)
+    assert (found.wrong, found.first_wrong_row, found.max_abs_error) == (2, 2, 6)
+
+
+def test_shape_and_dtype_must_agree() -> None:
+    for other in (ONES[:, :1], ONES.astype(np.float64)):
+        with pytest.raises(MismatchError, match="onnxruntime's"):
+            compare("y", other, ONES)
+
+
+def test_empty_tensors_are_equal() -> None:
+    assert compare("y", ONES[:0], ONES[:0], row_axis=2).ok
+
+
+def test_classes() -> None:
+    scores = np.array([[6, 5, 4, 3, 2, 1, 0]], np.float32)
+    swapped = scores.copy()
+    swapped[0, [0, 1]] = scores[0, [1, 0]]
+    assert same_classes(scores, scores) is True
+    assert same_classes(swapped, scores) is False
+    tied = scores.copy()
+    tied[0, 1] = 6 - 1e-4
+    assert same_classes(swapped, tied) is True
+    assert same_classes(ONES, ONES) is None
+
+
+def test_reference_takes_the_shapes_of_the_network() -> None:
+    model = residual_classifier(batch="N")
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "H"
+    model.graph.output[0].type.tensor_type.shape.dim.add().dim_value = 99
+    network = csdfgen.load(model, shapes={"x": (2, 3, 10, 12)})
+    result = Reference(model, network)(random_inputs(network, 0))
+    assert result["scores"].shape == (2, 7, 1, 1)
+
+
+def test_weights_that_are_inputs_are_taken_off_them() -> None:
+    model = residual_classifier()
+    model.ir_version = 3
+    for tensor in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    network = csdfgen.load(model)
+    feeds = random_inputs(network, 0)
+    assert np.array_equal(Reference(model, network)(feeds)["scores"], Reference(residual_classifier(), network)(feeds)["scores"])
+    assert len(model.graph.input) == 5, "the caller's model stays as it was"
+
+
+def test_external_weights_are_found_beside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(residual_classifier(), path, save_as_external_data=True, size_threshold=0, location="weights.bin")
+    network = csdfgen.load(path)
+    feeds = random_inputs(network, 0)
+    expected = Reference(residual_classifier(), network)(feeds)["scores"]
+    assert np.array_equal(Reference(path, network)(feeds)["scores"], expected)
+
+
+def test_extra_outputs() -> None:
+    model = residual_classifier()
+    network = csdfgen.load(model)
+    result = Reference(model, network, ["c1", "nowhere", "scores", "c1"])(random_inputs(network, 0))
+    assert list(result) == ["scores", "c1"] and result["c1"].shape == (1, 8, 16, 12)
+
+
+def test_a_model_that_onnxruntime_refuses_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    model = residual_classifier()
+    network = csdfgen.load(model)
+    model.graph.node[0].op_type = "Nope"
+    with pytest.raises(ModelError, match="onnxruntime cannot load it, run without --check") as caught:
+        Reference(model, network)
+    assert "\n" not in str(caught.value)
+    good = Reference(residual_classifier(), network)
+    with pytest.raises(ModelError, match="onnxruntime cannot run it"):
+        good({"x": np.zeros((1, 3, 5, 5), np.float32)})
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("build", [residual_classifier, two_inputs, squeeze_and_excite])
+@pytest.mark.parametrize("fuse", ["none", "full"])
+def test_every_layer_is_onnxruntimes(build: object, fuse: str) -> None:
+    model = build()  # type: ignore[operator]
+    network = csdfgen.load(model)
+    plan = csdfgen.plan(network, rows=1, fuse=fuse)
+    feeds = random_inputs(network, 1)
+    layers = check_layers(model, plan, feeds)
+    assert layers and all(entry.comparison.ok for entry in layers)
+    assert {o.name for o in network.outputs} <= {entry.comparison.name for entry in layers}
+    assert all(one.ok for one in check_outputs(model, plan, feeds, runtime.run(plan, feeds)))
+
+
+def test_layers_of_a_batch() -> None:
+    model = residual_classifier(batch="N")
+    network = csdfgen.load(model, batch=3)
+    plan = csdfgen.plan(network)
+    feeds = random_inputs(network, 1)
+    assert all(entry.comparison.ok for entry in check_layers(model, plan, feeds))
+    assert all(one.ok for one in check_outputs(model, plan, feeds, runtime.run(plan, feeds)))
+
+
+def test_a_fault_is_traced_to_its_layer() -> None:
+    """Our network has other weights in conv2 than the model that onnxruntime gets."""
+    model = residual_classifier()
+    plan = csdfgen.plan(csdfgen.load(residual_classifier()), rows=2, fuse="none")
+    model.graph.initializer[2].CopyFrom(weight("w2", 8, 8, 3, 3, seed=1))
+    feeds = random_inputs(plan.network, 1)
+    wrong = check_outputs(model, plan, feeds, runtime.run(plan, feeds))[0]
+    error = mismatch(wrong, np.dtype(np.float32), check_layers(model, plan, feeds), "model.onnx")
+    assert not wrong.ok
+    assert "output 'scores' differs from onnxruntime's in 7 of 7 values" in str(error)
+    assert "first wrong: row 0 of 16 of 'c2', layer 'conv2' (Conv)" in str(error)
+
+
+def test_tensors_kept_whole_have_a_reason() -> None:
+    plan = csdfgen.plan(csdfgen.load(squeeze_and_excite()), rows=1)
+    reasons = {entry.tensor: entry.why for entry in kept_whole(plan)}
+    assert "'scale' (Mul) also waits for" in reasons["m"]
+    assert reasons["y"] == "it is an output of the network"
+    whole = csdfgen.plan(csdfgen.load(residual_classifier()), rows="whole", fuse="none")
+    assert {entry.tensor: entry.why for entry in kept_whole(whole)}["c1"] == "'conv1' (Conv) makes its 16 rows in one phase"
