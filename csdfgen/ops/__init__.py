@@ -10,18 +10,32 @@ from csdfgen.ops import (
     activation,
     arithmetic,
     convolution,
+    joining,
     linear,
     normalization,
+    padding,
     pooling,
     reduction,
     resampling,
-    shaping,
+    reshaping,
 )
 from csdfgen.ops.base import Operator
 
 __all__ = ["OPERATORS", "operator_of"]
 
-_FAMILIES = (convolution, pooling, activation, arithmetic, normalization, reduction, linear, shaping, resampling)
+_FAMILIES = (
+    convolution,
+    pooling,
+    activation,
+    arithmetic,
+    normalization,
+    reduction,
+    linear,
+    reshaping,
+    joining,
+    padding,
+    resampling,
+)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.op_type: operator for family in _FAMILIES for operator in family.OPERATORS}

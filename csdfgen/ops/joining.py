@@ -16,7 +16,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Tensor
-from csdfgen.ops._copies import cut, gather
+from csdfgen.ops._copies import Selection, cut, gather
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
@@ -389,21 +389,24 @@ def _gather_kernel(layer: Layer) -> Emit:
     natural = output.row_axis is None
     place = axis + 1 if natural else storage_axis(source, axis)
     before: tuple[slice | int, ...] = (slice(None),) * place
+    # indices of several axes: one list for each position of all but the last
+    lists = indices.reshape(1) if indices.ndim == 0 else indices
+    selections = {leading: Selection.of(lists[leading]) for leading in np.ndindex(lists.shape[:-1])}
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         slab, rows, target = slabs[0], phase.ins[0], results[0]
         assert slab is not None and rows is not None
-        wanted = indices
-        if _gathers_rows(layer) and not natural:
-            wanted = indices[phase.out.start : phase.out.stop] - rows.start
         if natural:
             slab = source.to_onnx(slab)[None]
-        if wanted.ndim == 0:
-            wanted, target = wanted.reshape(1), np.expand_dims(target, place)
+        if _gathers_rows(layer) and not natural:
+            wanted = indices[phase.out.start : phase.out.stop] - rows.start
+            return gather(target, slab, Selection.of(wanted), place, scratch)
+        if indices.ndim == 0:
+            target = np.expand_dims(target, place)
         return [
             call
-            for leading in np.ndindex(wanted.shape[:-1])
-            for call in gather(target[before + leading], slab, wanted[leading], place, scratch)
+            for leading, chosen in selections.items()
+            for call in gather(target[before + leading], slab, chosen, place, scratch)
         ]
 
     return emit

@@ -18,7 +18,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Shape, Tensor
-from csdfgen.ops._copies import reshaped_copy, reshaped_view
+from csdfgen.ops._copies import reshaped_copy, reshaped_view, strided_copy
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
@@ -125,9 +125,8 @@ def _build_flatten(node: Node) -> Layer:
 
 def _build_squeeze(node: Node) -> Layer:
     shape = require_tensor(node, 0).shape
-    axes = attribute_or_input(node, "axes", 1, since=13)
-    if axes is None:
-        axes = tuple(axis for axis, size in enumerate(shape) if size == 1)
+    # absent or empty, the axes are all those of size 1
+    axes = attribute_or_input(node, "axes", 1, since=13) or (axis for axis, size in enumerate(shape) if size == 1)
     axes = normal_axes(axes, len(shape))
     if any(shape[axis] != 1 for axis in axes):
         raise ModelError(f"axes {axes} of shape {shape} are not all of size 1, so they cannot be squeezed")
@@ -233,7 +232,7 @@ def _transpose_kernel(layer: Layer) -> Emit:
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         assert slabs[0] is not None
-        return [(np.copyto, (results[0], output.to_storage(source.to_onnx(slabs[0]).transpose(perm))))]
+        return strided_copy(results[0], output.to_storage(source.to_onnx(slabs[0]).transpose(perm)))
 
     return emit
 

@@ -7,16 +7,30 @@ from tests.op_samples import (
     activation,
     arithmetic,
     convolution,
+    joining,
     linear,
     normalization,
+    padding,
     pooling,
     reduction,
     resampling,
-    shaping,
+    reshaping,
 )
 
 SAMPLES: list[Sample] = [
     sample
-    for family in (convolution, pooling, activation, arithmetic, normalization, reduction, linear, shaping, resampling)
+    for family in (
+        convolution,
+        pooling,
+        activation,
+        arithmetic,
+        normalization,
+        reduction,
+        linear,
+        reshaping,
+        joining,
+        padding,
+        resampling,
+    )
     for sample in family.SAMPLES
 ]

@@ -1,7 +1,0 @@
-"""Samples of the shaping family."""
-
-from __future__ import annotations
-
-from tests.op_harness import Sample
-
-SAMPLES: list[Sample] = []
