@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,17 +74,18 @@ class RunCommand(TyperCommand):
 
 def _with_check_values(args: Sequence[str]) -> Iterator[str]:
     """The arguments with `--check` and `--check layers` written as `--check=...`, those behind `--` left alone."""
-    ended = False
-    skip = False
-    for word, following in zip(args, [*args[1:], ""], strict=True):
-        ended = ended or word == "--"
-        if skip:
-            skip = False
-        elif word == "--check" and not ended:
-            skip = following in _CHECKS
-            yield f"--check={following if skip else _CHECKS[0]}"
-        else:
+    words = iter(zip_longest(args, args[1:], fillvalue=""))
+    for word, following in words:
+        if word == "--":
             yield word
+            yield from (rest for rest, _ in words)
+        elif word != "--check":
+            yield word
+        elif following in _CHECKS:
+            yield f"--check={following}"
+            next(words)
+        else:
+            yield f"--check={_CHECKS[0]}"
 
 
 app = typer.Typer(

@@ -1,0 +1,451 @@
+"""The command line as a user meets it: what it prints, writes and returns, and one line when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from csdfgen import __version__, graph_json
+from csdfgen.cli import main
+from csdfgen.cli.options import Fuse
+from csdfgen.doctor import second_owners
+from csdfgen.fuse import FUSE_LEVELS
+from csdfgen.planning import FIGURES
+from runtime.reference import Reference
+from sdf3_bridge import sdf3xml
+from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Result:
+    """Exit code and what was printed."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def csdfgen(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command, in a folder with the small models."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(residual_classifier(), "net.onnx")
+    onnx.save(residual_classifier(batch="N"), "free.onnx")
+    onnx.save(two_inputs(), "two.onnx")
+    onnx.save(squeeze_and_excite(), "gate.onnx")
+
+    def call(*arguments: str) -> Result:
+        capfd.readouterr()
+        code = main(arguments)
+        return Result(code, *capfd.readouterr())
+
+    return call
+
+
+def refused(result: Result, code: int = 1) -> str:
+    """The one line that a refused command leaves on stderr."""
+    assert result.code == code, result.err
+    lines = result.err.splitlines()
+    assert len(lines) == 1 and "Traceback" not in result.err, result.err
+    return lines[0]
+
+
+def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "csdfgen", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **options,
+    )
+
+
+# Convert ----------------------------------------------------------------------------------------
+
+
+def test_convert_is_the_default_command(csdfgen: Any) -> None:
+    for arguments in (("net.onnx", "-o", "a.json"), ("convert", "net.onnx", "-o", "b.json"), ("-o", "c.json", "--", "net.onnx")):
+        result = csdfgen(*arguments)
+        assert (result.code, result.err) == (0, "")
+        assert "actors" in result.out and "phases" in result.out
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes() == Path("c.json").read_bytes()
+
+
+@pytest.mark.parametrize("rates", ["exact", "paper"])
+@pytest.mark.parametrize("tokens", ["elements", "rows"])
+def test_graph_files_hold_the_same_graph(csdfgen: Any, rates: str, tokens: str) -> None:
+    for name in ("g.json", "g.xml", "g.dot"):
+        assert csdfgen("net.onnx", "-o", name, "--rates", rates, "--tokens", tokens, "--rows", "2").code == 0
+    graph = graph_json.read_graph("g.json")
+    data = {channel.name: channel for channel in graph.channels if channel.kind == "data"}
+    assert sum(data["x->conv1"].production) == (16 if tokens == "rows" else 16 * 12 * 3)
+    assert {c.name: c for c in sdf3xml.read("g.xml").channels if c.kind != "serial"} == {c.name: c for c in graph.channels}
+    assert Path("g.dot").read_text().startswith("digraph")
+
+
+def test_a_graph_file_is_converted_too(csdfgen: Any) -> None:
+    csdfgen("net.onnx", "-o", "g.json")
+    for source, target in (("g.json", "h.xml"), ("h.xml", "i.json"), ("i.json", "j.xml")):
+        assert csdfgen(source, "-o", target).code == 0
+    assert Path("h.xml").read_bytes() == Path("j.xml").read_bytes()
+    summary = csdfgen("h.xml")
+    assert "conv2" in summary.out and "peak_live" not in summary.out
+    assert "--rows is for models" in refused(csdfgen("g.json", "--rows", "2"))
+    assert "--rates is for models" in refused(csdfgen("g.json", "--rates", "exact"))
+
+
+def test_summary_has_every_figure_in_words(csdfgen: Any) -> None:
+    result = csdfgen("net.onnx")
+    for name, meaning in FIGURES.items():
+        assert name in result.out and meaning in result.out
+    for word in ("conv1", "phases", "bytes", "MB", "MiB", "actors", "channels", "tokens"):
+        assert word in result.out
+
+
+def test_names_from_a_model_cannot_move_the_cursor(csdfgen: Any) -> None:
+    model = residual_classifier()
+    model.graph.node[0].name = "conv\x1b[2J[red]1"
+    onnx.save(model, "odd.onnx")
+    result = csdfgen("odd.onnx")
+    assert result.code == 0 and "\x1b" not in result.out
+    assert "[red]1" in result.out
+
+
+# Schedule ---------------------------------------------------------------------------------------
+
+
+def test_schedule_of_a_model_is_run_as_it_is(csdfgen: Any) -> None:
+    assert csdfgen("schedule", "net.onnx", "-o", "plan.json", "--rows", "3", "--fuse", "none", "--image", "resident").code == 0
+    direct = csdfgen("run", "net.onnx", "--rows", "3", "--fuse", "none", "--image", "resident", "--json").json
+    planned = csdfgen("run", "net.onnx", "--plan", "plan.json", "--check", "--json").json
+    assert planned["ok"] is True
+    for key in ("rows", "fuse", "image", "firings", "planned_bytes", "measured_bytes", "figures"):
+        assert planned[key] == direct[key]
+
+
+def test_schedule_summary(csdfgen: Any) -> None:
+    result = csdfgen("schedule", "net.onnx", "--rows", "1")
+    for word in ("buffer", "offset", "conv1(", "arena", "peak_live"):
+        assert word in result.out
+
+
+def test_plan_keeps_shapes_and_batch(csdfgen: Any) -> None:
+    assert csdfgen("schedule", "free.onnx", "-o", "plan.json", "--shape", "x=2x3x16x12").code == 0
+    found = csdfgen("run", "free.onnx", "--plan", "plan.json", "--check", "--json").json
+    assert found["ok"] is True and found["batch"] == 2 and found["outputs"]["scores"]["shape"] == [2, 7, 1, 1]
+    assert "other shapes" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3"))
+    assert "made with --rows auto, not 1" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1"))
+
+
+def test_tampered_plan_is_one_line(csdfgen: Any) -> None:
+    csdfgen("schedule", "net.onnx", "-o", "plan.json", "--rows", "1")
+    text = Path("plan.json").read_text()
+    values = json.loads(text)
+    buffer = next(b for b in values["buffers"] if b["capacity"] > 1 and b["offset"] + b["size"] < values["arena"])
+    buffer["size"] -= buffer["size"] // buffer["capacity"]
+    buffer["capacity"] -= 1
+    Path("plan.json").write_text(json.dumps(values))
+    assert refused(csdfgen("run", "net.onnx", "--plan", "plan.json")).startswith("plan.json: ")
+    assert "net.onnx" in refused(csdfgen("run", "two.onnx", "--plan", "plan.json"))
+    csdfgen("net.onnx", "-o", "graph.json")
+    assert "'csdfgen-plan' is needed" in refused(csdfgen("run", "net.onnx", "--plan", "graph.json"))
+
+
+@pytest.mark.parametrize("suffix", ["json", "xml"])
+def test_schedule_of_any_graph(csdfgen: Any, suffix: str) -> None:
+    csdfgen("net.onnx", "-o", f"g.{suffix}", "--tokens", "rows")
+    result = csdfgen("schedule", f"g.{suffix}", "-o", "s.json")
+    assert result.code == 0 and "tokens" in result.out
+    values = json.loads(Path("s.json").read_text())
+    assert values["format"] == "csdfgen-schedule" and values["capacities"]["r1->conv2"] > 0
+    summary = csdfgen("schedule", f"g.{suffix}")
+    assert "bytes" in summary.out and "conv1(" in summary.out
+
+
+# Run --------------------------------------------------------------------------------------------
+
+JSON_KEYS = {
+    "model": str,
+    "ok": bool,
+    "max_abs_error": float,
+    "latency_ms": float,
+    "firings": int,
+    "planned_bytes": int,
+    "measured_bytes": int,
+    "python_peak_bytes": int,
+    "figures": dict,
+    "rows": str,
+    "fuse": str,
+    "image": str,
+    "batch": int,
+    "threads": int,
+    "outputs": dict,
+    "whole_layers": list,
+}
+
+
+@pytest.mark.parametrize("rows", ["1", "3", "auto", "whole", "2,conv2=1"])
+@pytest.mark.parametrize("fuse", ["none", "fold", "full"])
+def test_run_check_json(csdfgen: Any, rows: str, fuse: str) -> None:
+    result = csdfgen("run", "net.onnx", "--rows", rows, "--fuse", fuse, "--check", "--json", "--output", "y.npz")
+    found = result.json
+    assert (result.code, result.err) == (0, "")
+    assert {key: type(found[key]) for key in JSON_KEYS} == JSON_KEYS
+    assert found["ok"] and found["planned_bytes"] == found["measured_bytes"] == found["figures"]["arena"]
+    assert found["figures"].keys() == FIGURES.keys() and all(type(size) is int for size in found["figures"].values())
+    assert found["outputs"] == {"scores": {"shape": [1, 7, 1, 1], "dtype": "float32"}}
+    with np.load("y.npz") as outputs:
+        assert outputs["scores"].shape == (1, 7, 1, 1)
+
+
+def test_run_without_check_says_so(csdfgen: Any) -> None:
+    found = csdfgen("run", "net.onnx", "--json").json
+    assert found["ok"] is None and found["max_abs_error"] is None
+
+
+@pytest.mark.parametrize("words", [["--check", "layers"], ["--check=layers"], ["--check", "layers", "--rows", "1"]])
+def test_check_layers(csdfgen: Any, words: list[str]) -> None:
+    report = csdfgen("run", "net.onnx", *words)
+    assert report.code == 0 and "conv2" in report.out and "max abs error" in report.out
+    layers = csdfgen("run", "net.onnx", "--fuse", "none", "--json", *words).json["layers"]
+    assert [layer["layer"] for layer in layers] == ["conv1", "relu1", "conv2", "add", "pool", "conv3", "scores"]
+    assert all(layer["ok"] for layer in layers)
+
+
+def test_check_stands_before_anything(csdfgen: Any) -> None:
+    for words in (("--check", "net.onnx"), ("net.onnx", "--check", "--rows", "1"), ("net.onnx", "--check", "--json")):
+        assert csdfgen("run", *words).code == 0
+    assert "is not 'layers'" in csdfgen("run", "net.onnx", "--check=most").err
+
+
+def test_report_tells_what_was_gained_and_kept(csdfgen: Any) -> None:
+    result = csdfgen("run", "gate.onnx", "--check", "--repeat", "3", "--rows", "1")
+    for word in (
+        "as planned",
+        "times less than whole_layer_live",
+        "median of 3 frames",
+        "1 thread",
+        "kept whole",
+        "also waits for 's'",
+    ):
+        assert word in result.out
+    found = csdfgen("run", "gate.onnx", "--rows", "1", "--json").json
+    assert {entry["tensor"] for entry in found["whole_layers"]} >= {"m", "y"}
+
+
+def test_classes_and_labels(csdfgen: Any) -> None:
+    Path("labels.txt").write_text("".join(f"kind {k}\n" for k in range(7)))
+    result = csdfgen("run", "net.onnx", "--labels", "labels.txt")
+    assert "top 5 of 'scores'" in result.out and result.out.count("kind ") == 5
+    Path("labels.txt").write_text("one\ntwo\n")
+    assert "2 labels" in refused(csdfgen("run", "net.onnx", "--labels", "labels.txt"))
+
+
+def test_inputs_and_outputs_by_file(csdfgen: Any) -> None:
+    rng = np.random.default_rng(0)
+    values = {name: rng.uniform(-1, 1, (1, 2, 6, 5)).astype(np.float32) for name in ("left", "right")}
+    for name, array in values.items():
+        np.save(f"{name}.npy", array)
+    assert csdfgen("run", "two.onnx", "--input", "left=left.npy", "--input", "right=right.npy", "--output", "y.npz").code == 0
+    with np.load("y.npz") as outputs:
+        assert np.allclose(outputs["sum"], values["left"] + values["right"])
+    assert "2 outputs" in refused(csdfgen("run", "two.onnx", "--output", "y.npy"))
+
+
+def test_the_seed_decides_the_outputs(csdfgen: Any) -> None:
+    for name, seed in (("a.npy", "1"), ("b.npy", "1"), ("c.npy", "2")):
+        csdfgen("run", "net.onnx", "--seed", seed, "--output", name)
+    assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes() != Path("c.npy").read_bytes()
+
+
+def test_batch(csdfgen: Any) -> None:
+    found = csdfgen("run", "free.onnx", "--batch", "3", "--check", "layers", "--json").json
+    assert found["ok"] is True and found["batch"] == 3
+
+
+@pytest.fixture
+def wrong_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime that has other values behind conv2."""
+    right = Reference.__call__
+
+    def wrong(self: Reference, feeds: Any) -> dict[str, np.ndarray]:
+        return {name: array + (name in ("c2", "scores")) for name, array in right(self, feeds).items()}
+
+    monkeypatch.setattr(Reference, "__call__", wrong)
+
+
+@pytest.mark.usefixtures("wrong_reference")
+def test_a_failed_check_names_the_layer(csdfgen: Any) -> None:
+    result = csdfgen("run", "net.onnx", "--check", "--json", "--fuse", "none", "--rows", "1")
+    line = refused(result)
+    assert line.startswith("net.onnx: output 'scores' differs from onnxruntime's in 7 of 7 values, by up to 1 ")
+    assert "first wrong: row 0 of 16 of 'c2', layer 'conv2' (Conv)" in line
+    assert result.json["ok"] is False and result.json["max_abs_error"] == pytest.approx(1, abs=1e-3)
+    assert "7 wrong" in csdfgen("run", "net.onnx", "--check").out
+
+
+# Wrong usage, wrong files -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run",),
+        ("run", "net.onnx", "--rowz", "1"),
+        ("run", "net.onnx", "--fuse", "most"),
+        ("run", "net.onnx", "--shape", "1x3x4"),
+        ("run", "net.onnx", "--shape", "x=1xfoo"),
+        ("run", "net.onnx", "--shape", "x=1x3", "--shape", "x=1x4"),
+        ("run", "net.onnx", "--batch", "0"),
+        ("run", "net.onnx", "--threads", "many"),
+        ("run", "net.onnx", "--input"),
+        ("net.onnx", "other.onnx"),
+        ("shedule", "net.onnx"),
+        ("docter",),
+    ],
+)
+def test_wrong_usage_is_exit_2(csdfgen: Any, arguments: tuple[str, ...]) -> None:
+    result = csdfgen(*arguments)
+    assert result.code == 2 and result.err and "Traceback" not in result.err
+
+
+BAD_FILES = [
+    ("none.onnx", None, "does not exist"),
+    ("none.json", None, "No such file"),
+    ("none.xml", None, "No such file"),
+    ("empty.onnx", b"", "empty"),
+    ("empty.json", b"", "JSON"),
+    ("empty.xml", b"", "none.xml|empty.xml"),
+    ("text.onnx", b"just some text, no model\n", "text.onnx"),
+    ("zeros.onnx", bytes(4096), "zeros.onnx"),
+    ("list.json", b"[1, 2]", "list.json"),
+    ("plan.json", b'{"format": "csdfgen-plan", "version": 1}', "'csdfgen-graph' is needed"),
+    ("deep.json", b"[" * 100_000, "deep"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "said"), BAD_FILES, ids=[row[0] for row in BAD_FILES])
+def test_wrong_files_are_one_line(csdfgen: Any, name: str, data: bytes | None, said: str) -> None:
+    if data is not None:
+        Path(name).write_bytes(data)
+    for command in ((), ("schedule",)):
+        line = refused(csdfgen(*command, name))
+        assert name in line and re.search(said, line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("net.onnx", "-o", "graph.png"), "graph.png: a graph is written as .xml, .json, .dot"),
+        (("net.onnx", "-o", "none/graph.xml"), "none/graph.xml: cannot be written"),
+        (("schedule", "net.onnx", "-o", "plan.txt"), "plan.txt: a plan is written as .json"),
+        (("run", "net.onnx", "--rows", "nobody=1"), "net.onnx: --rows names 'nobody'"),
+        (("run", "net.onnx", "--rows", "0"), "net.onnx: --rows"),
+        (("net.onnx", "-o", "g.xml", "--rows", "x"), "net.onnx: --rows"),
+        (("run", "."), ".: is a directory"),
+        (("run", "net.onnx", "--input", "none.npy"), "none.npy: does not exist"),
+        (("run", "net.onnx", "--labels", "none.txt"), "none.txt: cannot be read"),
+        (("run", "net.onnx", "--plan", "none.json"), "none.json: cannot be read"),
+        (("run", "net.onnx", "--output", "y.csv"), "y.csv: outputs are written as .npy or .npz"),
+        (("run", "graph.json"), "graph.json: is a graph"),
+        (("run", "net.onnx", "--mean", "red"), "--mean red"),
+        (("run", "net.onnx", "--shape", "y=1x3x4x4"), "net.onnx: "),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(csdfgen: Any, arguments: tuple[str, ...], said: str) -> None:
+    assert refused(csdfgen(*arguments)).startswith(said)
+
+
+def test_a_fault_of_ours_is_one_line_too(csdfgen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise TypeError("two\nlines")
+
+    monkeypatch.setattr("csdfgen.cli.convert.run_convert", broken)
+    assert "internal error: TypeError: two lines; please report" in refused(csdfgen("net.onnx"))
+    monkeypatch.setenv("CSDFGEN_DEBUG", "1")
+    assert "Traceback" in csdfgen("net.onnx").err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (MemoryError("cannot allocate 9 GiB"), 1, "not enough memory: cannot allocate 9 GiB"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_endings(csdfgen: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str) -> None:
+    def broken(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("csdfgen.cli.convert.run_convert", broken)
+    assert refused(csdfgen("net.onnx"), code) == said
+
+
+# The process ------------------------------------------------------------------------------------
+
+
+def test_help_and_version(csdfgen: Any) -> None:
+    assert csdfgen("--version").out == f"csdfgen {__version__}\n"
+    for arguments in ((), ("--help",), ("-h",), ("convert", "--help"), ("schedule", "-h"), ("run", "-h"), ("doctor", "-h")):
+        result = csdfgen(*arguments)
+        assert (result.code, result.err) == (0, "") and "Usage: csdfgen" in result.out
+    assert [level.value for level in Fuse] == list(FUSE_LEVELS)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from csdfgen.cli import main; main(['-h']); print({'numpy', 'onnx', 'lxml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_ctrl_c_leaves_nothing_behind(csdfgen: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "labels")
+    before = {path.name for path in tmp_path.iterdir()}
+    process = start("run", "net.onnx", "--repeat", "100000", "--output", "y.npz", "--labels", "labels", cwd=tmp_path)
+    try:
+        (tmp_path / "labels").write_text("name\n" * 7)  # waits until the command reads it
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err) == (130, "", "interrupted\n")
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_reader_that_goes_away_is_no_error(csdfgen: Any, tmp_path: Path) -> None:
+    process = start("net.onnx", cwd=tmp_path)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(20) in (0, 1)
+
+
+def test_nothing_but_results_reaches_a_pipe(csdfgen: Any, tmp_path: Path) -> None:
+    process = start("run", "net.onnx", "--check", cwd=tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "") and "\x1b" not in out and "\r" not in out
+
+
+def test_doctor(csdfgen: Any) -> None:
+    out = csdfgen("doctor").out
+    for word in ("Python", "numpy", "onnxruntime", "BLAS", "import runtime", "import zoo_models"):
+        assert word in out
+    assert second_owners({"runtime": ["csdfgen"], "schedules": ["csdfgen", "schedules"]}) == {"schedules": ["schedules"]}
