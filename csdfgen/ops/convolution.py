@@ -254,7 +254,8 @@ def _build_transpose(node: Node) -> Layer:
     sizes = _sizes(node, "output_shape", count, least=1)
     mode = CONV_TRANSPOSE.attribute(node, "auto_pad")
     if sizes is None and mode.startswith("SAME"):
-        sizes = tuple(size * w.stride for size, w in zip(x.shape[2:], windows, strict=True))
+        # SAME only ever pads: without overlap the natural size stays
+        sizes = tuple(min(size * w.stride, whole) for size, w, whole in zip(x.shape[2:], windows, natural, strict=True))
     if sizes is None:
         sizes = tuple(whole - w.pad_top - w.pad_bottom for whole, w in zip(natural, windows, strict=True))
     else:
