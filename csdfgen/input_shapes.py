@@ -56,7 +56,7 @@ def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> 
     if len(shape) < len(dims):
         example = [d or _EXAMPLE_SIZES[min(k, 3)] for k, d in enumerate(dims)]
         raise ModelError(
-            f"has free sizes ({_text(dims)}); fix them with --shape {label(info.name)}={_text(example)}", where=where
+            f"has free sizes ({_text(info.dims)}); fix them with --shape {label(info.name)}={_text(example)}", where=where
         )
     if prod(shape) > MAX_ELEMENTS:
         raise ModelError(f"has {prod(shape)} elements ({_text(shape)}), at most {MAX_ELEMENTS} are supported", where=where)

@@ -196,14 +196,10 @@ class _Visit:
         return True
 
     def _add(self, layer: Layer) -> None:
-        """Take a layer in, with a name for every tensor."""
-        outputs = tuple(
-            t if t.name else replace(t, name=self._fresh_tensor(f"{layer.name}:{k}")) for k, t in enumerate(layer.outputs)
-        )
-        for tensor in outputs:
+        for tensor in layer.outputs:
             _check_tensor(tensor)
             self._values[tensor.name] = tensor
-        self.layers.append(replace(layer, outputs=outputs, onnx_nodes=layer.onnx_nodes or (layer.name,)))
+        self.layers.append(replace(layer, onnx_nodes=layer.onnx_nodes or (layer.name,)))
 
     def _layer_name(self, name: str) -> str:
         unique, count = name, 1

@@ -29,7 +29,7 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
     for op_type in list(found)[:_MOST_OPERATORS]:
         names = found[op_type]
         more = [f"+{len(names) - _MOST_NODES}"] if len(names) > _MOST_NODES else []
-        listed.append(f"{label(op_type)} ({', '.join([label(n) for n in names[:_MOST_NODES]] + more)})")
+        listed.append(f"{label(op_type) or chr(39) * 2} ({', '.join([label(n) for n in names[:_MOST_NODES]] + more)})")
     if len(found) > _MOST_OPERATORS:
         listed.append(f"{len(found) - _MOST_OPERATORS} more")
     advice = []

@@ -1,0 +1,413 @@
+"""From an ONNX model to a Network: shapes, constants, names, functions, batches, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import csdfgen
+from csdfgen.errors import ModelError, UnsupportedOperatorError
+from csdfgen.loader import load
+from tests.models import model, onnxruntime_outputs
+from tests.simple_executor import execute
+
+RNG = np.random.default_rng(5)
+KERNEL = RNG.normal(size=(4, 3, 3, 3)).astype(np.float32)
+
+
+def image(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def agrees_with_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray], **options: Any) -> csdfgen.network.Network:
+    """Load, run and compare; returns the network."""
+    network = load(proto, **options)
+    want = onnxruntime_outputs(proto, feeds)
+    for height in (1, 10**9):
+        got = execute(network, feeds, height)
+        assert got.keys() == want.keys()
+        for name, array in want.items():
+            assert got[name].dtype == array.dtype
+            np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-5)
+    return network
+
+
+def refused(proto: onnx.ModelProto, match: str, **options: Any) -> ModelError:
+    """Loading raises a ModelError of one line that says `match`."""
+    with pytest.raises(ModelError, match=match) as caught:
+        load(proto, **options)
+    assert len(str(caught.value).splitlines()) == 1
+    return caught.value
+
+
+# Inputs and their shapes ----------------------------------------------------------------------------
+
+
+def test_a_free_batch_is_one_and_shape_overrides_what_is_declared() -> None:
+    free = model("g (float[N,3,8,9] x) => (float[N,3,8,9] y) { y = Relu(x) }")
+    assert load(free).inputs[0].shape == (1, 3, 8, 9)
+    assert load(free, shapes={"x": (1, 3, 5, 4)}).outputs[0].tensor.shape == (1, 3, 5, 4)
+    assert load(free, batch=3).batch == 3
+
+
+def test_a_free_row_or_column_needs_a_shape() -> None:
+    free = model("g (float[N,3,H,W] x) => (float[N,3,H,W] y) { y = Relu(x) }")
+    error = refused(free, r"input 'x'.*--shape x=1x3x224x224")
+    assert "?x3x?x?" in str(error)
+    assert load(free, shapes={"x": [2, 3, 4, 5]}).batch == 2
+
+
+def test_an_input_without_a_shape_needs_one() -> None:
+    proto = model("g (float[1,3] x) => (float[1,3] y) { y = Relu(x) }")
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    refused(proto, "--shape x=")
+    assert load(proto, shapes={"x": (2, 3)}).inputs[0].shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "match"),
+    [
+        ({"z": (1, 3)}, r"'z' is not an input; the inputs are x=1x3x8x8"),
+        ({"x": (1, 3, 8)}, r"has 4 dimensions \(1x3x8x8\), --shape gives 3 \(1x3x8\)"),
+        ({"x": (1, 3, 0, 8)}, "at least 1"),
+        ({"x": (1, 3, 2**16, 2**16)}, r"has 12884901888 elements .*at most 2147483648"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], match: str) -> None:
+    refused(model("g (float[1,3,8,8] x) => (float[1,3,8,8] y) { y = Relu(x) }"), match, shapes=shapes)
+
+
+def test_a_batch_below_one_is_refused() -> None:
+    refused(model("g (float[1,3] x) => (float[1,3] y) { y = Relu(x) }"), "batch of 0", batch=0)
+
+
+def test_the_rows_of_an_input_are_those_of_the_first_spatial_operator() -> None:
+    weights = {"w": KERNEL, "w1": image(4, 3, 3)}
+    nchw = model("g (float[1,3,8,9] x) => (float[1,4,6,7] y) { y = Conv(x, w) }", weights)
+    nhwc = model("g (float[1,8,9,3] x) => (y) { r = Relu(x)  t = Transpose <perm = [0,3,1,2]> (r)  y = Conv(t, w) }", weights)
+    chw = model(
+        "g (float[3,8,9] x) => (y) { axes = Constant <value_ints = [0]> ()  t = Unsqueeze(x, axes)  y = Conv(t, w) }", weights
+    )
+    line = model("g (float[1,3,9] x) => (y) { y = Conv(x, w1) }", weights)
+    flat = model("g (float[1,3,9] x) => (y) { y = Relu(x) }", weights)
+    for proto, axis in ((nchw, 2), (nhwc, 1), (chw, 1), (line, 2), (flat, None)):
+        network = agrees_with_onnxruntime(
+            proto, {"x": image(*(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim))}
+        )
+        assert network.inputs[0].row_axis == axis
+
+
+def test_an_input_of_another_kind_is_refused() -> None:
+    refused(model("g (bfloat16[1,3] x) => (y) { y = Relu(x) }"), "bfloat16 is not supported")
+    refused(model("g (seq(float[1,3]) x) => (y) { y = Relu(x) }"), "input 'x': is not a tensor")
+
+
+# Constants ------------------------------------------------------------------------------------------
+
+
+def test_shape_chains_are_folded() -> None:
+    proto = model(
+        """g (float[1,4,6,5] x) => (y) {
+            s = Shape(x)
+            zero = Constant <value_int = 0> ()
+            two = Constant <value = int64[1] {2}> ()
+            minus = Constant <value_ints = [-1]> ()
+            n = Gather(s, zero)
+            axes = Constant <value_ints = [0]> ()
+            row = Unsqueeze(n, axes)
+            target = Concat <axis = 0> (row, two, minus)
+            y = Reshape(x, target)
+        }"""
+    )
+    network = agrees_with_onnxruntime(proto, {"x": image(1, 4, 6, 5)})
+    assert [layer.op_type for layer in network.layers] == ["Reshape"]
+
+
+@pytest.mark.parametrize("height", [None, 3])
+def test_an_if_whose_condition_follows_from_shapes_is_opened(height: int | None) -> None:
+    proto = model(
+        """g (float[1,2,H,3] x) => (y) {
+            size = Size(x)
+            limit = Constant <value_int = 10> ()
+            small = Less(size, limit)
+            y = If(small) <
+                then_branch = a () => (t) { k = Constant <value_float = 2.0> ()  t = Mul(x, k) },
+                else_branch = b () => (e) { r = Relu(x)  e = Neg(r) }
+            >
+        }"""
+    )
+    shape = (1, 2, height or 1, 3)
+    network = agrees_with_onnxruntime(proto, {"x": image(*shape)}, shapes={"x": shape})
+    assert [layer.op_type for layer in network.layers] == (["Relu", "Neg"] if height else ["Mul"])
+    assert network.outputs[0].name == "y"
+
+
+def test_constants_of_every_kind() -> None:
+    proto = model(
+        """g (float[2] x) => (a, b, c, d, e) {
+            f = Constant <value_float = 1.5> ()
+            fs = Constant <value_floats = [1.5, 2.5]> ()
+            i = Constant <value_int = 3> ()
+            is = Constant <value_ints = [3, 4]> ()
+            t = Constant <value = float[2] {5, 6}> ()
+            a = Add(x, f)  b = Add(x, fs)  c = Identity(i)  d = Identity(is)  e = Add(x, t)
+        }"""
+    )
+    network = agrees_with_onnxruntime(proto, {"x": image(2)})
+    assert [o.tensor is None for o in network.outputs] == [False, False, True, True, False]
+    refused(model('g () => (y) { y = Constant <value_string = "a"> () }'), "value_float")
+
+
+def test_integer_division_goes_towards_zero() -> None:
+    weights = {"a": np.array([7, -7, 7, -7]), "b": np.array([2, 2, -2, -2])}
+    network = load(model("g (float[1] x) => (y) { y = Div(a, b) }", weights))
+    np.testing.assert_array_equal(network.outputs[0].constant, [3, -3, -3, 3])
+
+
+def test_constants_may_pass_through_our_own_operators() -> None:
+    proto = model("g (float[1,4,6,6] x) => (y) { c = Conv(k, w)  p = MaxPool <kernel_shape = [1,1]> (c)  y = Add(x, p) }")
+    proto.graph.initializer.extend([helper.make_tensor("k", 1, (1, 3, 8, 8), image(1, 3, 8, 8).ravel())])
+    proto.graph.initializer.extend([helper.make_tensor("w", 1, KERNEL.shape, KERNEL.ravel())])
+    network = agrees_with_onnxruntime(proto, {"x": image(1, 4, 6, 6)})
+    assert [layer.op_type for layer in network.layers] == ["Add"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = ConstantOfShape(many)",
+        "y = Expand(one, many)",
+        "y = Tile(one, many)",
+        "y = Range(zero, million, tiny)",
+        "y = OneHot(zeros, million, pair)",
+        "y = Gather(row, zeros)",
+        "y = Pad(one, pads)",
+    ],
+)
+def test_constants_that_would_be_enormous_are_refused_before_they_are_made(nodes: str) -> None:
+    weights = {
+        "many": np.array([2**20, 2**20]),
+        "one": np.ones((1, 1), np.float32),
+        "zero": np.array(0.0),
+        "million": np.array(1e6),
+        "tiny": np.array(1e-6),
+        "zeros": np.zeros(2**19, np.int64),
+        "pair": np.array([0.0, 1.0]),
+        "row": np.ones((1, 2**12), np.float32),
+        "pads": np.array([0, 0, 2**20, 2**20]),
+    }
+    used = {k: v for k, v in weights.items() if k in nodes}
+    refused(model(f"g (float[1] x) => (y) {{ {nodes} }}", used), r"elements.*at most \d+")
+
+
+def test_weights_listed_as_inputs_are_constants() -> None:
+    proto = model("g (float[1,3,8,8] x, float[4,3,3,3] w) => (y) { y = Conv(x, w) }", {"w": KERNEL})
+    network = load(proto)
+    assert [t.name for t in network.inputs] == ["x"]
+    assert network.parameter_bytes == KERNEL.nbytes
+
+
+def test_a_weight_that_layers_share_is_one_array() -> None:
+    network = load(model("g (float[1,3,8] x) => (y) { a = Add(x, w)  y = Mul(a, w) }", {"w": image(1, 3, 8)}))
+    first, second = (layer.constants[1] for layer in network.layers)
+    assert first is second
+
+
+# Graphs ---------------------------------------------------------------------------------------------
+
+
+def test_nodes_may_come_in_any_order_and_dead_ones_go() -> None:
+    proto = model("g (float[1,3] x) => (y) { a = Relu(x)  b = Neg(a)  y = Abs(b)  dead = NonMaxSuppression(a, b) }")
+    nodes = list(proto.graph.node)[::-1]
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    network = load(proto)
+    assert [layer.op_type for layer in network.layers] == ["Relu", "Neg", "Abs"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "match"),
+    [
+        ("a = Add(x, b)  b = Relu(a)  y = Neg(b)", "layer '(Add_0|Relu_1)'.*cycle"),
+        ("y = Add(x, gone)", r"layer 'Add_0' \(Add\): reads 'gone', which nothing makes"),
+        ("z = Relu(x)", "output 'y' is made by no node"),
+        ("y = Relu(x)  y = Neg(x)", "tensor 'y' is made twice"),
+        ("x = Relu(x)  y = Neg(x)", "tensor 'x' is made twice"),
+        ("y = Relu <slope = 1.0> (x)", "unknown attribute 'slope'"),
+        ("y = LeakyRelu <alpha = 1> (x)", "attribute 'alpha' is of kind INT, it must be FLOAT"),
+        ("y = Concat(x, x)", "attribute 'axis' is missing"),
+        ("y = Relu(x, x)", "has 2 inputs, the operator takes 1 to 1"),
+        ("y = Add(x)", "has 1 inputs, the operator takes 2 to 2"),
+        ("k = Constant <value_int = 2> ()  y = Add(x, k)", "input 0 is float32 and input 1 is int64"),
+        ("k = Constant <value_int = 2> ()  y = Conv(x, k)", "input 1 is int64, the operator takes float16, float32, float64"),
+        ("s = Constant <value_ints = [7]> ()  y = Reshape(x, s)", "7"),
+        ("y = MaxPool <kernel_shape = [0, 1]> (x)", "kernel_shape"),
+        ("r = Constant <value_ints = [1,1,65536,65536]> ()  y = Tile(x, r)", "elements .*at most 2147483648"),
+    ],
+)
+def test_graphs_that_contradict_themselves(nodes: str, match: str) -> None:
+    refused(model(f"g (float[1,3,8,8] x) => (y) {{ {nodes} }}"), match)
+
+
+def test_all_unsupported_operators_are_named_at_once() -> None:
+    proto = model(
+        """g (float[1,3,H,8] x) => (y, z) {
+            [first] a = NonZero(x)
+            b = NonZero(x)
+            c = NonZero(x)
+            d = NonZero(x)
+            [q] e = QuantizeLinear(x, s)
+            [theirs] f = com.example.Fancy(x)
+            s = Constant <value_float = 1.0> ()
+            g1 = Shape(b)
+            [loop] y = Loop(g1) <body = l (int64 i, bool c) => (bool o) { o = Identity(c) }>
+            h = Concat <axis = 0> (a, b, c, d)
+            z = Einsum <equation = "i,i,i->i"> (h, f, e)
+        }""",
+        imports=', "com.example": 1',
+    )
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        load(proto)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert "NonZero (first, NonZero_1, NonZero_2, +1)" in message
+    for part in (
+        "QuantizeLinear (q)",
+        "com.example::Fancy (theirs)",
+        "Loop (loop)",
+        "Einsum (",
+        "export the float model",
+        "control flow",
+    ):
+        assert part in message
+    assert "Constant" not in message and "Shape" not in message and "Concat" not in message
+
+
+def test_functions_are_opened() -> None:
+    functions = """
+        <domain: "mine", opset_import: ["": 17]>
+        Scaled <factor> (a) => (b) { f = Constant <value_float: float = @factor> ()  b = Mul(a, f) }
+        <domain: "mine", opset_import: ["": 17, "mine": 1]>
+        Twice (a) => (b, a2) { m = mine.Scaled <factor = 2.0> (a)  b = mine.Scaled <factor = 3.0> (m)  a2 = Identity(m) }
+    """
+    proto = model("g (float[1,3] x) => (y, z) { y, z = mine.Twice(x) }", imports=', "mine": 1', functions=functions)
+    network = agrees_with_onnxruntime(proto, {"x": image(1, 3)})
+    assert [layer.op_type for layer in network.layers] == ["Mul", "Mul", "Identity"]
+
+
+def test_a_function_that_calls_itself_is_refused() -> None:
+    functions = '<domain: "mine", opset_import: ["mine": 1]> Again (a) => (b) { b = mine.Again(a) }'
+    proto = model("g (float[1,3] x) => (y) { y = mine.Again(x) }", imports=', "mine": 1', functions=functions)
+    refused(proto, "calls itself")
+
+
+def test_functions_that_multiply_without_end_are_refused() -> None:
+    levels = [
+        f'<domain: "mine", opset_import: ["mine": 1]> F{k} (a) => (b) {{ m = mine.F{k + 1}(a)  b = mine.F{k + 1}(m) }}'
+        for k in range(40)
+    ]
+    last = '<domain: "mine", opset_import: ["": 17]> F40 (a) => (b) { b = Relu(a) }'
+    proto = model("g (float[1] x) => (y) { y = mine.F0(x) }", imports=', "mine": 1', functions=" ".join([*levels, last]))
+    refused(proto, "more than 200000 operations")
+
+
+# Names and outputs ----------------------------------------------------------------------------------
+
+
+def test_layers_have_unique_names_and_outputs_their_onnx_names() -> None:
+    network = load(model("g (float[1,3] x) => (y) { a = Relu(x)  [same] b = Neg(a)  [same] y = Abs(b) }"))
+    assert [layer.name for layer in network.layers] == ["Relu_0", "same", "same_2"]
+    assert [layer.onnx_nodes for layer in network.layers] == [("Relu_0",), ("same",), ("same_2",)]
+    assert [o.name for o in network.outputs] == ["y"] and network.outputs[0].tensor.name == "y"
+
+
+def test_names_that_are_no_text_do_not_break_anything() -> None:
+    proto = model("g (float[1,3] x) => (y) { y = Relu(x) }")
+    raw = proto.SerializeToString().replace(b"Relu", b"R\xfflu")
+    error = refused(onnx.ModelProto.FromString(raw), "not supported")
+    assert r"R\xfflu" in str(error)
+    proto.graph.node[0].name = "a\nb\x1b[31m" + "long" * 100
+    name = load(proto).layers[0].name
+    assert name.isprintable() and len(name) <= 80
+
+
+def test_an_output_may_be_an_input_or_a_constant() -> None:
+    proto = model("g (float[1,3] x) => (float[1,3] x, float[2] w, float[1,3] y) { y = Relu(x) }", {"w": image(2)})
+    network = agrees_with_onnxruntime(proto, {"x": image(1, 3)})
+    assert network.outputs[1].tensor is None
+    assert len({t.name for layer in network.layers for t in layer.outputs}) == 2
+
+
+def test_parts_that_nobody_reads_are_not_made() -> None:
+    proto = model("g (float[1,6,4,4] x) => (y) { a, y, b = Split <axis = 1> (x, parts) }", {"parts": np.array([1, 2, 3])})
+    network = agrees_with_onnxruntime(proto, {"x": image(1, 6, 4, 4)})
+    assert [t.name for t in network.layers[0].outputs] == ["y"]
+
+
+# Batches --------------------------------------------------------------------------------------------
+
+
+def test_images_of_a_batch_run_one_after_another() -> None:
+    proto = model("g (float[3,3,8,8] x) => (y) { c = Conv(x, w)  y = GlobalAveragePool(c) }", {"w": KERNEL})
+    network = agrees_with_onnxruntime(proto, {"x": image(3, 3, 8, 8)})
+    assert network.batch == 3 and network.inputs[0].shape == (1, 3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = Softmax <axis = 0> (x)",
+        "y = ReduceMean <axes = [0]> (x)",
+        "y = Concat <axis = 0> (x, x)",
+        "y = Transpose <perm = [1,0,2,3]> (x)",
+        "y = Slice(x, one, three, zero)",
+        "y = Slice(x, minus, least, zero, minus)",
+        "y = Pad(x, pads)",
+        "y = Add(x, per_image)",
+        "s = Shape(x)  n = Gather(s, first)  f = Cast <to = 1> (n)  y = Div(x, f)",
+        "y = Gather <axis = 0> (x, turned)",
+        "y = CumSum(x, first)",
+    ],
+)
+def test_layers_that_look_across_images_keep_them_together(nodes: str) -> None:
+    weights = {
+        "one": np.array([1]),
+        "three": np.array([3]),
+        "zero": np.array([0]),
+        "minus": np.array([-1]),
+        "least": np.array([-9]),
+        "pads": np.array([1, 0, 0, 0, -1, 0, 0, 0]),
+        "per_image": image(3, 1, 1, 1),
+        "first": np.array(0),
+        "turned": np.array([2, 0, 1]),
+    }
+    used = {k: v for k, v in weights.items() if f" {k}," in nodes or f" {k})" in nodes}
+    proto = model(f"g (float[3,3,4,5] x) => (y) {{ {nodes} }}", used)
+    assert agrees_with_onnxruntime(proto, {"x": image(3, 3, 4, 5)}).batch == 1
+
+
+def test_inputs_of_different_batches_are_not_split() -> None:
+    proto = model("g (float[3,4] x, float[1,4] z) => (y) { y = Add(x, z) }")
+    assert agrees_with_onnxruntime(proto, {"x": image(3, 4), "z": image(1, 4)}).batch == 1
+
+
+# Where models come from -----------------------------------------------------------------------------
+
+
+def test_the_package_loads_models_by_one_name() -> None:
+    assert csdfgen.load is load
+
+
+def test_a_model_in_memory_is_named_after_its_graph() -> None:
+    network = load(model("tiny (float[1,3] x) => (y) { y = Relu(x) }"))
+    assert (network.name, network.source) == ("tiny", "tiny")
+
+
+def test_a_name_that_the_zoo_does_not_have() -> None:
+    with pytest.raises(ModelError, match="zoo:nothing-like-it: the zoo has no network of that name"):
+        load("zoo:nothing-like-it")
