@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -50,7 +51,7 @@ class Growing:
         self.graph.input(name, (1, channels, height, width))
         return Map(name, channels, height, width)
 
-    def same(self, op_type: str, x: Map, *operands: str, **attributes: object) -> Map:
+    def same(self, op_type: str, x: Map, *operands: str, **attributes: Any) -> Map:
         """A node whose output has the shape of its first input."""
         name = self.graph.node(op_type, x.name, *operands, **attributes)
         return Map(name, x.channels, x.height, x.width)
@@ -162,7 +163,7 @@ def pool(net: Growing, x: Map) -> Map:
     """A maximum or an average over windows."""
     rows, columns = _along(net, x.height, dilated=False), _along(net, x.width, dilated=False)
     op_type = net.draw(st.sampled_from(("MaxPool", "AveragePool")))
-    attributes: dict[str, object] = {"count_include_pad": net.number(0, 1)} if op_type == "AveragePool" else {}
+    attributes: dict[str, Any] = {"count_include_pad": net.number(0, 1)} if op_type == "AveragePool" else {}
     high, wide = _rounded_up(rows, x.height), _rounded_up(columns, x.width)
     up = high is not None and wide is not None and net.chance()
     name = net.graph.node(
@@ -258,7 +259,7 @@ def top_down(net: Growing, x: Map) -> Map:
         coarse = residual(net, coarse)
     sizes = net.graph.constant(np.array([1, x.channels, x.height, x.width], np.int64))
     mode = net.draw(st.sampled_from(("nearest", "linear")))
-    nearest = {"nearest_mode": "floor"} if mode == "nearest" else {}
+    nearest: dict[str, Any] = {"nearest_mode": "floor"} if mode == "nearest" else {}
     name = net.graph.node("Resize", coarse.name, "", "", sizes, mode=mode, coordinate_transformation_mode="asymmetric", **nearest)
     enlarged = net.shaped(name, x, x.channels)
     return net.same("Add", x, enlarged.name) if net.chance() else joined(net, [enlarged, x])
@@ -364,7 +365,7 @@ def models(draw: st.DrawFn) -> onnx.ModelProto:
     return net.graph.model(*dict.fromkeys((*outputs, last)))
 
 
-def row_choices(draw: st.DrawFn, layers: list[str]) -> str:
+def row_choices(draw: Callable[[st.SearchStrategy[Any]], Any], layers: list[str]) -> str:
     """Slab heights: one for all layers, and perhaps others for some of them."""
     general = draw(st.sampled_from(("1", "1", "2", "3", "5", "auto", "whole")))
     if not layers or draw(st.booleans()):

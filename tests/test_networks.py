@@ -1,0 +1,94 @@
+"""Whole networks in slabs of rows: every output is onnxruntime's, measured memory is as planned, and little of it is needed.
+
+By default each network runs at the slab heights and fuse levels of `SOME`; with CSDFGEN_ALL_NETWORKS=1
+(`make test-networks`) at every combination.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.demo.centerface import INPUT, model_file
+from csdfgen.errors import InputError
+from csdfgen.network import Network
+from tests.builder import reference
+from tests.networks import LIGHT, TRAINED, feeds, light, trained
+
+pytestmark = pytest.mark.networks
+
+ALL = tuple(itertools.product(("1", "3", "auto", "whole"), ("full", "none")))
+SOME = (("auto", "full"), ("3", "none"))
+SMALL = (*SOME, ("1", "full"), ("whole", "none"))
+SMALL_NETWORKS = ("inception_v1", "shufflenet", "squeezenet")
+EVERYTHING = bool(os.environ.get("CSDFGEN_ALL_NETWORKS"))
+
+MB = 10**6
+MIB = 2**20
+
+PEAK_LIVE = {
+    "squeezenet": 0.37,
+    "densenet121": 1.66,
+    "resnet50": 1.66,
+    "vgg19": 1.71,
+    "inception_v1": 1.09,
+    "bvlc_alexnet": 0.33,
+}
+"""MB (10^6 bytes) alive at one row a phase, computed once by another program (DESIGN section 4)."""
+
+
+def wrong(network: Network, rows: str, level: str, x: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> list[str]:
+    """What is wrong with one way to run a network; nothing, it is hoped."""
+    plan = csdfgen.plan(network, rows=rows, fuse=level)
+    got, measured = runtime.compile(plan).measure(x)
+    found = []
+    for name, want in expected.items():
+        scale = float(np.max(np.abs(want), initial=0.0))
+        if not np.allclose(got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale):
+            found.append(f"rows {rows}, fuse {level}: '{name}' differs by up to {np.max(np.abs(got[name] - want)):.3g}")
+    if measured.touched_bytes != plan.planned_bytes:
+        found.append(f"rows {rows}, fuse {level}: planned {plan.planned_bytes} bytes, touched {measured.touched_bytes}")
+    return found
+
+
+def check(model: onnx.ModelProto, network: Network, some: tuple[tuple[str, str], ...]) -> None:
+    x = feeds(model)
+    expected = reference(model, x)
+    failures = [line for rows, level in (ALL if EVERYTHING else some) for line in wrong(network, rows, level, x, expected)]
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_networks_with_random_weights(name: str) -> None:
+    model = light(name)
+    network = csdfgen.load(model)
+    check(model, network, SMALL if name in SMALL_NETWORKS else SOME)
+    figures = csdfgen.plan(network, rows="1", fuse="full").figures
+    assert figures["peak_live"] <= 1.05 * PEAK_LIVE.get(name, math.inf) * MB
+    if name == "shufflenet":
+        assert 8 * figures["peak_live"] < figures["sum_of_tensors"]
+
+
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name, entry in TRAINED.items() for size in entry.sizes])
+def test_trained_networks_of_other_packages(name: str, size: tuple[int, int]) -> None:
+    try:
+        model = trained(name, size)
+    except InputError as error:
+        pytest.skip(str(error))
+    check(model, csdfgen.load(model), SMALL)
+
+
+def test_a_large_picture_needs_20_mib() -> None:
+    try:
+        network = csdfgen.load(model_file(), shapes={INPUT: (1, 3, 1088, 1920)})
+    except InputError as error:
+        pytest.skip(str(error))
+    figures = csdfgen.plan(network, rows="1", fuse="full").figures
+    assert figures["peak_live"] <= 20 * MIB
