@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from csdfgen.errors import ModelError
 
-__all__ = ["ModelFile", "Stored", "Weight", "from_proto", "label", "opsets", "read_file", "text"]
+__all__ = ["OLDEST_OPSET", "ModelFile", "Stored", "Weight", "from_proto", "label", "opsets", "read_file", "text"]
 
 MAX_FILE_BYTES = 2**31 - 1
 """Protobuf's own limit on one message."""

@@ -63,8 +63,6 @@ def signature(op_type: str, opset: int) -> Signature | None:
         schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
-    if schema.deprecated:
-        return None
     constraints = {c.type_param_str: frozenset(map(_element, c.allowed_type_strs)) for c in schema.type_constraints}
     formals = []
     for formal in schema.inputs:
