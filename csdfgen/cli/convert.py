@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from csdfgen import graph_json
@@ -15,7 +16,7 @@ from csdfgen.conversion import csdf_graph
 from csdfgen.dot import to_dot
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
-from csdfgen.graph import CsdfGraph, repetition_vector, short_form
+from csdfgen.graph import CsdfGraph, repetition_vector, short_form, with_serial_loops
 from csdfgen.pipeline import prepare
 from csdfgen.planning import Plan
 
@@ -25,9 +26,12 @@ _WIDEST_RATES = 44
 
 
 def _write_xml(path: Path, graph: CsdfGraph) -> None:
+    """As SDF3 XML with serial self-loops, these first: who keeps one channel for each pair of actors then keeps the overlap."""
     from sdf3_bridge import sdf3xml
 
-    sdf3xml.write(path, graph)
+    serial = with_serial_loops(graph)
+    channels = sorted(serial.channels, key=lambda channel: channel.kind != "serial")
+    sdf3xml.write(path, replace(serial, channels=tuple(channels)))
 
 
 def _write_dot(path: Path, graph: CsdfGraph) -> None:
