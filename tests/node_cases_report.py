@@ -107,7 +107,8 @@ def _run(case: Any, inputs: list[Any], outputs: list[Any]) -> None:
         for name, got in found.items():
             want = expected[name]
             assert got.dtype == want.dtype and got.shape == want.shape, (got.dtype, want.dtype, got.shape, want.shape)
-            np.testing.assert_allclose(got, want, rtol=case.rtol, atol=max(case.atol, 1e-6), err_msg=f"{name}, {height} rows")
+            tolerance = 5e-3 if want.dtype == np.float16 else case.rtol  # a few roundings to 11 bits
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=max(case.atol, 1e-6), err_msg=f"{name}, {height} rows")
 
 
 def _array(value: Any) -> np.ndarray:
