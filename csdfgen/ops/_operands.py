@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+MOST_AXES = 12
+"""Kernels split every axis of a stored tensor in two; numpy before 2.0 knows 32 of them."""
+
+
 def normal_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; ModelError if it is outside [-rank, rank).
 
@@ -67,7 +71,9 @@ def attribute_or_input(node: Node, name: str, position: int, since: int) -> tupl
 
 
 def checked_shape(shape: Shape) -> Shape:
-    """The shape itself; ModelError if a dimension is not positive."""
+    """The shape itself; ModelError if a dimension is not positive, or if there are too many."""
+    if len(shape) > MOST_AXES:
+        raise ModelError(f"the output would have {len(shape)} axes, at most {MOST_AXES} are supported")
     if any(size < 1 for size in shape):
         raise ModelError(f"the output would be {'x'.join(map(str, shape))}, which has no elements; check the node's constants")
     return shape

@@ -247,7 +247,6 @@ TRANSPOSE = Operator(
     rowwise=True,
     shift_invariant=True,
     attributes=MappingProxyType({"perm": None}),
-    structure="row-phased; whole when the input has no rows",
     notes="Rows stay rows, wherever their axis goes. A view if only axes of size 1 change places in memory.",
 )
 
