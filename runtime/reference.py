@@ -183,7 +183,8 @@ class Reference:
     """onnxruntime on the model of a network, on `threads` threads: a function of inputs by name.
 
     source: a file, or a model in memory. extra_outputs: ONNX names of tensors inside the graph to return as well; those that the
-    model does not have are left out. Raises ModelError if onnxruntime cannot load the model.
+    model does not have are left out. sparing: no arena and no memory pattern, so that every tensor is an allocation of its own
+    and freed when it is dead. Raises ModelError if onnxruntime cannot load the model.
     """
 
     def __init__(
@@ -192,6 +193,7 @@ class Reference:
         network: Network,
         extra_outputs: Iterable[str] = (),
         threads: int = 1,
+        sparing: bool = False,
     ) -> None:
         self.source = network.source or network.name
         self._names, data, folder = _prepared(source, network, list(extra_outputs))
@@ -200,6 +202,8 @@ class Reference:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
+        if sparing:
+            options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         try:

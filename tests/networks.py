@@ -18,7 +18,6 @@ import onnx
 from onnx import helper, numpy_helper
 
 from csdfgen.demo.centerface import packaged_file
-from csdfgen.demo.comparison import fixed_shapes
 
 __all__ = ["LIGHT", "TRAINED", "Trained", "feeds", "light", "trained", "with_last_scores"]
 
@@ -64,9 +63,14 @@ def trained(name: str, size: tuple[int, int]) -> onnx.ModelProto:
     """A trained network at an image size; InputError if its package is not installed."""
     entry = TRAINED[name]
     model = onnx.load(packaged_file(entry.distribution, entry.file))
-    weights = {tensor.name for tensor in model.graph.initializer}
-    (image,) = (value.name for value in model.graph.input if value.name not in weights)
-    return with_last_scores(fixed_shapes(model, {image: (1, 3, *size)}))
+    graph = model.graph
+    weights = {tensor.name for tensor in graph.initializer}
+    (image,) = (value for value in graph.input if value.name not in weights)
+    image.CopyFrom(helper.make_tensor_value_info(image.name, onnx.TensorProto.FLOAT, (1, 3, *size)))
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del graph.value_info[:]
+    return with_last_scores(model)
 
 
 def feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, np.ndarray]:

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from csdfgen.demo import centerface, pictures
-from csdfgen.demo.comparison import Comparison, compared, fixed_shapes
+from csdfgen.demo.comparison import FrameComparison, compared
 from csdfgen.demo.resident import grown_by_onnxruntime
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import CsdfgenError
 from csdfgen.planning import Plan
+from runtime.reference import MismatchError
 
 MIB = 2**20
 
@@ -28,19 +29,19 @@ class Shown:
 
     picture: np.ndarray
     plan: Plan
-    comparison: Comparison
+    comparison: FrameComparison
     faces: list[centerface.Face]
     resident: int | None
 
     @property
     def whole(self) -> int:
         """Bytes that whole layers need: onnxruntime's as measured, or else as modelled."""
-        return self.resident or self.comparison.figures["whole_layer_live"]
+        return self.resident or self.plan.figures["whole_layer_live"]
 
     @property
     def slabs(self) -> int:
         """Bytes of arena and workspace."""
-        return self.comparison.figures["arena"] + self.comparison.figures["workspace"]
+        return self.plan.figures["arena"] + self.plan.figures["workspace"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +65,7 @@ def _show(console: Console, out: Path, rows: str) -> int:
     for picture in (photograph, pictures.mosaic(photograph)):
         height, width = picture.shape[:2]
         with console.status(f"CenterFace at {height}x{width}: convert, schedule, run in slabs of rows, compare with onnxruntime"):
-            shown.append(_detect(picture, rows, out))
+            shown.append(_detect(picture, rows))
     console.print(_table(shown))
     _draw(shown[-1], out / "faces.png")
     for path in _write_graph(shown[0].plan, out):
@@ -73,27 +74,18 @@ def _show(console: Console, out: Path, rows: str) -> int:
     return 0 if all(s.comparison.equal for s in shown) else 1
 
 
-def _detect(picture: np.ndarray, rows: str, out: Path) -> Shown:
-    import onnx
-
+def _detect(picture: np.ndarray, rows: str) -> Shown:
     import csdfgen
 
     path = centerface.model_file()
     image = centerface.prepared(picture)
-    shapes = {centerface.INPUT: image.shape}
-    plan = csdfgen.plan(csdfgen.load(path, shapes=shapes), rows=rows)
-    static = fixed_shapes(onnx.load(path), shapes)
-    comparison = compared(plan, static.SerializeToString(), {centerface.INPUT: image}, repeats=3)
+    plan = csdfgen.plan(csdfgen.load(path, shapes={centerface.INPUT: image.shape}), rows=rows)
+    comparison = compared(plan, path, {centerface.INPUT: image}, repeats=3)
     faces = centerface.faces(comparison.outputs)
-    if len(faces) != len(centerface.faces(comparison.reference)):
-        raise InputError("onnxruntime's outputs hold another number of faces; this is a bug of csdfgen, please report it")
-    model = out / ".centerface.onnx"
-    try:
-        model.write_bytes(static.SerializeToString())
-        resident = grown_by_onnxruntime(model)
-    finally:
-        model.unlink(missing_ok=True)
-    return Shown(picture, plan, comparison, faces, resident)
+    wanted = centerface.faces(comparison.reference)
+    if len(faces) != len(wanted):
+        raise MismatchError(f"{len(faces)} faces found, {len(wanted)} with onnxruntime")
+    return Shown(picture, plan, comparison, faces, grown_by_onnxruntime(*picture.shape[:2]))
 
 
 def _size(shown: Shown) -> str:
@@ -111,7 +103,7 @@ def _table(shown: Sequence[Shown]) -> Table:
     table.add_column("origin", style="dim")
     for s in shown:
         table.add_column(_size(s), justify="right")
-    weights = shown[0].comparison.figures["parameters"]
+    weights = shown[0].plan.figures["parameters"]
     table.caption = (
         f"MiB = 2^20 bytes. Weights ({_mib(weights)}) are counted on neither side.\n{platform.machine()}, numpy {np.__version__}"
     )
@@ -126,7 +118,7 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
     runs = [s.comparison for s in shown]
 
     def figure(name: str) -> list[str]:
-        return [_mib(c.figures[name]) for c in runs]
+        return [_mib(s.plan.figures[name]) for s in shown]
 
     return [
         [

@@ -1,8 +1,8 @@
 """How much memory does onnxruntime really take for a frame? Measured from outside, in a process of its own.
 
-`python -m csdfgen.demo.resident MODEL` prints the growth of the process's resident set during its first
-frame in bytes: high-water mark after it less what was resident before. Linux only (/proc/self). onnxruntime runs
-as sparingly as it can: one thread, no arena and no memory pattern, so that every tensor is freed when it is dead.
+`python -m csdfgen.demo.resident HEIGHT WIDTH` prints the growth of the process's resident set during onnxruntime's
+first frame of CenterFace, in bytes: the high-water mark after it less what was resident before. Linux only (/proc/self).
+onnxruntime runs as sparingly as it can: one thread, no arena, every tensor freed when it is dead.
 """
 
 from __future__ import annotations
@@ -19,11 +19,25 @@ __all__ = ["grown_by_onnxruntime"]
 _PROC = Path("/proc/self")
 
 
-def grown_by_onnxruntime(model: Path) -> int | None:
+def grown_by_onnxruntime(height: int, width: int) -> int | None:
     """Bytes by which onnxruntime's process grows in its first frame; None where the system does not tell."""
-    command = [sys.executable, "-m", "csdfgen.demo.resident", str(model)]
+    command = [sys.executable, "-m", "csdfgen.demo.resident", str(height), str(width)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None
+    return int(done.stdout) if done.returncode == 0 else None
+
+
+def _measured(height: int, width: int) -> int:
+    import csdfgen
+    from csdfgen.demo.centerface import INPUT, model_file
+    from runtime.reference import Reference
+
+    path, shape = model_file(), (1, 3, height, width)
+    frame = Reference(path, csdfgen.load(path, shapes={INPUT: shape}), sparing=True)
+    feeds = {INPUT: np.random.default_rng(0).random(shape, np.float32)}
+    (_PROC / "clear_refs").write_text("5")  # sets the high-water mark back to what is resident now
+    before = _bytes("VmRSS")
+    frame(feeds)
+    return _bytes("VmHWM") - before
 
 
 def _bytes(field: str) -> int:
@@ -32,20 +46,5 @@ def _bytes(field: str) -> int:
     return int(found[1]) * 1024
 
 
-def _main(model: str) -> None:
-    import onnxruntime
-
-    from csdfgen.demo.comparison import session
-
-    onnxruntime.set_default_logger_severity(3)
-    frame = session(Path(model).read_bytes(), sparing=True)
-    rng = np.random.default_rng(0)
-    feeds = {i.name: rng.random(i.shape, np.float32) for i in frame.get_inputs()}
-    (_PROC / "clear_refs").write_text("5")
-    before = _bytes("VmRSS")
-    frame.run(None, feeds)
-    print(_bytes("VmHWM") - before)
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    print(_measured(int(sys.argv[1]), int(sys.argv[2])))
