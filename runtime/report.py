@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from csdfgen.conversion import ActorWork, Read
+from csdfgen.conversion import ActorWork
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.planning import Plan
@@ -87,23 +87,22 @@ def _reasons(plan: Plan, storage: str) -> Iterator[str]:
     for work in writers:
         if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.WHOLE:
             yield f"{_named(work)} has no row structure and runs whole"
-    for work, read in readers:
-        if work.kind == "layer" and read.need[0] >= rows and not _is_single_slab(work, read):
+    waiting = [work for work, read in readers if work.kind == "layer" and read.need[0] >= rows]
+    for work in waiting:
+        if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.WHOLE:
+            yield f"{_named(work)} has no row structure and runs whole"
+        elif len(work.phases) > 1:
             yield f"{_named(work)} needs every row before its first phase"
     for work in writers:
         if len(work.phases) == 1:
             yield f"{_named(work)} makes its {rows} rows in one phase"
+    for work in waiting:
+        yield f"{_named(work)} takes its {rows} rows in one phase"
     for work, _ in readers:
         for other in work.reads:
             if other.tensor.name not in members and other.need[0] >= other.tensor.rows:
-                yield f"{_named(work)} also waits for '{other.tensor.name}', which is complete only after its last row"
+                yield f"{_named(work)} also needs the whole of '{other.tensor.name}' before its first phase"
     yield "a later reader needs its first rows when the last are written"
-
-
-def _is_single_slab(work: ActorWork, read: Read) -> bool:
-    """Whether the actor reads everything at once only because one phase covers all its rows."""
-    layer = work.layer
-    return layer is not None and len(work.phases) == 1 and operator_of(layer).mode(layer) is Mode.ROWS and len(read.need) == 1
 
 
 def _named(work: ActorWork) -> str:

@@ -242,7 +242,7 @@ def test_report_tells_what_was_gained_and_kept(csdfgen: Any) -> None:
         "median of 3 frames",
         "1 thread",
         "kept whole",
-        "also waits for 's'",
+        "also needs the whole of 's'",
     ):
         assert word in result.out
     found = csdfgen("run", "gate.onnx", "--rows", "1", "--json").json
