@@ -22,11 +22,11 @@ from csdfgen.ops.base import Call, Scratch
 
 __all__ = ["depthwise_products", "matrix_products", "tiled"]
 
-PANEL_ELEMENTS = 98304
-"""Elements of one panel (384 KiB of float32): stays in a second-level cache, and larger ones are no faster."""
+PANEL_ELEMENTS = 65536
+"""Elements of one panel (256 KiB of float32): stays in a second-level cache, and larger ones are no faster."""
 
-PIXELS = 64
-"""Boxes have at least so many pixels: every product packs its weights anew, which must be worth it."""
+PIXELS = 128
+"""Boxes may have so many pixels, however deep: every product packs its weights anew, which few pixels are not worth."""
 
 TILE_ELEMENTS = 512
 """Depthwise weights are repeated to rows of about this length, since short inner loops are slow; longer ones gain little."""
@@ -174,7 +174,7 @@ def tiled(weights: np.ndarray, width: int) -> np.ndarray:
     """Depthwise weights (taps..., C) repeated for several of `width` output pixels: (taps..., pixels * C).
 
     >>> tiled(np.zeros((3, 3, 32), np.float32), 112).shape
-    (3, 3, 1792)
+    (3, 3, 512)
     """
     rows = -(-width * weights.shape[-1] // TILE_ELEMENTS)
     pixels = -(-width // min(rows, width))
