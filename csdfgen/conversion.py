@@ -30,6 +30,9 @@ __all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph"]
 
 Kind = Literal["input", "layer", "output"]
 
+MAX_PHASES = 1_000_000
+"""Phases of one network: far above what any image needs (a detector at 2176x3840 has 30,000), far below what hurts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -151,23 +154,37 @@ def convert(network: Network, rows: int | str | RowSpec = "auto", *, image: str 
 
     rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
     needed) or "resident" (the whole input is there from the start and counts).
-    Raises InputError for a row specification that names no layer.
+    Raises InputError for a row specification that names no layer, or for more than `MAX_PHASES` phases.
     """
     spec = parse_rows(rows)
     spec.check_names(network)
     if image not in ("streamed", "resident"):
         raise InputError(f"--image {image}: neither 'streamed' nor 'resident'")
+    _check_phases(network, spec)
     taken = {layer.name for layer in network.layers}
     actors = []
     for tensor in network.inputs:
         if network.readers[tensor.name]:
             height = tensor.rows if image == "resident" else spec.height(tensor.name, tensor, tensor.rows)
             actors.append(_input_actor(_unique(f"input:{tensor.name}", taken), tensor, height))
-    actors.extend(_layer_actor(layer, layer_height(spec, layer)) for layer in network.layers)
+    actors.extend(_layer_actor(layer, layer_height(spec, layer)[0]) for layer in network.layers)
     for output in network.outputs:
         if output.tensor is not None:
             actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))
     return Conversion(network, tuple(actors), spec)
+
+
+def _check_phases(network: Network, spec: RowSpec) -> None:
+    """Refuse what would take hours before anything of that size is made."""
+    total = sum(-(-t.rows // spec.height(t.name, t, t.rows)) for t in network.inputs)
+    for layer in network.layers:
+        height, rows = layer_height(spec, layer)
+        total += -(-rows // height)
+        if total > MAX_PHASES:
+            raise InputError(
+                f"layer '{layer.name}' cuts {rows} rows into slabs of {height}: {total} phases so far, at most {MAX_PHASES} "
+                "are planned; use taller slabs (--rows whole)"
+            )
 
 
 def csdf_graph(conversion: Conversion, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:

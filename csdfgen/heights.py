@@ -93,12 +93,16 @@ def auto_height(tensor: Tensor) -> int:
     return max(1, round(AUTO_PIXELS / max(1, prod(behind))))
 
 
-def layer_height(spec: RowSpec, layer: Layer) -> int:
-    """Rows a phase of a layer: of its output, or of the input that it accumulates over."""
+def layer_height(spec: RowSpec, layer: Layer) -> tuple[int, int]:
+    """(rows a phase, rows in all) of a layer: of its output, or of the input that it accumulates over."""
     operator = operator_of(layer)
-    if operator.mode(layer) is not Mode.ACCUMULATE:
-        return spec.height(layer.name, layer.output, layer.output.rows)
+    mode = operator.mode(layer)
+    if mode is Mode.WHOLE:
+        return max(1, layer.output.rows), layer.output.rows
+    if mode is Mode.ROWS:
+        return spec.height(layer.name, layer.output, layer.output.rows), layer.output.rows
     position = operator.accumulate_over
     tensor = layer.inputs[position]
     assert tensor is not None
-    return spec.height(layer.name, tensor, height_along(tensor, layer.input_axes[position]))
+    rows = height_along(tensor, layer.input_axes[position])
+    return spec.height(layer.name, tensor, rows), rows

@@ -29,6 +29,9 @@ __all__ = ["Measurement", "Program", "compile_plan", "workspace_bytes"]
 Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
 
+UFUNC_BUFFER = 1024
+"""Elements of numpy's own buffers for strided operands: they are the only memory a frame takes beside arena and workspace."""
+
 SEGMENT = 64
 """Firings between two reports of progress."""
 
@@ -266,11 +269,15 @@ class Program:
 
     def _fire(self, image: int, progress: Progress | None) -> None:
         total = self.firings * self.plan.network.batch
-        for index, segment in enumerate(self._segments):
-            for function, arguments in segment:
-                function(*arguments)
-            if progress is not None:
-                progress(image * self.firings + min(self.firings, (index + 1) * SEGMENT), total)
+        before = np.setbufsize(UFUNC_BUFFER)
+        try:
+            for index, segment in enumerate(self._segments):
+                for function, arguments in segment:
+                    function(*arguments)
+                if progress is not None:
+                    progress(image * self.firings + min(self.firings, (index + 1) * SEGMENT), total)
+        finally:
+            np.setbufsize(before)
 
     def _empty(self, tensor: Tensor | None, constant: np.ndarray | None) -> np.ndarray:
         if tensor is None:

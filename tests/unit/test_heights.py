@@ -1,0 +1,43 @@
+"""Slab heights as asked for, refused where they make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+import csdfgen
+from csdfgen.conversion import MAX_PHASES, convert
+from csdfgen.errors import InputError
+from csdfgen.heights import parse_rows
+from csdfgen.network import Tensor
+from tests.builder import Graph
+
+
+def test_a_number_holds_for_all_layers_and_a_name_for_one() -> None:
+    spec = parse_rows("2,conv=5,last=whole")
+    tensor = Tensor("t", (1, 8, 40, 10), "float32", 2)
+    assert spec.height("other", tensor, 40) == 2
+    assert spec.height("conv", tensor, 40) == 5
+    assert spec.height("last", tensor, 40) == 40
+    assert spec.height("conv", tensor, 3) == 3
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "1.5", "conv=", "conv=0", "", "99999999999", "²"])
+def test_what_is_no_number_of_rows_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not a number of rows"):
+        parse_rows(text)
+
+
+def test_an_unknown_layer_is_refused_with_known_ones() -> None:
+    g = Graph()
+    model = g.model(g.conv(g.input("x", (1, 2, 6, 6)), 3))
+    with pytest.raises(InputError, match=r"'Conv_9'.*such as Conv_"):
+        convert(csdfgen.load(model), "Conv_9=2")
+
+
+def test_more_phases_than_anybody_waits_for_are_refused_at_once() -> None:
+    g = Graph()
+    x = g.input("x", (1, 1, MAX_PHASES + 1, 1))
+    network = csdfgen.load(g.model(g.node("Relu", x)))
+    with pytest.raises(InputError, match="phases so far"):
+        convert(network, 1)
+    assert len(convert(network, "whole").actors) == 3
