@@ -87,11 +87,16 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
 
     batches = {shape[:1] for shape in sizes.values()}
     batch = batches.pop()[0] if len(batches) == 1 and () not in batches else 1
-    whole = build(sizes)
     if batch == 1:
-        return whole
+        return build(sizes)
+    one = {name: (1, *shape[1:]) for name, shape in sizes.items()}
     try:
-        single = build({name: (1, *shape[1:]) for name, shape in sizes.items()})
+        whole = build(sizes)
+    except ModelError as error:
+        build(one)  # if this fails too, the batch is not to blame
+        raise ModelError(f"takes one image at a time, not {batch}; run it without --batch: {error}") from error
+    try:
+        single = build(one)
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
         return whole
     return split_batch(whole, single, batch) or whole

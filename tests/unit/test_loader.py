@@ -391,6 +391,17 @@ def test_layers_that_look_across_images_keep_them_together(nodes: str) -> None:
     assert agrees_with_onnxruntime(proto, {"x": image(3, 3, 4, 5)}).batch == 1
 
 
+def test_a_model_for_one_image_says_so() -> None:
+    proto = model("g (float[N,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([1, 16])})
+    refused(proto, r"takes one image at a time, not 3; run it without --batch: layer 'Reshape_0'", batch=3)
+    refused(model("g (float[3,4,2,2] x) => (y) { y = Add(x, w) }", {"w": image(5)}), r"g: layer 'Add_0'")
+
+
+def test_a_model_for_one_batch_alone_keeps_its_images_together() -> None:
+    proto = model("g (float[3,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([3, 16])})
+    assert agrees_with_onnxruntime(proto, {"x": image(3, 4, 2, 2)}).batch == 1
+
+
 def test_inputs_of_different_batches_are_not_split() -> None:
     proto = model("g (float[3,4] x, float[1,4] z) => (y) { y = Add(x, z) }")
     assert agrees_with_onnxruntime(proto, {"x": image(3, 4), "z": image(1, 4)}).batch == 1
