@@ -270,21 +270,17 @@ def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
 
     layer: its only computed input, of shape (1, K), is `source` flattened; its right operand (K, out) is constant.
     source: the map, K elements in ONNX order.
-    Returns a Gemm layer with attribute `flattened`, whose constants[1] has shape (rows, elements of a row, out)
-    in the storage order of `source`, and constants[2], if any, shape (1, out); alpha and beta are in them.
+    Returns a Gemm layer with attribute `flattened`, whose constants[1] has shape (rows, *row shape, out) in the
+    storage order of `source` (a view: only the kernel packs it, since it can be most of a network's weights),
+    and constants[2], if any, shape (1, out); alpha and beta are in them.
     """
     constants, alpha, beta = _scaled(layer, np.dtype(layer.output.dtype))
     assert alpha == beta == 1, "operands are constant, so that they carry the factors"
-    transposed = bool(layer.attributes.get("transB"))
-    weights = constants[1].T if transposed else constants[1]
+    weights = constants[1].T if layer.attributes.get("transB") else constants[1]
     out = weights.shape[-1]
-    # splitting the contracted axis is a view; permuting it copies, and leaves the outputs where they were in memory
-    split = weights.reshape(*source.shape, out).transpose(*source.order, -1)
-    if transposed:
-        stored = np.ascontiguousarray(np.moveaxis(split, -1, 0)).reshape(out, source.rows, -1).transpose(1, 2, 0)
-    else:
-        stored = np.ascontiguousarray(split).reshape(source.rows, -1, out)
-    found = {1: stored}
+    found = {1: weights.reshape(*source.shape, out).transpose(*source.order, -1)}
+    if source.row_axis is None:
+        found[1] = found[1][None]
     if 2 in constants:
         found[2] = np.broadcast_to(constants[2], (1, out))
     return replace(
@@ -297,10 +293,17 @@ def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
     )
 
 
+def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """(rows, ..., out) as a matrix (elements of all rows, out), outputs first in memory if they are so already."""
+    out = weights.shape[-1]
+    if weights.strides[-1] == max(weights.strides):
+        return np.ascontiguousarray(np.moveaxis(weights, -1, 0), dtype).reshape(out, -1).T
+    return np.ascontiguousarray(weights, dtype).reshape(-1, out)
+
+
 def _flattened_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(COMPUTED_IN[layer.output.dtype])
-    rows, elements, out = layer.constants[1].shape
-    weights = layer.constants[1].reshape(rows * elements, out).astype(dtype, copy=False)
+    weights, elements = _packed(layer.constants[1], dtype), prod(layer.constants[1].shape[1:-1])
     bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
