@@ -8,6 +8,7 @@ from folding them). For a comparison of every layer, their outputs are asked for
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,9 @@ _SILENT = 4
 """onnxruntime's log level "fatal"."""
 
 _SHOWN = 160
+"""Characters of a message of onnxruntime that are repeated."""
+
+_SOURCE_PLACE = re.compile(r"/onnxruntime_src/\S+ ")
 
 _WEIGHTS_NEED_NOT_BE_INPUTS = 4
 """First IR version in which initializers may be missing from the inputs."""
@@ -224,7 +228,7 @@ class Reference:
         return {name: np.asarray(result) for name, result in zip(self._names, results, strict=True)}
 
     def _refused(self, what: str, error: Exception) -> ModelError:
-        reason = " ".join(str(error).split())
+        reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
         shown = reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
         return ModelError(f"onnxruntime cannot {what} it, run without --check: {shown}", where=self.source)
 

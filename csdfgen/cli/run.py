@@ -168,9 +168,11 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"{report.python_peak_bytes:,} bytes allocated by Python in a frame"
     )
     used = max(1, arena + plan.figures["workspace"])
-    gains = [f"{plan.figures[name] / used:.1f} times less than {name}" for name in ("whole_layer_live", "sum_of_tensors")]
-    out.print(f"gained     arena and workspace, {mebibytes(used)} MiB: {', '.join(gains)}")
+    gains = [f"{name} is {plan.figures[name] / used:.1f} times that" for name in ("whole_layer_live", "sum_of_tensors")]
+    out.print(f"gained     arena and workspace take {mebibytes(used)} MiB; {', '.join(gains)}")
     frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
+    if network.batch > 1:
+        frames += f" of {network.batch} images"
     out.print(f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}")
     _print_check(report)
     _print_kept_whole(plan)
