@@ -4,7 +4,7 @@
 #   make test-networks   whole networks at every slab height and fuse level (about half an hour)
 #   make lint            ruff, formatting, types
 #   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
-#   make docs            rewrites docs/operators.md from the table of operators
+#   make docs            rewrites docs/operators.md from the table of operators, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -44,8 +44,9 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
 
-docs: $(VENV)/.stamp-test
-	@$(PY) -m csdfgen.operators_doc --out docs/operators.md
+docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@$(PY) -m tests.operators_page
+	@$(PY) -m tests.readme
 
 clean:
 	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

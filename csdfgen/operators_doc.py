@@ -49,7 +49,9 @@ def _line(operator: Operator) -> str:
 def _attribute(name: str, default: object) -> str:
     if default is REQUIRED:
         return f"`{name}` (required)"
-    return f"`{name}`" if default is None else f"`{name}={default!r}`"
+    if default is None:
+        return f"`{name}`"
+    return f"`{name}={default:.7g}`" if isinstance(default, float) else f"`{name}={default!r}`"
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def light(name: str) -> onnx.ModelProto:
     """A light network with seeded random weights."""
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     model = onnx.load(folder / f"light_{name}.onnx")
-    return with_last_scores(_with_random_weights(model, LIGHT.index(name)))
+    return _with_random_weights(model, LIGHT.index(name))
 
 
 def trained(name: str, size: tuple[int, int]) -> onnx.ModelProto:
@@ -70,7 +70,7 @@ def trained(name: str, size: tuple[int, int]) -> onnx.ModelProto:
     for value in graph.output:
         value.type.tensor_type.ClearField("shape")
     del graph.value_info[:]
-    return with_last_scores(model)
+    return model
 
 
 def feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from csdfgen.demo.centerface import INPUT, model_file
 from csdfgen.errors import InputError
 from csdfgen.network import Network
 from tests.builder import reference
-from tests.networks import LIGHT, TRAINED, feeds, light, trained
+from tests.networks import LIGHT, TRAINED, feeds, light, trained, with_last_scores
 
 pytestmark = pytest.mark.networks
 
@@ -67,7 +67,7 @@ def check(model: onnx.ModelProto, network: Network, some: tuple[tuple[str, str],
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_networks_with_random_weights(name: str) -> None:
-    model = light(name)
+    model = with_last_scores(light(name))
     network = csdfgen.load(model)
     check(model, network, SMALL if name in SMALL_NETWORKS else SOME)
     figures = csdfgen.plan(network, rows="1", fuse="full").figures
@@ -79,7 +79,7 @@ def test_light_networks_with_random_weights(name: str) -> None:
 @pytest.mark.parametrize(("name", "size"), [(name, size) for name, entry in TRAINED.items() for size in entry.sizes])
 def test_trained_networks_of_other_packages(name: str, size: tuple[int, int]) -> None:
     try:
-        model = trained(name, size)
+        model = with_last_scores(trained(name, size))
     except InputError as error:
         pytest.skip(str(error))
     check(model, csdfgen.load(model), SMALL)

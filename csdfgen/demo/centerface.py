@@ -108,3 +108,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> float:
     sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
     common = float(np.prod(np.maximum(sides, 0)))
     return common / (float(np.prod(a[2:] - a[:2])) + float(np.prod(b[2:] - b[:2])) - common)
+
+
+if __name__ == "__main__":
+    print(model_file())

@@ -1,0 +1,21 @@
+"""docs/operators.md: the table of operators, and what became of onnx's node cases. `python -m tests.operators_page` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from csdfgen.operators_doc import page
+from tests.node_cases_report import report
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
+
+HEADING = "\n## Node cases\n\n"
+
+
+def whole_page() -> str:
+    """The page as it should be with the installed version of onnx."""
+    return page() + HEADING + report()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(whole_page())

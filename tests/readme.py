@@ -1,0 +1,90 @@
+"""README's commands and examples, run. `python -m tests.readme` writes their real output back into it.
+
+In a `console` block every line that starts with `$ ` is a command, what follows is its output. A `python` block runs as a
+program; its output stands in the `text` block behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+
+BLOCK = re.compile(r"^```(console|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+PROGRAMS = {
+    "csdfgen": 'exec {python} -m csdfgen "$@"',
+    "python": 'exec {python} "$@"',
+    "make": 'test "$1" = demo && exec {python} -m csdfgen.demo --out out',
+}
+"""Commands of the README -> what is run here, without a second environment."""
+
+MASKS = (
+    (r"\d[\d.]* ms", "# ms"),
+    (r"\d(\.\d+)?e[-+]\d+", "#"),
+    (r"[\d,]+ bytes allocated by Python", "# bytes allocated by Python"),
+    (r"│ (onnxruntime, memory|less memory by) .*", "#"),
+    (r"\w+, numpy \d.*", "#"),
+    (r"[ ━─]+", " "),
+)
+"""What differs from machine to machine: times, rounding, measured memory, and the widths of columns that follow from them."""
+
+
+def masked(text: str) -> str:
+    """A text without what differs from machine to machine."""
+    for pattern, instead in MASKS:
+        text = re.sub(pattern, instead, text)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def executed(text: str) -> str:
+    """The text with the real output of every command and program in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        programs = place / "programs"
+        programs.mkdir()
+        for name, command in PROGRAMS.items():
+            script = programs / name
+            script.write_text(f"#!/bin/sh\n{command.format(python=shlex.quote(sys.executable))}\n")
+            script.chmod(0o755)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "100",
+        }
+        printed = ""
+
+        def run(block: re.Match[str]) -> str:
+            nonlocal printed
+            kind, body = block[1], block[2]
+            if kind == "console":
+                commands = [line for line in body.splitlines() if line.startswith("$ ")]
+                body = "".join(f"{line}\n{output(line[2:], place, environment)}" for line in commands)
+            elif kind == "python":
+                (place / "example.py").write_text(body)
+                printed = output("python example.py", place, environment)
+            else:
+                body = printed
+            return f"```{kind}\n{body}```"
+
+        return BLOCK.sub(run, text)
+
+
+def output(command: str, folder: Path, environment: dict[str, str]) -> str:
+    """What a shell command prints, on either stream; lines without the blanks at their ends."""
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+
+if __name__ == "__main__":
+    README.write_text(executed(README.read_text()))
