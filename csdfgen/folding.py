@@ -176,7 +176,9 @@ class Folder:
         if node.op_type == "Constant":
             return (self._constant(node),)
         try:
-            results = self._evaluate(operation, node)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                results = self._evaluate(operation, node)
         except _EVALUATION_ERRORS as error:
             raise ModelError(f"cannot be evaluated, its constants do not fit together: {label(str(error), 120)}") from error
         for array in results:
@@ -276,10 +278,7 @@ def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
     feeds = {name: value for name, value in zip(names, node.inputs, strict=True) if name}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        found = ReferenceEvaluator(model).run(None, feeds)
-    return tuple(np.asarray(value) for value in found)
+    return tuple(np.asarray(value) for value in ReferenceEvaluator(model).run(None, feeds))
 
 
 def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarray, ...]:

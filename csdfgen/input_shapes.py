@@ -9,12 +9,9 @@ from csdfgen.errors import ModelError
 from csdfgen.network import Shape
 from csdfgen.onnx_file import label
 from csdfgen.onnx_graph import GraphInput
-from csdfgen.onnx_tensor import MAX_RANK
+from csdfgen.onnx_tensor import MAX_ELEMENTS, MAX_RANK
 
 __all__ = ["input_shapes"]
-
-MAX_ELEMENTS = 2**31
-"""Of one network input."""
 
 _EXAMPLE_SIZES = (1, 3, 224, 224)
 """What a free size is in an example of --shape, by axis."""

@@ -41,7 +41,7 @@ def load(
     batch: leading size of every input of rank 2 or more; a free leading size is 1 without it.
     Raises ModelError, or UnsupportedOperatorError that lists all operators which are not known.
     """
-    where = label(source.graph.name) or "model" if isinstance(source, onnx.ModelProto) else os.fspath(source)
+    where = label(source.graph.name) or "model" if isinstance(source, onnx.ModelProto) else label(os.fspath(source), 1000)
     try:
         file = _read(source)
         graph = read_graph(file)

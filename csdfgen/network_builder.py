@@ -19,15 +19,12 @@ from csdfgen.network import Layer, Network, Node, Output, Tensor
 from csdfgen.onnx_file import label
 from csdfgen.onnx_graph import Graph, GraphInput, Operation
 from csdfgen.onnx_schema import attribute_values, check_attributes, check_operands, signature
-from csdfgen.onnx_tensor import DTYPES
+from csdfgen.onnx_tensor import DTYPES, MAX_ELEMENTS
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import require_constant
 from csdfgen.unsupported import unsupported_error
 
-__all__ = ["MAX_ELEMENTS", "build_network", "fold_constants", "refuse_unsupported"]
-
-MAX_ELEMENTS = 2**31
-"""Of one activation tensor."""
+__all__ = ["build_network", "fold_constants", "refuse_unsupported"]
 
 # What a damaged model can make an operator raise beside ModelError: operators check what they read,
 # but a file can hold any combination of attributes and operands.

@@ -15,10 +15,13 @@ from onnx import TensorProto
 from csdfgen.errors import ModelError
 from csdfgen.onnx_file import Stored, Weight, label, text
 
-__all__ = ["DTYPES", "MAX_CONSTANT_ELEMENTS", "decode", "densify", "dtype_name"]
+__all__ = ["DTYPES", "MAX_CONSTANT_ELEMENTS", "MAX_ELEMENTS", "MAX_RANK", "decode", "densify", "dtype_name"]
 
 MAX_CONSTANT_ELEMENTS = 2**28
 """Of a constant whose size is only a claim: a sparse or a computed one."""
+
+MAX_ELEMENTS = 2**31
+"""Of one activation tensor or network input."""
 
 MAX_RANK = 32
 """Dimensions of a tensor; numpy's arrays had no more before its version 2."""
