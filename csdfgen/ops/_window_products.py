@@ -87,8 +87,14 @@ def _needs_panel(job: Job) -> bool:
 
 
 def _target(job: Job) -> np.ndarray | None:
-    """The output as the result matrix (pixels, channels) of the product; None if it cannot be written directly."""
-    return merged(job.out) if job.out.dtype == job.weights.dtype else None
+    """The output as the result matrix (pixels, channels) of the product; None if it is not to be written directly.
+
+    A bias is added in contiguous memory: numpy takes strided operands through buffers, which costs more than a copy.
+    """
+    if job.out.dtype != job.weights.dtype:
+        return None
+    matrix = merged(job.out)
+    return None if matrix is None or (job.bias is not None and not matrix.flags.c_contiguous) else matrix
 
 
 def _matrix_part(job: Job, images: Store, panels: Store, totals: Store, sums: Store) -> list[Call]:
@@ -114,11 +120,8 @@ def _hand_over(job: Job, total: np.ndarray) -> list[Call]:
     """The result goes from the workspace to the output: sum, bias and rounding on the way."""
     if job.add:
         return [(np.add, (job.out, total, job.out))]
-    if job.bias is None:
-        return [(np.copyto, (job.out, total))]
-    if job.out.dtype == total.dtype:
-        return [(np.add, (total, job.bias, job.out))]
-    return [(np.add, (total, job.bias, total)), (np.copyto, (job.out, total))]
+    biased = [] if job.bias is None else [(np.add, (total, job.bias, total))]
+    return [*biased, (np.copyto, (job.out, total))]
 
 
 def _factors(job: Job, images: Store, panels: Store) -> Iterator[tuple[list[Call], np.ndarray, np.ndarray]]:
