@@ -135,6 +135,24 @@ class Job:
         """The image under the windows, index 0 at every axis' `first`; for jobs that do not copy the image."""
         return self.image[tuple(slice(axis.first, axis.first + axis.span) for axis in self.axes)]
 
+    @cached_property
+    def left(self) -> np.ndarray | None:
+        """The windows as the left matrix (pixels, C) of a product where they lie; None if they must be copied."""
+        if prod(self.taps) != 1 or self.copies_image:
+            return None
+        return merged(self.under[tuple(slice(None, None, axis.stride) for axis in self.axes)])
+
+    @cached_property
+    def target(self) -> np.ndarray | None:
+        """The output as the result matrix (pixels, channels) of a product; None if it is not to be written directly.
+
+        A bias is added in contiguous memory: numpy takes strided operands through buffers, which costs more than a copy.
+        """
+        if self.out.dtype != self.weights.dtype:
+            return None
+        matrix = merged(self.out)
+        return None if matrix is None or (self.bias is not None and not matrix.flags.c_contiguous) else matrix
+
     def box(self, ranges: Ranges) -> Job:
         """The part of the job that computes a box of output pixels."""
         axes = tuple(axis.part(*r) for axis, r in zip(self.axes, ranges, strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.network import Shape
-from csdfgen.ops._im2col import Axis, Job, Ranges, Store, boxes, copy_image, copy_taps, merged, split, windows
+from csdfgen.ops._im2col import Axis, Job, Ranges, Store, boxes, copy_image, copy_taps, split, windows
 from csdfgen.ops.base import Call, Scratch
 
 __all__ = ["depthwise_products", "matrix_products", "tiled"]
@@ -42,7 +42,7 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     for job in jobs:
         if not prod(job.taps):
             calls += _without_taps(job)
-        elif _left_in_place(job) is not None and _target(job) is not None and not job.add:
+        elif job.left is not None and job.target is not None and not job.add:
             parts.append(job)
         else:
             widest = max(prod(job.taps) * job.channels, job.out.shape[-1])
@@ -51,8 +51,8 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
         return calls
     dtype = parts[0].weights.dtype
     images = Store(scratch, (prod(p.spans) * p.channels for p in parts if p.copies_image and not p.copies_taps), dtype)
-    panels = Store(scratch, (max(map(_points, _tap_boxes(p))) * p.pixels * p.channels for p in parts if _needs_panel(p)), dtype)
-    totals = Store(scratch, (p.out.size for p in parts if _target(p) is None), dtype)
+    panels = Store(scratch, (max(map(_points, _tap_boxes(p))) * p.pixels * p.channels for p in parts if p.left is None), dtype)
+    totals = Store(scratch, (p.out.size for p in parts if p.target is None), dtype)
     sums = Store(scratch, (p.out.size for p in parts if p.add or len(_tap_boxes(p)) > 1), dtype)
     for part in parts:
         calls += _matrix_part(part, images, panels, totals, sums)
@@ -75,32 +75,10 @@ def _tap_boxes(job: Job) -> list[tuple[tuple[int, int], ...]]:
     return list(boxes(job.taps, max(1, PANEL_ELEMENTS // (job.pixels * job.channels))))
 
 
-def _left_in_place(job: Job) -> np.ndarray | None:
-    """The windows as the left matrix (pixels, C) of the product where they lie; None if they must be copied."""
-    if prod(job.taps) != 1 or job.copies_image:
-        return None
-    return merged(job.under[tuple(slice(None, None, axis.stride) for axis in job.axes)])
-
-
-def _needs_panel(job: Job) -> bool:
-    return _left_in_place(job) is None
-
-
-def _target(job: Job) -> np.ndarray | None:
-    """The output as the result matrix (pixels, channels) of the product; None if it is not to be written directly.
-
-    A bias is added in contiguous memory: numpy takes strided operands through buffers, which costs more than a copy.
-    """
-    if job.out.dtype != job.weights.dtype:
-        return None
-    matrix = merged(job.out)
-    return None if matrix is None or (job.bias is not None and not matrix.flags.c_contiguous) else matrix
-
-
 def _matrix_part(job: Job, images: Store, panels: Store, totals: Store, sums: Store) -> list[Call]:
     """One box: a product per group of taps, summed in the output itself where that is a matrix."""
     groups = len(job.weights)
-    target = _target(job)
+    target = job.target
     total = totals.view((job.pixels, job.out.shape[-1])) if target is None else target
     adds = job.add and target is not None
     calls: list[Call] = []
@@ -128,9 +106,8 @@ def _factors(job: Job, images: Store, panels: Store) -> Iterator[tuple[list[Call
     """For every group of taps: the calls that fill the left matrix, that matrix, and the rows of the weights."""
     groups = len(job.weights)
     weights = job.weights.reshape(groups, -1, job.weights.shape[-1])
-    left = _left_in_place(job)
-    if left is not None:
-        yield [], _by_group(left, groups), weights
+    if job.left is not None:
+        yield [], _by_group(job.left, groups), weights
         return
     width = job.channels // groups
     pending, base = ([], job.image) if job.copies_taps else _base(job, images)
