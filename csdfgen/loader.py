@@ -16,15 +16,15 @@ from pathlib import Path
 
 import onnx
 
-from csdfgen.batching import split_batch
 from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.folding import Folder
-from csdfgen.input_axes import row_axis_of_input
-from csdfgen.input_shapes import input_shapes
 from csdfgen.network import Network, Shape, Tensor
-from csdfgen.network_builder import build_network, fold_constants, refuse_unsupported
-from csdfgen.onnx_file import ModelFile, from_proto, label, read_file
-from csdfgen.onnx_graph import Graph, read_graph
+from csdfgen.reading.batching import split_batch
+from csdfgen.reading.folding import Folder
+from csdfgen.reading.input_axes import row_axis_of_input
+from csdfgen.reading.input_shapes import input_shapes
+from csdfgen.reading.network_builder import build_network, fold_constants, refuse_unsupported
+from csdfgen.reading.onnx_file import ModelFile, from_proto, label, read_file
+from csdfgen.reading.onnx_graph import Graph, read_graph
 
 __all__ = ["load"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from csdfgen.errors import ModelError
 from csdfgen.loader import load
-from csdfgen.onnx_file import OLDEST_OPSET
+from csdfgen.reading.onnx_file import OLDEST_OPSET
 from tests.op_harness import Arg, Sample
 from tests.op_samples import SAMPLES
 from tests.simple_executor import execute

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.loader import load
-from csdfgen.onnx_file import Weight
-from csdfgen.onnx_tensor import DTYPES, decode, densify
+from csdfgen.reading.onnx_file import Weight
+from csdfgen.reading.onnx_tensor import DTYPES, decode, densify
 from tests.models import model
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -1,0 +1,316 @@
+"""What is the value of an operation whose operands are all known? Its size is told before it is computed.
+
+Source: https://onnx.ai/onnx/operators. Every chain that only computes shapes or constants goes away
+here. An operation is evaluated only if the number of elements of its result can be bounded
+beforehand: by the table below, then onnx's reference evaluator does it; or by our own operator,
+then our own kernel does. So no file of a few bytes can ask for gigabytes or hours.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Layer, Node, Tensor
+from csdfgen.ops import OPERATORS
+from csdfgen.ops.base import Operator, height_along, phases, presented, run_slab, stored_rows
+from csdfgen.reading.onnx_file import Weight, label
+from csdfgen.reading.onnx_graph import Operation
+from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
+from csdfgen.rows import Rows
+
+__all__ = ["DESCRIPTION_ONLY", "Folder", "is_foldable", "run_layer", "stand_in"]
+
+DESCRIPTION_ONLY: Mapping[str, frozenset[int]] = {
+    "CastLike": frozenset({1}),
+    "EyeLike": frozenset({0}),
+    "Shape": frozenset({0}),
+    "Size": frozenset({0}),
+}
+"""Positions at which an operator needs shape and element type alone, which are known of computed tensors too."""
+
+MAX_FOLDED_BYTES = 2**32
+"""Of all folded constants of one model together."""
+
+MAX_FOLDED_WORK = 10**10
+"""Multiply-accumulates (or elements) that our own kernels may spend on one constant."""
+
+_MANY = MAX_CONSTANT_ELEMENTS
+_FEW = 2**20
+"""Limit for operators that the reference evaluator walks through an element at a time."""
+
+# The reference evaluator trusts its operands; what a damaged one makes it raise is of these kinds.
+_EVALUATION_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def _operands(node: Node) -> list[np.ndarray]:
+    return [i for i in node.inputs if isinstance(i, np.ndarray)]
+
+
+def _broadcast(node: Node) -> int:
+    """Elements of an elementwise result."""
+    return prod(np.broadcast_shapes(*(a.shape for a in _operands(node))))
+
+
+def _no_larger(node: Node) -> int:
+    """Of results that hold no more than all operands together."""
+    return sum(a.size for a in _operands(node))
+
+
+def _as_first(node: Node) -> int:
+    return _operands(node)[0].size
+
+
+def _rank(node: Node) -> int:
+    return _operands(node)[0].ndim
+
+
+def _times_rank(node: Node) -> int:
+    return sum(a.size * a.ndim for a in _operands(node))
+
+
+def _product(node: Node) -> int:
+    return prod(a.size for a in _operands(node))
+
+
+def _gathered(node: Node) -> int:
+    data, indices = _operands(node)
+    return indices.size * (data.size // max(1, data.shape[node.attributes.get("axis", 0)]))
+
+
+def _expanded(node: Node) -> int:
+    data, shape = _operands(node)
+    return prod(np.broadcast_shapes(data.shape, tuple(int(s) for s in shape)))
+
+
+def _tiled(node: Node) -> int:
+    data, repeats = _operands(node)
+    return data.size * prod(max(0, int(r)) for r in repeats.reshape(-1))
+
+
+def _filled(node: Node) -> int:
+    return prod(max(0, int(s)) for s in _operands(node)[0].reshape(-1))
+
+
+def _counted(node: Node) -> int:
+    start, limit, delta = (a.item() for a in _operands(node))
+    return max(0, int((limit - start) // delta) + 1)
+
+
+def _one_hot(node: Node) -> int:
+    indices, depth, _ = _operands(node)
+    return indices.size * int(depth.item())
+
+
+_ELEMENTWISE = """
+    Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Clip Cos Cosh
+    Div Equal Erf Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Max Mean Min Mod Mul
+    Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Sqrt Sub Sum Tan Tanh Where Xor
+"""
+_REARRANGING = """
+    Cast Concat CumSum DequantizeLinear Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Slice Split Squeeze Transpose Trilu Unsqueeze
+"""
+_ELEMENT_BY_ELEMENT = """
+    ArgMax ArgMin Compress EyeLike GatherElements Hardmax ReverseSequence Scatter ScatterElements ScatterND TopK Unique
+"""
+
+_BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), (_broadcast, _MANY)),
+    **dict.fromkeys(_REARRANGING.split(), (_no_larger, _MANY)),
+    **dict.fromkeys(_ELEMENT_BY_ELEMENT.split(), (_no_larger, _FEW)),
+    "CastLike": (_as_first, _MANY),
+    "ConstantOfShape": (_filled, _MANY),
+    "Expand": (_expanded, _MANY),
+    "Gather": (_gathered, _MANY),
+    "GatherND": (_product, _FEW),
+    "NonZero": (_times_rank, _MANY),
+    "OneHot": (_one_hot, _MANY),
+    "Range": (_counted, _MANY),
+    "Shape": (_rank, _MANY),
+    "Size": (lambda node: 1, _MANY),
+    "Tile": (_tiled, _MANY),
+}
+"""Operator -> (most elements of its result, how many are accepted)."""
+
+
+def is_foldable(op_type: str) -> bool:
+    """Whether an operation of constants can be evaluated."""
+    return op_type in _BOUNDS or op_type == "Constant" or op_type in OPERATORS
+
+
+def stand_in(tensor: Tensor) -> np.ndarray:
+    """An array of a tensor's shape and element type that takes no memory; its elements mean nothing."""
+    return np.broadcast_to(np.zeros((), tensor.dtype), tensor.shape)
+
+
+class Folder:
+    """Evaluates operations of constants within a budget of bytes for the whole model."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._left = MAX_FOLDED_BYTES
+
+    def fold(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
+        """Results by output position. node.inputs are arrays, or None where absent.
+
+        Raises ModelError if the result would be too large or cannot be evaluated.
+        """
+        if node.op_type == "Constant":
+            return (self._constant(node),)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                results = self._evaluate(operation, node)
+        except _EVALUATION_ERRORS as error:
+            raise ModelError(f"cannot be evaluated, its constants do not fit together: {label(str(error), 120)}") from error
+        for array in results:
+            if array.dtype.name not in DTYPES.values():
+                raise ModelError(f"gives a constant of type {array.dtype}, which is not supported")
+            self._left -= array.nbytes
+        return results
+
+    def _evaluate(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
+        if node.op_type not in _BOUNDS:
+            return _by_kernel(node, self._check_size)
+        bound, limit = _BOUNDS[node.op_type]
+        self._check_size(bound(node), limit)
+        if node.op_type == "ConstantOfShape":
+            return (_filled_array(node, self._directory),)
+        if node.op_type in _DIRECT:
+            return (_DIRECT[node.op_type](node),)
+        return _by_reference(operation, node)
+
+    def _check_size(self, elements: int, limit: int = _MANY) -> None:
+        limit = min(limit, self._left // 8)
+        if elements > limit:
+            raise ModelError(f"would give a constant of up to {elements} elements, at most {limit} can be folded")
+
+    def _constant(self, node: Node) -> np.ndarray:
+        given = [k for k in node.attributes if k in _CONSTANT_VALUES]
+        if len(given) != 1:
+            raise ModelError(f"a Constant has one value of {', '.join(_CONSTANT_VALUES)}; this one has {len(given)}")
+        return _CONSTANT_VALUES[given[0]](node.attributes[given[0]], self._directory)
+
+
+_CONSTANT_VALUES: Mapping[str, Callable[[Any, Path | None], np.ndarray]] = {
+    "value": lambda tensor, directory: decode(Weight(tensor), directory),
+    "sparse_value": densify,
+    "value_float": lambda value, _: np.array(value, np.float32),
+    "value_floats": lambda values, _: np.array(values, np.float32),
+    "value_int": lambda value, _: np.array(value, np.int64),
+    "value_ints": lambda values, _: np.array(values, np.int64),
+}
+"""Attribute of a Constant -> its array; strings are not supported."""
+
+
+def _shape(node: Node) -> np.ndarray:
+    shape = _operands(node)[0].shape
+    return np.array(shape[node.attributes.get("start", 0) : node.attributes.get("end", len(shape))], np.int64)
+
+
+def _divided(node: Node) -> np.ndarray:
+    """Division as ONNX has it: of integers, towards zero."""
+    a, b = _operands(node)
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.true_divide(a, b))
+    if not b.all():
+        raise ModelError("divides integers by zero")
+    towards_minus = a // b
+    inexact = (a % b != 0) & ((a < 0) != (b < 0))
+    return np.asarray(towards_minus + inexact.astype(a.dtype))
+
+
+_DIRECT: Mapping[str, Callable[[Node], np.ndarray]] = {
+    "Div": _divided,
+    "Identity": lambda node: _operands(node)[0],
+    "Shape": _shape,
+    "Size": lambda node: np.array(_operands(node)[0].size, np.int64),
+}
+"""Where the reference evaluator is not needed, or differs from what runtimes do."""
+
+
+def _filled_array(node: Node, directory: Path | None) -> np.ndarray:
+    shape = tuple(int(s) for s in _operands(node)[0].reshape(-1))
+    if min(shape, default=0) < 0:
+        raise ModelError(f"is to fill a shape with a dimension of {min(shape)} elements")
+    tensor = node.attributes.get("value")
+    value = np.zeros(1, np.float32) if tensor is None else decode(Weight(tensor), directory)
+    if value.size != 1:
+        raise ModelError(f"is to fill with one value, it has {value.size}")
+    return np.full(shape, value.item(), value.dtype)
+
+
+def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
+    """Results of onnx's reference evaluator for a single node."""
+    from onnx.reference import ReferenceEvaluator  # loaded with the first constant that needs it
+
+    names = [f"i{k}" if i is not None else "" for k, i in enumerate(node.inputs)]
+    results = [f"o{k}" for k in range(len(node.outputs))]
+    proto = helper.make_node(node.op_type, names, results)
+    for name, attribute in operation.attributes.items():
+        proto.attribute.add().CopyFrom(attribute)
+        proto.attribute[-1].name = name
+        proto.attribute[-1].ref_attr_name = ""
+    untyped = onnx.TypeProto()
+    graph = helper.make_graph(
+        [proto],
+        "constant",
+        [helper.make_value_info(n, untyped) for n in names if n],
+        [helper.make_value_info(n, untyped) for n in results],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
+    feeds = {name: value for name, value in zip(names, node.inputs, strict=True) if name}
+    return tuple(np.asarray(value) for value in ReferenceEvaluator(model).run(None, feeds))
+
+
+def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarray, ...]:
+    """Results of our own operator for a single node, its first operand taken for an activation."""
+    operator = OPERATORS[node.op_type]
+    data = node.inputs[0]
+    if not isinstance(data, np.ndarray):
+        raise ModelError("has no first operand")
+    source = Tensor("constant", data.shape, data.dtype.name)
+    layer = operator.build(Node(node.name, node.op_type, node.opset, node.attributes, (source, *node.inputs[1:]), node.outputs))
+    check_size(max(t.elements for t in layer.outputs))
+    work = operator.cost(layer, Rows(0, layer.output.rows))
+    if work > MAX_FOLDED_WORK:
+        raise ModelError(f"would take {work} operations to fold, at most {MAX_FOLDED_WORK} are spent on a constant")
+    return run_layer(operator, layer, (data,))
+
+
+def run_layer(operator: Operator, layer: Layer, arrays: Sequence[np.ndarray | None]) -> tuple[np.ndarray, ...]:
+    """The outputs of one layer in ONNX axis order, computed at once from whole inputs in ONNX axis order."""
+    stored = [None if t is None or a is None else t.to_storage(a) for t, a in zip(layer.inputs, arrays, strict=False)]
+    outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
+    tallest = max(height_along(t, axis) for t, axis in zip(layer.inputs, layer.input_axes, strict=True) if t is not None)
+    for phase in phases(operator, layer, max(tallest, layer.output.rows)):
+        slabs = [_slab(stored, layer, k, rows) for k, rows in enumerate(phase.ins)]
+        run_slab(operator, layer, phase, slabs, [o[phase.out.start : phase.out.stop] for o in outputs])
+    return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
+
+
+def _slab(stored: Sequence[np.ndarray | None], layer: Layer, position: int, rows: Rows | None) -> np.ndarray | None:
+    if rows is None:
+        return None
+    whole = stored[position]
+    assert whole is not None
+    held = stored_rows(layer, position, rows)
+    return presented(whole[held.start : held.stop], layer, position, rows)

@@ -1,0 +1,97 @@
+"""Which axis of a network input are its rows? The one that the first spatial operator slides along.
+
+An image that comes as NCHW has its rows along axis 2. One that comes as NHWC is transposed before
+the first convolution: following its axes through what stands before that convolution tells where
+the rows come from. (DESIGN section 2: a tensor without rows is one row.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from csdfgen.reading.onnx_graph import Constants, Graph, Operation
+
+__all__ = ["row_axis_of_input"]
+
+_AxisMap = tuple[int | None, ...]
+"""For each axis of a tensor, the axis of the network input that it is; None for one that was added."""
+
+_SPATIAL_NAMES = """
+    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
+    GroupNormalization InstanceNormalization LRN LpPool MaxPool Resize SpaceToDepth Upsample
+"""
+_SPATIAL = frozenset(_SPATIAL_NAMES.split())
+"""Operators whose axes are batch, channel, rows, …"""
+
+_AXIS_KEEPING_NAMES = """
+    Abs Add Cast Ceil Clip Concat Div Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max
+    Mean Min Mul Neg PRelu Pad Pow Reciprocal Relu Selu Sigmoid Slice Softplus Softsign Split Sqrt Sub Sum Swish Tanh Where
+"""
+_AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split())
+"""Operators whose result has the axes of its operand, in the same order."""
+
+_DEFAULTS = {4: 2}
+"""By rank, where no spatial operator says otherwise: NCHW has its rows along axis 2, others have none."""
+
+
+def row_axis_of_input(graph: Graph, name: str, rank: int) -> int | None:
+    """The axis of a network input that holds its rows, None for none. The first spatial operator decides."""
+    maps: dict[str, _AxisMap] = {name: tuple(range(rank))}
+    for operation in graph.operations:
+        position = next((k for k, n in enumerate(operation.inputs) if n in maps), None)
+        if position is None or operation.domain:
+            continue
+        axes = maps[operation.inputs[position]]
+        if operation.op_type in _SPATIAL:
+            if len(axes) in (3, 4, 5):
+                return axes[2]
+            continue
+        moved = _moved(operation, axes, graph.constants)
+        if moved is not None:
+            maps.update((output, moved) for output in operation.outputs if output)
+    return _DEFAULTS.get(rank)
+
+
+def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisMap | None:
+    """The axes behind an operation; None where they cannot be followed."""
+    if operation.op_type in _AXIS_KEEPING:
+        return axes
+    follow = _FOLLOWED.get(operation.op_type)
+    return None if follow is None else follow(axes, _axes_operand(operation, constants))
+
+
+def _axes_operand(operation: Operation, constants: Constants) -> Sequence[int] | None:
+    """`perm` or `axes`: an attribute, or an initializer."""
+    for key in ("perm", "axes"):
+        if key in operation.attributes:
+            return tuple(operation.attributes[key].ints)
+    operand = operation.inputs[1] if len(operation.inputs) > 1 else ""
+    return tuple(int(v) for v in constants[operand].reshape(-1)) if operand in constants else None
+
+
+def _transposed(axes: _AxisMap, perm: Sequence[int] | None) -> _AxisMap | None:
+    perm = tuple(range(len(axes)))[::-1] if perm is None else perm
+    return tuple(axes[p] for p in perm) if sorted(perm) == list(range(len(axes))) else None
+
+
+def _unsqueezed(axes: _AxisMap, added: Sequence[int] | None) -> _AxisMap | None:
+    if added is None:
+        return None
+    rank = len(axes) + len(added)
+    new = {a % rank for a in added}
+    rest = iter(axes)
+    return tuple(None if k in new else next(rest, None) for k in range(rank))
+
+
+def _squeezed(axes: _AxisMap, dropped: Sequence[int] | None) -> _AxisMap | None:
+    if dropped is None:
+        return None
+    gone = {a % max(1, len(axes)) for a in dropped}
+    return tuple(a for k, a in enumerate(axes) if k not in gone)
+
+
+_FOLLOWED: Mapping[str, Callable[[_AxisMap, Sequence[int] | None], _AxisMap | None]] = {
+    "Squeeze": _squeezed,
+    "Transpose": _transposed,
+    "Unsqueeze": _unsqueezed,
+}

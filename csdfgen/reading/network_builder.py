@@ -1,0 +1,252 @@
+"""How does a graph of operations become layers, given the shapes of its inputs?
+
+Every operation is visited once, in order. What has only constants for operands is evaluated, the
+rest is built by its operator. The visit goes on behind an operation that cannot be built, so that
+one error can name every operator that is not supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+
+import numpy as np
+
+from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.network import Layer, Network, Node, Output, Tensor
+from csdfgen.ops import OPERATORS
+from csdfgen.ops.base import require_constant
+from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
+from csdfgen.reading.onnx_file import label
+from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation
+from csdfgen.reading.onnx_schema import attribute_values, check_attributes, check_operands, signature
+from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS
+from csdfgen.reading.unsupported import unsupported_error
+
+__all__ = ["build_network", "fold_constants", "refuse_unsupported"]
+
+# What a damaged model can make an operator raise beside ModelError: operators check what they read,
+# but a file can hold any combination of attributes and operands.
+_BUILD_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
+class _Unknown(Enum):
+    """What stands for the result of an operation that could not be built."""
+
+    COMPUTED = auto()
+    CONSTANT = auto()
+
+
+_Known = Tensor | np.ndarray | None
+_Value = Tensor | np.ndarray | _Unknown | None
+
+
+def fold_constants(graph: Graph, folder: Folder) -> Graph:
+    """The graph without the operations that need no network input; their results are among its constants."""
+    rest = []
+    for operation in graph.operations:
+        if not _can_fold(operation) or any(n and n not in graph.constants for n in operation.inputs):
+            rest.append(operation)
+            continue
+        operands = [graph.constants[n] if n else None for n in operation.inputs]
+        try:
+            results = folder.fold(operation, _node(operation, operation.name, operands))
+        except ModelError as error:
+            raise error.at(_where(operation)) from error
+        for name, array in zip(operation.outputs, results, strict=False):
+            graph.constants[name] = array
+    return replace(graph, operations=tuple(rest))
+
+
+def build_network(graph: Graph, inputs: Sequence[Tensor], folder: Folder, *, name: str, source: str) -> Network:
+    """The network for inputs of these shapes, constants folded. Raises ModelError, see `loader.load`."""
+    visit = _Visit(graph, {t.name: t for t in inputs}, folder)
+    for operation in graph.operations:
+        visit.operation(operation)
+    visit.raise_what_was_found()
+    outputs = tuple(visit.output(wanted) for wanted in graph.outputs)
+    return Network(name, tuple(inputs), outputs, tuple(visit.layers), source=source)
+
+
+def refuse_unsupported(graph: Graph, inputs: Sequence[GraphInput], folder: Folder) -> None:
+    """UnsupportedOperatorError for operators that are not known, as far as can be told without any shapes."""
+    visit = _Visit(graph, {i.name: _Unknown.COMPUTED for i in inputs}, folder)
+    for operation in graph.operations:
+        visit.operation(operation)
+    if visit.unsupported:
+        raise unsupported_error(visit.unsupported)
+
+
+def _where(operation: Operation) -> str:
+    return f"layer '{operation.name}' ({label(operation.op_type)})"
+
+
+def _is_onnx(operation: Operation) -> bool:
+    return not operation.domain and signature(operation.op_type, operation.opset) is not None
+
+
+def _can_fold(operation: Operation) -> bool:
+    return _is_onnx(operation) and is_foldable(operation.op_type)
+
+
+def _can_build(operation: Operation) -> bool:
+    return _is_onnx(operation) and operation.op_type in OPERATORS
+
+
+def _can_open(operation: Operation) -> bool:
+    """Whether it is an If, whose branch takes its place once the condition is a constant."""
+    return _is_onnx(operation) and operation.op_type == "If"
+
+
+def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
+    """The node with its operands; ModelError if it is not what its operator's schema says."""
+    allowed = signature(operation.op_type, operation.opset)
+    assert allowed is not None
+    check_attributes(allowed, operation.attributes)
+    check_operands(allowed, operands, len(operation.outputs))
+    values = attribute_values(operation.attributes)
+    return Node(name, operation.op_type, operation.opset, values, tuple(operands), operation.outputs)
+
+
+class _Visit:
+    """One walk over the operations of a graph: the value of every name, and what went wrong."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, Tensor | _Unknown], folder: Folder) -> None:
+        self.layers: list[Layer] = []
+        self.unsupported: dict[str, list[str]] = {}
+        self._graph = graph
+        self._folder = folder
+        self._inputs = inputs
+        self._values: dict[str, _Value] = {"": None, **inputs}
+        self._layer_names: set[str] = set()
+        self._first_error: CsdfgenError | None = None
+
+    def raise_what_was_found(self) -> None:
+        """Unsupported operators before any other error: those need another model, whatever else is wrong."""
+        if self.unsupported:
+            raise unsupported_error(self.unsupported)
+        if self._first_error is not None:
+            raise self._first_error
+
+    def output(self, name: str) -> Output:
+        """The network output of a name; an input that is an output as well passes through an Identity."""
+        value = self._value(name)
+        if isinstance(value, np.ndarray):
+            return Output(name, None, value)
+        assert isinstance(value, Tensor)
+        if name in self._inputs:
+            node = Node(self._layer_name("Identity"), "Identity", 13, {}, (value,), (self._fresh_tensor(name),))
+            self._add(OPERATORS["Identity"].build(node))
+            return Output(name, self.layers[-1].output)
+        return Output(name, value)
+
+    def operation(self, operation: Operation) -> None:
+        """Evaluate an operation or make a layer of it; what fails is noted, and its results are unknown."""
+        result = _Unknown.COMPUTED
+        try:
+            operands = _as_read(operation, [self._value(n) for n in operation.inputs])
+            if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
+                result = _Unknown.CONSTANT
+            if self._evaluated(operation, operands) or self._built(operation, operands):
+                return
+        except ModelError as error:
+            self._first_error = self._first_error or error.at(_where(operation))
+        self._values.update((name, result) for name in operation.outputs if name)
+
+    def _value(self, name: str) -> _Value:
+        if name in self._values:
+            return self._values[name]
+        if name in self._graph.constants:
+            return self._graph.constants[name]
+        raise ModelError(f"reads '{label(name)}', which nothing makes")
+
+    def _evaluated(self, operation: Operation, operands: Sequence[_Value]) -> bool:
+        """Fold the operation if its operands are constants, or open the branch of an If that is known."""
+        if _can_open(operation) and operands and isinstance(operands[0], np.ndarray):
+            if operands[0].size != 1:
+                raise ModelError(f"its condition has {operands[0].size} elements, one is needed")
+            for inner in self._graph.branch(operation, bool(operands[0].item())):
+                self.operation(inner)
+            return True
+        constants = [o for o in operands if o is None or isinstance(o, np.ndarray)]
+        if not _can_fold(operation) or len(constants) < len(operands):
+            return False
+        results = self._folder.fold(operation, _node(operation, operation.name, constants))
+        self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
+        return True
+
+    def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
+        """Make a layer of the operation if its operands are known; note it if its operator is not."""
+        computed = any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands)
+        if not _can_build(operation) and (computed or not (_can_fold(operation) or _can_open(operation))):
+            op_type = f"{operation.domain}::{operation.op_type}" if operation.domain else operation.op_type
+            self.unsupported.setdefault(op_type, []).append(operation.name)
+            return False
+        known = [o for o in operands if not isinstance(o, _Unknown)]
+        if len(known) < len(operands):
+            return False
+        self._add(_layer(_node(operation, self._layer_name(operation.name), known)))
+        missing = [n for n in operation.outputs if n and n not in self._values]
+        if missing:
+            raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
+        return True
+
+    def _add(self, layer: Layer) -> None:
+        for tensor in layer.outputs:
+            _check_tensor(tensor)
+            self._values[tensor.name] = tensor
+        self.layers.append(replace(layer, onnx_nodes=layer.onnx_nodes or (layer.name,)))
+
+    def _layer_name(self, name: str) -> str:
+        unique, count = name, 1
+        while unique in self._layer_names:
+            count += 1
+            unique = f"{name}_{count}"
+        self._layer_names.add(unique)
+        return unique
+
+    def _fresh_tensor(self, name: str) -> str:
+        while name in self._values or name in self._graph.constants:
+            name += "'"
+        return name
+
+
+def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:
+    """The operands; a computed one of which only shape and element type count is a constant for its reader."""
+    described = DESCRIPTION_ONLY.get(operation.op_type, frozenset())
+    read = list(operands)
+    for position in described & set(range(len(operands))):
+        operand = operands[position]
+        if isinstance(operand, Tensor):
+            read[position] = stand_in(operand)
+        elif operand is _Unknown.COMPUTED:
+            read[position] = _Unknown.CONSTANT
+    return read
+
+
+def _layer(node: Node) -> Layer:
+    """What the node's operator makes of it."""
+    operator = OPERATORS[node.op_type]
+    if node.opset < operator.since:
+        raise ModelError(f"is of opset {node.opset}, {operator.since} is the oldest supported for this operator")
+    for name in node.attributes:
+        if name not in operator.attributes:
+            raise ModelError(f"attribute '{name}' is not supported; export the model without it")
+    for position in operator.constant_inputs:
+        if node.operand(position) is not None:
+            require_constant(node, position)
+    try:
+        return operator.build(node)
+    except _BUILD_ERRORS as error:
+        raise ModelError(f"its attributes and operands do not fit together: {label(str(error), 120)}") from error
+
+
+def _check_tensor(tensor: Tensor) -> None:
+    shape = "x".join(map(str, tensor.shape))
+    if tensor.dtype not in DTYPES.values():
+        raise ModelError(f"output '{label(tensor.name)}' would be of type {tensor.dtype}, which is not supported")
+    if min(tensor.shape, default=1) < 1:
+        raise ModelError(f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes")
+    if tensor.elements > MAX_ELEMENTS:
+        raise ModelError(f"output '{label(tensor.name)}' would have {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")

@@ -1,0 +1,226 @@
+"""How are the bytes of an ONNX file read without trusting them, and the weights without a second copy?
+
+Source: https://onnx.ai/onnx/repo-docs/IR.html and https://protobuf.dev/programming-guides/encoding.
+An ONNX file is one protobuf message. Its wire format is walked here first: every length that the
+file claims is held against the bytes that are there, and the raw data of initializers stay where
+they are. What remains is small and goes to the protobuf parser; `onnx_tensor` later reads each
+weight that is needed straight into its array, from this file or from an external one alike.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from csdfgen.errors import ModelError
+
+__all__ = ["OLDEST_OPSET", "ModelFile", "Stored", "Weight", "from_proto", "label", "opsets", "read_file", "text"]
+
+MAX_FILE_BYTES = 2**31 - 1
+"""Protobuf's own limit on one message."""
+
+OLDEST_OPSET = 7
+
+_MODEL_GRAPH = 7
+_GRAPH_INITIALIZER = 5
+_TENSOR_RAW_DATA = 9
+_LENGTH_PREFIXED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the bytes of a tensor lie: `length` bytes of a file from byte `offset` on."""
+
+    path: Path
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """An initializer: its message, and where its raw data lie if they were left in the file."""
+
+    tensor: onnx.TensorProto
+    stored: Stored | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelFile:
+    """A model as read: its message, its graph, and its initializers, whose raw data are not read yet.
+
+    directory: where external data may lie; None if the model did not come from a file.
+    """
+
+    model: onnx.ModelProto
+    graph: onnx.GraphProto
+    weights: tuple[Weight, ...]
+    directory: Path | None
+    source: str
+    name: str
+
+
+def text(value: str | bytes) -> str:
+    """A string of the file; bytes that are not UTF-8 are written as escapes."""
+    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+
+
+def label(name: str | bytes, limit: int = 80) -> str:
+    """A name of the file as it may stand in a message: printable, on one line, not too long.
+
+    >>> label("conv\\n1"), label("x" * 9, 6)
+    ('conv 1', 'xxxxx…')
+    """
+    clean = "".join(c if c.isprintable() else " " for c in text(name))
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def read_file(path: Path) -> ModelFile:
+    """Read a model file, all but the raw data of its initializers.
+
+    Raises ModelError for what is no ONNX file: missing, a directory, empty, cut short, too large.
+    """
+    try:
+        if path.is_dir():
+            raise ModelError("is a directory, not an ONNX file")
+        if not path.is_file():
+            raise ModelError("is not a regular file" if path.exists() else "does not exist")
+        size = path.stat().st_size
+        if size == 0:
+            raise ModelError("is empty")
+        if size > MAX_FILE_BYTES:
+            raise ModelError(f"has {size} bytes, an ONNX file holds at most {MAX_FILE_BYTES}; save its weights as external data")
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _parse(data, path)
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror or error}") from error
+
+
+def from_proto(model: onnx.ModelProto) -> ModelFile:
+    """A model that is in memory already; its external data cannot be found."""
+    if not model.HasField("graph"):
+        raise ModelError("holds no graph")
+    name = label(model.graph.name) or "model"
+    return ModelFile(model, model.graph, tuple(Weight(t) for t in model.graph.initializer), None, name, name)
+
+
+def opsets(imports: Iterable[onnx.OperatorSetIdProto], *, required: bool = True) -> dict[str, int]:
+    """Operator set versions by domain, "" for ONNX's own; ModelError if that one is unknown here, or absent though required."""
+    found: dict[str, int] = {}
+    for entry in imports:
+        domain = text(entry.domain)
+        domain = "" if domain == "ai.onnx" else domain
+        if found.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(f"imports opset {found[domain]} and opset {entry.version} of domain '{label(domain)}'")
+    newest = onnx.defs.onnx_opset_version()
+    if "" not in found and not required:
+        return found
+    if "" not in found:
+        raise ModelError(f"imports no ONNX operator set (opset_import); opsets {OLDEST_OPSET} to {newest} are supported")
+    if found[""] < OLDEST_OPSET:
+        raise ModelError(
+            f"uses opset {found['']}, the oldest supported is {OLDEST_OPSET}; convert it with onnx.version_converter"
+        )
+    if found[""] > newest:
+        raise ModelError(f"uses opset {found['']}, the installed onnx {onnx.__version__} knows up to {newest}; upgrade onnx")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One field of a message: [start, stop) with its tag, [body, stop) without tag and length."""
+
+    number: int
+    wire_type: int
+    start: int
+    body: int
+    stop: int
+
+
+_FIXED_SIZES = {1: 8, 5: 4}
+
+
+def _varint(data: mmap.mmap, at: int, stop: int) -> tuple[int, int]:
+    """(value, position behind it) of the varint at a position."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= stop:
+            raise ModelError(f"is cut short, or no ONNX file: it ends within a number at byte {at}")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ModelError(f"is damaged, or no ONNX file: the number before byte {at} does not end")
+
+
+def _fields(data: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
+    """The fields of the message that fills bytes [start, stop)."""
+    at = start
+    while at < stop:
+        tag, body = _varint(data, at, stop)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == 0:
+            end = _varint(data, body, stop)[1]
+        elif wire_type == _LENGTH_PREFIXED:
+            length, body = _varint(data, body, stop)
+            end = body + length
+        elif wire_type in _FIXED_SIZES:
+            end = body + _FIXED_SIZES[wire_type]
+        else:
+            raise ModelError(f"is damaged, or no ONNX file: a field of unknown kind {wire_type} at byte {at}")
+        if end > stop:
+            raise ModelError(
+                f"is cut short, or no ONNX file: the field at byte {at} claims {end - body} bytes, {stop - body} are left"
+            )
+        yield _Field(number, wire_type, at, body, end)
+        at = end
+
+
+def _split(data: mmap.mmap, start: int, stop: int, number: int) -> tuple[bytes, list[_Field]]:
+    """A message without its length-prefixed fields of that number, and those fields.
+
+    Messages that stand one behind the other are merged by the parser, so dropping fields needs no re-encoding.
+    """
+    rest, taken, kept_from = bytearray(), [], start
+    for field in _fields(data, start, stop):
+        if field.number == number and field.wire_type == _LENGTH_PREFIXED:
+            rest += data[kept_from : field.start]
+            kept_from = field.stop
+            taken.append(field)
+    rest += data[kept_from:stop]
+    return bytes(rest), taken
+
+
+def _parse(data: mmap.mmap, path: Path) -> ModelFile:
+    head, graphs = _split(data, 0, len(data), _MODEL_GRAPH)
+    if not graphs:
+        raise ModelError("holds no graph, it is no ONNX model")
+    body = b""
+    initializers: list[_Field] = []
+    for graph in graphs:
+        rest, found = _split(data, graph.body, graph.stop, _GRAPH_INITIALIZER)
+        body += rest
+        initializers += found
+    try:
+        return ModelFile(
+            model=onnx.ModelProto.FromString(head),
+            graph=onnx.GraphProto.FromString(body),
+            weights=tuple(_weight(data, field, path) for field in initializers),
+            directory=path.parent,
+            source=os.fspath(path),
+            name=path.stem,
+        )
+    except DecodeError as error:
+        raise ModelError("is damaged, or no ONNX file: it does not parse") from error
+
+
+def _weight(data: mmap.mmap, field: _Field, path: Path) -> Weight:
+    head, raw = _split(data, field.body, field.stop, _TENSOR_RAW_DATA)
+    stored = Stored(path, raw[-1].body, raw[-1].stop - raw[-1].body) if raw else None
+    return Weight(onnx.TensorProto.FromString(head), stored)

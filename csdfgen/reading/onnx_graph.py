@@ -1,0 +1,386 @@
+"""Which operations does an ONNX graph hold, once names are settled and functions are opened?
+
+Source: https://onnx.ai/onnx/repo-docs/IR.html (graphs, names and scopes, functions).
+The graph of a file becomes a list of operations in an order in which every tensor is made before
+it is used, without those that no output needs. Model-local functions are opened in place; the
+branches of an If stay closed until its condition is known.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import AttributeProto
+
+from csdfgen.errors import ModelError
+from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
+from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
+
+__all__ = ["Constants", "Graph", "GraphInput", "Operation", "read_graph"]
+
+MAX_OPERATIONS = 200_000
+"""Functions that call functions can stand for any number of operations."""
+
+_FunctionKey = tuple[str, str, str]
+"""Domain, name, overload."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInput:
+    """A network input as declared: free sizes are None; dims is None if not even the rank is known."""
+
+    name: str
+    dtype: str
+    dims: tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scope:
+    """What the names inside a function or a branch stand for outside of it.
+
+    names: inner name -> name in the whole network. Other names are those of `outer`, if there is one.
+    arguments: attributes at the call, for those that the inner operations refer to.
+    calls: functions that are being opened.
+    """
+
+    prefix: str
+    names: Mapping[str, str]
+    opsets: Mapping[str, int]
+    arguments: Mapping[str, AttributeProto]
+    outer: _Scope | None = None
+    calls: frozenset[_FunctionKey] = frozenset()
+
+    def resolve(self, name: str) -> str:
+        """The name in the whole network; "" stays "" (an absent operand)."""
+        if not name or name in self.names:
+            return self.names.get(name, "")
+        return self.outer.resolve(name) if self.outer is not None else self.prefix + name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One node, its names valid in the whole network.
+
+    outputs: "" where nothing reads the result.
+    captured: names that its sub-graphs use; those of the surrounding graph are operands like its inputs.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    opset: int
+    attributes: Mapping[str, AttributeProto]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    captured: tuple[str, ...]
+    scope: _Scope
+
+
+class Constants:
+    """Constants by name: initializers, each read when it is first asked for, and what was folded since."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._waiting: dict[str, Weight | onnx.SparseTensorProto] = {}
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays or name in self._waiting
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._arrays:
+            waiting = self._waiting[name]
+            array = decode(waiting, self.directory) if isinstance(waiting, Weight) else densify(waiting, self.directory)
+            self._arrays[name] = array
+        return self._arrays[name]
+
+    def __setitem__(self, name: str, array: np.ndarray) -> None:
+        self._arrays[name] = array
+
+    def expect(self, name: str, source: Weight | onnx.SparseTensorProto) -> None:
+        """An initializer that can be read when it is needed."""
+        if name in self:
+            raise ModelError(f"initializer '{label(name)}' is there twice")
+        self._waiting[name] = source
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Names that need no operation."""
+
+    inputs: frozenset[str]
+    constants: Constants
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.inputs or name in self.constants
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """The operations of a model in an order in which they can run, and everything they start from.
+
+    branch: (If operation, condition) -> the operations of that branch, which make the If's outputs.
+    """
+
+    inputs: tuple[GraphInput, ...]
+    outputs: tuple[str, ...]
+    operations: tuple[Operation, ...]
+    constants: Constants
+    branch: Callable[[Operation, bool], tuple[Operation, ...]]
+
+
+def read_graph(file: ModelFile) -> Graph:
+    """The graph of a model file. Raises ModelError where it contradicts itself."""
+    reader = _Reader(file)
+    graph = file.graph
+    root = _Scope("", {}, opsets(file.model.opset_import), {})
+    inputs = tuple(_graph_input(i) for i in graph.input if text(i.name) not in reader.constants)
+    operations = reader.flatten(graph.node, root)
+    made = [i.name for i in inputs] + [o for op in operations for o in op.outputs if o]
+    _refuse_twice(made, reader.constants)
+    outputs = tuple(text(o.name) for o in graph.output)
+    if not outputs:
+        raise ModelError("declares no outputs")
+    _refuse_twice(outputs, ())
+    known = _Known(frozenset(i.name for i in inputs), reader.constants)
+    ordered = _in_order(operations, outputs, known)
+    return Graph(inputs, outputs, ordered, reader.constants, reader.branch)
+
+
+def _graph_input(info: onnx.ValueInfoProto) -> GraphInput:
+    name = text(info.name)
+    where = f"input '{label(name)}'"
+    if not name:
+        raise ModelError("an input has no name")
+    if not info.type.HasField("tensor_type"):
+        raise ModelError("is not a tensor, only tensors are supported", where=where)
+    tensor = info.type.tensor_type
+    try:
+        dtype = dtype_name(tensor.elem_type)
+    except ModelError as error:
+        raise error.at(where) from error
+    if not tensor.HasField("shape"):
+        return GraphInput(name, dtype, None)
+    dims = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
+    if len(dims) > MAX_RANK:
+        raise ModelError(f"has {len(dims)} dimensions, at most {MAX_RANK} are supported", where=where)
+    return GraphInput(name, dtype, dims)
+
+
+def _refuse_twice(names: Iterable[str], others: Container[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen or name in others:
+            raise ModelError(f"tensor '{label(name)}' is made twice, or listed twice as an output")
+        seen.add(name)
+
+
+class _Reader:
+    """Flattens nodes into operations; knows the functions and hands out names that are not taken."""
+
+    def __init__(self, file: ModelFile) -> None:
+        graph = file.graph
+        self.constants = Constants(file.directory)
+        self._add_initializers(graph, file.weights, str)
+        self._taken = {text(i.name) for i in graph.input} | {text(o) for n in graph.node for o in n.output}
+        self._functions = {(_domain(f.domain), text(f.name), text(f.overload)): f for f in file.model.functions}
+        self._branches: dict[tuple[str, bool], tuple[Operation, ...]] = {}
+        self._count = 0
+
+    def _add_initializers(self, graph: onnx.GraphProto, weights: Iterable[Weight], rename: Callable[[str], str]) -> None:
+        for weight in weights:
+            self.constants.expect(rename(text(weight.tensor.name)), weight)
+        for sparse in graph.sparse_initializer:
+            self.constants.expect(rename(text(sparse.values.name)), sparse)
+
+    def flatten(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> list[Operation]:
+        """Operations of the nodes in their order, functions opened."""
+        operations: list[Operation] = []
+        for index, node in enumerate(nodes):
+            self._count += 1
+            if self._count > MAX_OPERATIONS:
+                raise ModelError(f"has more than {MAX_OPERATIONS} operations once its functions are opened")
+            operation = _operation(node, index, scope)
+            key = (operation.domain, operation.op_type, text(node.overload))
+            if key in self._functions:
+                operations += self._open(operation, key)
+            else:
+                operations.append(operation)
+        return operations
+
+    def _fresh(self, name: str) -> str:
+        while name in self._taken or name in self.constants:
+            name += "'"
+        self._taken.add(name)
+        return name
+
+    def _open(self, call: Operation, key: _FunctionKey) -> list[Operation]:
+        """The operations of a model-local function in place of its call."""
+        function = self._functions[key]
+        if key in call.scope.calls:
+            raise ModelError(f"function '{label(key[1])}' calls itself", where=f"layer '{call.name}'")
+        formals = [text(i) for i in function.input]
+        if len(call.inputs) > len(formals) or len(call.outputs) > len(function.output):
+            raise ModelError(
+                f"gives {len(call.inputs)} inputs and takes {len(call.outputs)} outputs of function '{label(key[1])}', "
+                f"which has {len(formals)} and {len(function.output)}",
+                where=f"layer '{call.name}'",
+            )
+        names = dict.fromkeys(formals, "")
+        names.update(zip(formals, call.inputs, strict=False))
+        arguments = {text(a.name): a for a in function.attribute_proto}
+        arguments.update(call.attributes)
+        imports = {**call.scope.opsets, **opsets(function.opset_import, required=False)}
+        scope = _Scope(f"{call.name}/", names, imports, arguments, None, call.scope.calls | {key})
+        return self._inside(function.node, scope, names, [text(o) for o in function.output], call)
+
+    def branch(self, operation: Operation, condition: bool) -> tuple[Operation, ...]:
+        """The operations of one branch of an If, which make the If's outputs; ModelError if it has none."""
+        key = (operation.name, condition)
+        if key not in self._branches:
+            which = "then_branch" if condition else "else_branch"
+            if which not in operation.attributes or not operation.attributes[which].HasField("g"):
+                raise ModelError(f"has no {which}")
+            graph = operation.attributes[which].g
+            outputs = [text(o.name) for o in graph.output]
+            if len(outputs) < len(operation.outputs):
+                raise ModelError(f"takes {len(operation.outputs)} outputs of its {which}, which has {len(outputs)}")
+            outer = operation.scope
+            names: dict[str, str] = {}
+            scope = _Scope(f"{operation.name}/", names, outer.opsets, outer.arguments, outer, outer.calls)
+
+            def rename(name: str) -> str:
+                names[name] = self._fresh(scope.prefix + name)
+                return names[name]
+
+            self._add_initializers(graph, (Weight(t) for t in graph.initializer), rename)
+            inner = self._inside(graph.node, scope, names, outputs, operation)
+            outside = {n for op in inner for n in op.inputs if n} - {n for op in inner for n in op.outputs}
+            self._branches[key] = _in_order(inner, [o for o in operation.outputs if o], outside)
+        return self._branches[key]
+
+    def _inside(
+        self, nodes: Sequence[onnx.NodeProto], scope: _Scope, names: dict[str, str], results: Sequence[str], call: Operation
+    ) -> list[Operation]:
+        """Operations of a body whose `results` become the outputs of `call`; fills `names`, the scope's."""
+        made = [text(o) for node in nodes for o in node.output if o]
+        _refuse_twice(made, names)
+        pairs = [(inner, outer) for inner, outer in zip(results, call.outputs, strict=False) if outer]
+        renamed: dict[str, str] = {}
+        for inner, outer in pairs:
+            if inner in made:
+                renamed.setdefault(inner, outer)
+        names.update((n, renamed[n] if n in renamed else self._fresh(scope.prefix + n)) for n in made)
+        operations = self.flatten(nodes, scope)
+        # A result that the body does not make itself, or hands out twice, is passed on.
+        operations += [
+            replace(
+                call, op_type="Identity", domain="", attributes={}, inputs=(scope.resolve(inner),), outputs=(outer,), captured=()
+            )
+            for inner, outer in pairs
+            if renamed.get(inner) != outer
+        ]
+        return operations
+
+
+def _domain(domain: str | bytes) -> str:
+    name = text(domain)
+    return "" if name == "ai.onnx" else name
+
+
+def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
+    op_type, domain = text(node.op_type), _domain(node.domain)
+    name = scope.prefix + (" ".join(label(node.name).split()) or f"{label(op_type, 40)}_{index}")
+    attributes: dict[str, AttributeProto] = {}
+    for attribute in node.attribute:
+        key = text(attribute.name)
+        if key in attributes:
+            raise ModelError(f"has attribute '{label(key)}' twice", where=f"layer '{name}'")
+        referred = text(attribute.ref_attr_name)
+        if not referred:
+            attributes[key] = attribute
+        elif referred in scope.arguments:
+            attributes[key] = scope.arguments[referred]
+    graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else []) + list(a.graphs)]
+    return Operation(
+        name=name,
+        op_type=op_type,
+        domain=domain,
+        opset=scope.opsets.get(domain, 0),
+        attributes=attributes,
+        inputs=tuple(scope.resolve(text(i)) for i in node.input),
+        outputs=tuple(scope.resolve(text(o)) for o in node.output),
+        captured=tuple(dict.fromkeys(scope.resolve(n) for g in graphs for n in _names_read(g))),
+        scope=scope,
+    )
+
+
+def _names_read(graph: onnx.GraphProto) -> Iterator[str]:
+    """Every name that the nodes of a sub-graph read, those of its own included."""
+    yield from (text(o.name) for o in graph.output if o.name)
+    for node in graph.node:
+        yield from (text(i) for i in node.input if i)
+        for attribute in node.attribute:
+            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+                yield from _names_read(inner)
+
+
+def _in_order(operations: Sequence[Operation], wanted: Sequence[str], known: Container[str]) -> tuple[Operation, ...]:
+    """The operations that `wanted` needs, each behind those it reads from; otherwise in their given order.
+
+    known: names that need no operation. Raises ModelError for a name that nothing makes, and for a cycle.
+    """
+    maker = {name: k for k, op in enumerate(operations) for name in op.outputs if name}
+    missing = [n for n in wanted if n not in maker and n not in known]
+    if missing:
+        raise ModelError(f"output '{label(missing[0])}' is made by no node")
+    sources: dict[int, set[int]] = {}
+    waiting = [maker[n] for n in wanted if n in maker]
+    while waiting:
+        k = waiting.pop()
+        if k in sources:
+            continue
+        op = operations[k]
+        lost = [n for n in op.inputs if n and n not in maker and n not in known]
+        if lost:
+            raise ModelError(f"reads '{label(lost[0])}', which nothing makes", where=f"layer '{op.name}' ({label(op.op_type)})")
+        sources[k] = {maker[n] for n in (*op.inputs, *op.captured) if n in maker}
+        waiting += sources[k]
+    used = {n for k in sources for n in (*operations[k].inputs, *operations[k].captured)} | set(wanted)
+    return tuple(
+        replace(operations[k], outputs=tuple(o if o in used else "" for o in operations[k].outputs))
+        for k in _sorted(operations, sources)
+    )
+
+
+def _sorted(operations: Sequence[Operation], sources: Mapping[int, set[int]]) -> list[int]:
+    """Topological order that keeps the given one where it can."""
+    readers: dict[int, list[int]] = {k: [] for k in sources}
+    for k, before in sources.items():
+        for b in before:
+            readers[b].append(k)
+    open_sources = {k: len(before) for k, before in sources.items()}
+    ready = [k for k, count in open_sources.items() if count == 0]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        k = heapq.heappop(ready)
+        order.append(k)
+        for reader in readers[k]:
+            open_sources[reader] -= 1
+            if open_sources[reader] == 0:
+                heapq.heappush(ready, reader)
+    if len(order) < len(sources):
+        k = next(k for k, count in open_sources.items() if count)
+        seen: set[int] = set()
+        while k not in seen:  # walking back from a node that waits ends on the cycle
+            seen.add(k)
+            k = next(b for b in sources[k] if open_sources[b])
+        op = operations[k]
+        raise ModelError("lies on a cycle, its input depends on its output", where=f"layer '{op.name}' ({label(op.op_type)})")
+    return order

@@ -1,0 +1,137 @@
+"""Does a node say what the schema of its operator allows? Attributes, number of operands, element types.
+
+Source: https://onnx.ai/onnx/operators (the schemas that the onnx package carries, by operator and opset).
+Operators can rely on it: an attribute that must be a list of integers is one, two operands that
+must agree in type do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper
+
+from csdfgen.errors import ModelError
+from csdfgen.network import Tensor
+from csdfgen.reading.onnx_file import label, text
+
+__all__ = ["Signature", "attribute_values", "check_attributes", "check_operands", "signature"]
+
+_KINDS = {v: k for k, v in AttributeProto.AttributeType.items()}
+
+_OPTION = onnx.defs.OpSchema.FormalParameterOption
+
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Formal:
+    """A formal input: its type variable (or one fixed type), and the element types allowed for it."""
+
+    variable: str
+    dtypes: frozenset[str]
+    agrees: bool
+    """Whether all operands of one type variable must have one element type."""
+    required: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signature:
+    """What the schema of one operator in one opset says.
+
+    inputs: by position; a variadic operator's last one stands for all that follow.
+    min_inputs to max_inputs operands, at most max_outputs results.
+    attributes: name -> (kind, whether it is required).
+    """
+
+    inputs: tuple[_Formal, ...]
+    min_inputs: int
+    max_inputs: int
+    max_outputs: int
+    attributes: Mapping[str, tuple[str, bool]]
+
+
+@lru_cache(maxsize=1024)
+def signature(op_type: str, opset: int) -> Signature | None:
+    """What ONNX says about an operator of its own domain; None if that opset has no such operator."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    constraints = {c.type_param_str: frozenset(map(_element, c.allowed_type_strs)) for c in schema.type_constraints}
+    formals = []
+    for formal in schema.inputs:
+        dtypes = constraints.get(formal.type_str) or frozenset([_element(formal.type_str)])
+        agrees = formal.is_homogeneous or formal.option != _OPTION.Variadic
+        formals.append(_Formal(formal.type_str, dtypes, agrees, formal.option == _OPTION.Single))
+    return Signature(
+        inputs=tuple(formals),
+        min_inputs=schema.min_input,
+        max_inputs=schema.max_input,
+        max_outputs=schema.max_output,
+        attributes={name: (str(a.type).rsplit(".", 1)[-1], bool(a.required)) for name, a in schema.attributes.items()},
+    )
+
+
+def _element(type_text: str) -> str:
+    """numpy's name of the elements in a schema's type such as `tensor(float)`; other types as they are."""
+    inner = type_text[len("tensor(") : -1] if type_text.startswith("tensor(") else type_text
+    return _NUMPY_NAMES.get(inner, inner)
+
+
+def check_attributes(allowed: Signature, attributes: Mapping[str, AttributeProto]) -> None:
+    """ModelError for an attribute that the schema does not know, of another kind, or missing though required."""
+    for name, attribute in attributes.items():
+        if name not in allowed.attributes:
+            known = ", ".join(sorted(allowed.attributes)) or "none"
+            raise ModelError(f"has an unknown attribute '{label(name)}'; the operator has {known}")
+        want, have = allowed.attributes[name][0], _KINDS.get(attribute.type, str(attribute.type))
+        if have != want:
+            raise ModelError(f"attribute '{name}' is of kind {have}, it must be {want}")
+    missing = [name for name, (_, required) in allowed.attributes.items() if required and name not in attributes]
+    if missing:
+        raise ModelError(f"attribute '{missing[0]}' is missing")
+
+
+def attribute_values(attributes: Mapping[str, AttributeProto]) -> dict[str, Any]:
+    """Attributes as Python values: numbers, strings, tuples of them; tensors and graphs stay messages."""
+    return {name: _value(attribute) for name, attribute in attributes.items()}
+
+
+def _value(attribute: AttributeProto) -> Any:
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return text(value)
+    if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+        return tuple(value)
+    if attribute.type == AttributeProto.STRINGS:
+        return tuple(text(v) for v in value)
+    return value
+
+
+def check_operands(allowed: Signature, operands: Sequence[Tensor | np.ndarray | None], outputs: int) -> None:
+    """ModelError for a wrong number of operands or results, or for element types that do not go together."""
+    given = len(operands)
+    if not allowed.min_inputs <= given <= allowed.max_inputs:
+        raise ModelError(f"has {given} inputs, the operator takes {allowed.min_inputs} to {allowed.max_inputs}")
+    if outputs > allowed.max_outputs:
+        raise ModelError(f"has {outputs} outputs, the operator gives at most {allowed.max_outputs}")
+    bound: dict[str, tuple[int, str]] = {}
+    for position, operand in enumerate(operands):
+        formal = allowed.inputs[min(position, len(allowed.inputs) - 1)]
+        if operand is None:
+            if formal.required:
+                raise ModelError(f"input {position} is absent, the operator needs it")
+            continue
+        dtype = str(operand.dtype)
+        if dtype not in formal.dtypes:
+            known = ", ".join(sorted(formal.dtypes))
+            raise ModelError(f"input {position} is {dtype}, the operator takes {label(known, 120)}")
+        first, agreed = bound.setdefault(formal.variable, (position, dtype))
+        if formal.agrees and agreed != dtype:
+            raise ModelError(f"input {first} is {agreed} and input {position} is {dtype}, they must have one element type")
