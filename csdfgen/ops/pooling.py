@@ -22,7 +22,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Tensor
 from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, sum_over, working_dtype
-from csdfgen.ops._sliding import output_length, read_rows, taps, window_attributes, windows_of
+from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
 from csdfgen.ops.base import REQUIRED, Call, Emit, Mode, Operator, Phase, Scratch
 from csdfgen.rows import Rows, Window
 

@@ -12,7 +12,7 @@ from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops._reducing import sum_of_squares, sum_over
-from csdfgen.ops._sliding import output_length, read_rows, resolve_pads, taps
+from csdfgen.ops._windows import output_length, read_rows, resolve_pads, taps
 from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases, presented, stored_rows
 from csdfgen.rows import Rows, Window, slabs
 from tests.op_harness import Arg, Sample
