@@ -271,11 +271,12 @@ class Program:
         total = self.firings * self.plan.network.batch
         before = np.setbufsize(UFUNC_BUFFER)
         try:
-            for index, segment in enumerate(self._segments):
-                for function, arguments in segment:
-                    function(*arguments)
-                if progress is not None:
-                    progress(image * self.firings + min(self.firings, (index + 1) * SEGMENT), total)
+            with np.errstate(all="ignore"):  # an overflow is a value (infinity) in ONNX, not a warning
+                for index, segment in enumerate(self._segments):
+                    for function, arguments in segment:
+                        function(*arguments)
+                    if progress is not None:
+                        progress(image * self.firings + min(self.firings, (index + 1) * SEGMENT), total)
         finally:
             np.setbufsize(before)
 
