@@ -1,11 +1,10 @@
 # Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
-#   make demo            a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
-#   make test            all tests; ARGS="-k conv -x" goes to pytest
-#   make test-networks   whole networks at every slab height and fuse level (about half an hour)
-#   make lint            ruff, formatting, types
-#   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
-#   make docs            rewrites docs/operators.md from the table of operators, and README.md with the real output of its commands
-#   make clean           removes .venv, out and caches
+#   make demo    a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
+#   make test    all tests; ARGS="-k conv -x" goes to pytest
+#   make lint    ruff, formatting, types
+#   make bench   time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
+#   make docs    rewrites docs/operators.md from the table of operators, and README.md with the real output of its commands
+#   make clean   removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
 
@@ -24,17 +23,15 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-networks lint bench docs clean
+.PHONY: demo test lint bench docs clean
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
 
 test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
 	@$(ONE_THREAD) $(PY) -m pytest -n 2 $(ARGS)
-
-test-networks: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
-	@$(ONE_THREAD) CSDFGEN_ALL_NETWORKS=1 $(PY) -m pytest -n 2 -m networks $(ARGS)
 
 lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 	@$(PY) -m ruff check .

@@ -140,4 +140,4 @@ def _random(rng: np.random.Generator, role: str, shape: tuple[int, ...]) -> np.n
     if role == "offset":
         return rng.normal(0, 0.1, shape).astype(np.float32)
     gain = 2 if role == "rectified" else 1
-    return rng.normal(0, (gain / prod(shape[1:])) ** 0.5, shape).astype(np.float32)
+    return rng.standard_normal(shape, np.float32) * np.float32((gain / prod(shape[1:])) ** 0.5)

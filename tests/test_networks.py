@@ -1,14 +1,12 @@
 """Whole networks in slabs of rows: every output is onnxruntime's, measured memory is as planned, and little of it is needed.
 
-By default each network runs at the slab heights and fuse levels of `SOME`; with CSDFGEN_ALL_NETWORKS=1
-(`make test-networks`) at every combination.
+Each network runs at every combination of slab heights and fuse levels.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 
 import numpy as np
 import onnx
@@ -24,11 +22,8 @@ from tests.networks import LIGHT, TRAINED, feeds, light, trained, with_last_scor
 
 pytestmark = pytest.mark.networks
 
-ALL = tuple(itertools.product(("1", "3", "auto", "whole"), ("full", "none")))
-SOME = (("auto", "full"), ("3", "none"))
-SMALL = (*SOME, ("1", "full"), ("whole", "none"))
-SMALL_NETWORKS = ("inception_v1", "shufflenet", "squeezenet")
-EVERYTHING = bool(os.environ.get("CSDFGEN_ALL_NETWORKS"))
+WAYS = tuple(itertools.product(("1", "3", "auto", "whole"), ("full", "none")))
+"""(rows, fuse)"""
 
 MB = 10**6
 MIB = 2**20
@@ -58,10 +53,10 @@ def wrong(network: Network, rows: str, level: str, x: dict[str, np.ndarray], exp
     return found
 
 
-def check(model: onnx.ModelProto, network: Network, some: tuple[tuple[str, str], ...]) -> None:
+def check(model: onnx.ModelProto, network: Network) -> None:
     x = feeds(model)
     expected = reference(model, x)
-    failures = [line for rows, level in (ALL if EVERYTHING else some) for line in wrong(network, rows, level, x, expected)]
+    failures = [line for rows, level in WAYS for line in wrong(network, rows, level, x, expected)]
     assert not failures, "\n".join(failures)
 
 
@@ -69,7 +64,7 @@ def check(model: onnx.ModelProto, network: Network, some: tuple[tuple[str, str],
 def test_light_networks_with_random_weights(name: str) -> None:
     model = with_last_scores(light(name))
     network = csdfgen.load(model)
-    check(model, network, SMALL if name in SMALL_NETWORKS else SOME)
+    check(model, network)
     figures = csdfgen.plan(network, rows="1", fuse="full").figures
     assert figures["peak_live"] <= 1.05 * PEAK_LIVE.get(name, math.inf) * MB
     if name == "shufflenet":
@@ -82,7 +77,7 @@ def test_trained_networks_of_other_packages(name: str, size: tuple[int, int]) ->
         model = with_last_scores(trained(name, size))
     except InputError as error:
         pytest.skip(str(error))
-    check(model, csdfgen.load(model), SMALL)
+    check(model, csdfgen.load(model))
 
 
 def test_a_large_picture_needs_20_mib() -> None:
