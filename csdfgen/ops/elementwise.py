@@ -241,7 +241,10 @@ def _kernel(recipe: Recipe, compute_in: Mapping[str, str] | None, layer: Layer) 
     def operand(position: int, phase: Phase, slab: np.ndarray | None) -> np.ndarray:
         tensor = layer.inputs[position]
         if tensor is not None and slab is not None:
-            return operand_view(slab, tensor, layer.input_axes[position], output, phase.out)
+            axis = layer.input_axes[position]
+            if (tensor.shape, axis) == (output.shape, output.row_axis):
+                return slab  # numpy knows an operand that is the result by its strides, those of unit axes too, else copies it
+            return operand_view(slab, tensor, axis, output, phase.out)
         constant = constants[position]
         return constant if constant.shape[0] == 1 else constant[phase.out.start : phase.out.stop]
 

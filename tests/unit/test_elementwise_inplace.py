@@ -59,6 +59,7 @@ def enlarged(sample: Sample) -> Sample | None:
 
 LARGE = [big for sample in (*activation.SAMPLES, *arithmetic.SAMPLES) if (big := enlarged(sample)) is not None]
 LARGE = list({(big.op_type, len(big.inputs), str(big.attributes)): big for big in LARGE}.values())
+LARGE.append(Sample("Add", (Arg((64, 4096)), np.ones((64, 1), np.float32)), label="broadcast_without_rows_"))
 
 
 @pytest.mark.parametrize("sample", LARGE, ids=[str(s) for s in LARGE])
@@ -66,7 +67,7 @@ def test_no_call_allocates_anything_of_a_slabs_size(sample: Sample) -> None:
     layer = sample.layer()
     (phase, *_) = phases(sample.operator, layer, 1)
     slabs = [
-        np.ascontiguousarray(t.to_storage(sample.feeds()[k])[: len(rows)]) if t is not None and rows is not None else None
+        t.to_storage(sample.feeds()[k])[: len(rows)].copy() if t is not None and rows is not None else None
         for k, (t, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True))
     ]
     in_place = [a.position for a in sample.operator.aliases(layer) if a.kind is AliasKind.INPLACE]
