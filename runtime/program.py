@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from csdfgen.conversion import ActorWork
 from csdfgen.errors import InputError, PlanError, ScheduleError
@@ -107,7 +108,7 @@ class _Compiler:
         calls: list[Call] = []
         for part in self._parts(work.layer, work.phases[phase]):
             calls.extend(self._emit(work, work.layer, part))
-        done = tuple(call for call in calls if not _copies_to_itself(call))
+        done = tuple(calls)
         if key is not None:
             self._cache[key] = done
         return done
@@ -182,6 +183,7 @@ class _Compiler:
         if operator_of(layer).mode(layer) is not Mode.ACCUMULATE or phase.last:
             for number, after in enumerate(layer.epilogue):
                 calls.extend(self._epilogue(work, after, number, phase.out, results[0], scratch))
+        calls = [prepared for call in calls for prepared in _in_place(call, scratch)]
         self.workspace = max(self.workspace, scratch.used)
         return calls
 
@@ -208,18 +210,24 @@ class _Compiler:
         return presented(gathered, layer, position, rows)
 
 
-def _copies_to_itself(call: Call) -> bool:
-    """A copy of an operand that already lies in its place (part of a Concat that is a view)."""
+def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
+    """A copy as it is to run when tensors share storages: not at all if the operand already lies there (a Concat that is
+    a view), through the workspace if the two may interleave: numpy then would go through memory of its own."""
     function, arguments = call
-    if function is not np.copyto:
-        return False
-    target, source = arguments[:2]
-    return (
-        isinstance(source, np.ndarray)
-        and target.ctypes.data == source.ctypes.data
-        and target.shape == source.shape
-        and target.strides == source.strides
-    )
+    if function is not np.copyto or not isinstance(arguments[1], np.ndarray) or len(arguments) > 2:
+        return (call,)
+    target, source = arguments
+    if target.ctypes.data == source.ctypes.data and _steps(target) == _steps(source):
+        return ()
+    if target.dtype != source.dtype or not np.may_share_memory(target, source):
+        return (call,)
+    between = scratch.take(source.shape, source.dtype)
+    return (np.copyto, (between, source)), (np.copyto, (target, between))
+
+
+def _steps(array: np.ndarray) -> list[tuple[int, int]]:
+    """(size, stride) of every dimension that is stepped along."""
+    return [(size, stride) for size, stride in zip(array.shape, array.strides, strict=True) if size > 1]
 
 
 def workspace_bytes(plan: Plan) -> int:
@@ -230,10 +238,15 @@ def workspace_bytes(plan: Plan) -> int:
 
 
 class Program:
-    """A compiled plan: call it with inputs, get the outputs of a frame."""
+    """A compiled plan: call it with inputs, get the outputs of a frame.
 
-    def __init__(self, plan: Plan, taps: Iterable[str] = ()) -> None:
+    threads: of a matrix product. Products of phases are so small that sharing one among threads
+    takes several times as long as computing it.
+    """
+
+    def __init__(self, plan: Plan, taps: Iterable[str] = (), threads: int = 1) -> None:
         self.plan = plan
+        self._pools, self._threads = ThreadpoolController(), threads
         size = plan.figures["workspace"]
         self._workspace = aligned_bytes(size)
         self._compiler = _Compiler(plan, lambda: Scratch(self._workspace), taps)
@@ -263,7 +276,8 @@ class Program:
                 whole = feeds[tensor.name]
                 one = whole if network.batch == 1 else whole[image : image + 1]
                 self._compiler.images[tensor.name] = tensor.to_storage(one)
-            fire(image)
+            with self._pools.limit(limits=self._threads, user_api="blas"):
+                fire(image)
             self._collect(outputs, image)
         return outputs
 
@@ -374,6 +388,6 @@ def _last_change(memory: np.ndarray, pattern: np.ndarray) -> int:
     return 0
 
 
-def compile_plan(plan: Plan, taps: Iterable[str] = ()) -> Program:
+def compile_plan(plan: Plan, taps: Iterable[str] = (), threads: int = 1) -> Program:
     """Compile a plan into a program; ScheduleError or CapacityExceededError if its schedule is not sound."""
-    return Program(plan, taps)
+    return Program(plan, taps, threads)

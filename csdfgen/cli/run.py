@@ -102,7 +102,7 @@ def _measured(
     """Compile; one frame with its memory traced, then the timed ones, untraced."""
     try:
         stage("compiling")
-        program = runtime.compile(plan)
+        program = runtime.compile(plan, threads=request.threads)
         stage("measuring")
         outputs, measured = program.measure(feeds)
         times = []
