@@ -1,7 +1,7 @@
 """Is a plan sound? Every row followed one by one, sharing no code with the scheduler or the executor.
 
 For each firing: every row that it reads must lie in its slot, written by whoever writes it; no row that it
-writes may take the slot of a row that a later firing still reads; every actor fires each of its
+writes may take the slot of a row that a later firing still reads, or its place in the row; every actor fires each of its
 phases once, in order; and buffers that hold rows at the same time never share bytes (DESIGN section 7).
 Lifetimes are counted here from the bare row ranges (how many firings still read this row), not from
 the running need and release counts that planning and execution use.
@@ -10,9 +10,13 @@ the running need and release counts that planning and execution use.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 from csdfgen.conversion import ActorWork
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
+from csdfgen.network import Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import AliasKind
 from csdfgen.planning import Plan
 from csdfgen.rows import Rows
 
@@ -35,6 +39,8 @@ class _Audit:
                     self.pending.update((read.tensor.name, row) for row in range(rows.start, rows.stop))
         for name in kept:
             self.pending.update((name, row) for row in range(plan.network.tensors[name].rows))
+        self.reading: Counter[tuple[str, int]] = Counter()
+        self.shared: dict[str, tuple[str, ...]] = {}
         self.sharing: dict[str, list[str]] = {}
         for name, storage in self.home.items():
             self.sharing.setdefault(storage, []).append(name)
@@ -69,18 +75,52 @@ class _Audit:
                     )
             self.slots[slot] = row
 
+    def keep(self, label: str, work: ActorWork, tensor: Tensor, rows: Rows) -> None:
+        """Refuse to write over the same row of another tensor that a later firing still reads (in place, too early)."""
+        for other in self.overwritten(work, tensor):
+            for row in range(rows.start, rows.stop):
+                if (other, row) in self.written and self.pending[other, row] > self.reading[other, row]:
+                    raise CapacityExceededError(
+                        f"{label} writes row {row} of '{tensor.name}' over the same row of '{other}', which later firings read"
+                    )
+
+    def overwritten(self, work: ActorWork, tensor: Tensor) -> tuple[str, ...]:
+        """Other tensors with elements in the places of a row that the actor writes when it writes `tensor`."""
+        if tensor.name not in self.shared:
+            mine = self.elements(tensor.name)
+            for alias in operator_of(work.layer).aliases(work.layer) if work.layer is not None else ():
+                operand = work.layer.inputs[alias.position] if work.layer is not None else None
+                if (
+                    alias.kind is not AliasKind.INPLACE
+                    and operand is not None
+                    and self.home[operand.name] == self.home[tensor.name]
+                ):
+                    mine = mine - self.elements(operand.name)  # it is there already and is not written
+            others = (name for name in self.sharing[self.home[tensor.name]] if name != tensor.name)
+            self.shared[tensor.name] = tuple(name for name in others if mine & self.elements(name))
+        return self.shared[tensor.name]
+
+    def elements(self, name: str) -> set[int]:
+        """Places of a tensor's elements within a row of its storage."""
+        place, shape = self.plan.placement.places[name], self.plan.network.tensors[name].row_shape
+        steps = (range(0, size * step, step) for size, step in zip(shape, place.strides, strict=True))
+        return {place.offset + sum(element) for element in product(*steps)}
+
     def fire(self, work: ActorWork, phase: int, at: int) -> None:
         label = f"firing {at} ({work.name}[{phase}])"
+        self.reading = Counter(
+            (read.tensor.name, row) for read in work.reads for row in range(read.rows[phase].start, read.rows[phase].stop)
+        )
         for read in work.reads:
             self.read(label, read.tensor.name, read.rows[phase], at)
         for write in work.writes:
             claimed = write.claimed[phase - 1] if phase else 0
             complete = write.complete[phase - 1] if phase else 0
-            self.claim(label, write.tensor.name, Rows(claimed, write.claimed[phase]), at)
+            rows = Rows(claimed, write.claimed[phase])
+            self.claim(label, write.tensor.name, rows, at)
+            self.keep(label, work, write.tensor, rows)
             self.written.update((write.tensor.name, row) for row in range(complete, write.complete[phase]))
-        for read in work.reads:
-            for row in range(read.rows[phase].start, read.rows[phase].stop):
-                self.pending[read.tensor.name, row] -= 1
+        self.pending.subtract(self.reading)
 
 
 def audit(plan: Plan) -> None:

@@ -122,13 +122,13 @@ class _Forest:
         if before.rows != after.rows or before.dtype != after.dtype:
             return False
         self.links[child] = link
-        if any(self.place(name) is None for name in self._below(child)):
+        if any(self.place(name) is None for name in self.below(child)):
             del self.links[child]
             return False
         self.children.setdefault(link.parent, []).append(child)
         return True
 
-    def _below(self, name: str) -> list[str]:
+    def below(self, name: str) -> list[str]:
         """The tensor and everything whose place is derived from it."""
         found = [name]
         for parent in found:
@@ -142,18 +142,35 @@ def _sole_reader(network: Network, name: str, layer: Layer) -> bool:
 
 
 def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
-    """Whether `layer` may write over a tensor: it alone reads it, and nobody reads what it is a view of."""
+    """Whether `layer` may write over a tensor: it alone reads it, what lies in it, and what it is a view of."""
     network = forest.network
     if not _sole_reader(network, name, layer):
         return False
-    while name in forest.links:
-        link = forest.links[name]
+    while _parts_are_free(forest, name):
+        if name not in forest.links:
+            return True
+        parent = forest.links[name].parent
         producer = network.producer.get(name)
-        if producer is None or all(t is None or t.name != link.parent for t in producer.inputs):
+        if producer is None or all(t is None or t.name != parent for t in producer.inputs):
             return False  # merged into something that is written elsewhere
-        if not _sole_reader(network, link.parent, producer):
+        if not _sole_reader(network, parent, producer):
             return False
-        name = link.parent
+        name = parent
+    return False
+
+
+def _parts_are_free(forest: _Forest, name: str) -> bool:
+    """Whether every operand that was merged into a tensor is read by nobody but the layer that joins it.
+
+    Another reader may come later: the rows must then stay as they are (an image that is joined with its own
+    convolution, whose window still needs rows above the newest).
+    """
+    network = forest.network
+    for part in forest.below(name)[1:]:
+        joins = network.producer.get(forest.links[part].parent)
+        merged = joins is not None and any(t is not None and t.name == part for t in joins.inputs)
+        if merged and joins is not None and not _sole_reader(network, part, joins):
+            return False
     return True
 
 

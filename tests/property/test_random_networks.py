@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
+from csdfgen.audit import audit
 from csdfgen.fuse import fuse
 from tests.builder import Graph, reference
 from tests.networks import feeds
@@ -21,6 +22,7 @@ PARTS, NETWORKS_A_PART = 20, 25
 def check(model: onnx.ModelProto, rows: str, level: str, image: str, expected: dict[str, np.ndarray]) -> None:
     """Run a model in slabs and compare everything that can be compared."""
     plan = csdfgen.plan(csdfgen.load(model), rows=rows, fuse=level, image=image)
+    audit(plan)
     got, measured = runtime.compile(plan).measure(feeds(model))
     for name, want in expected.items():
         assert got[name].shape == want.shape, name
@@ -38,6 +40,16 @@ def test_a_window_that_always_sees_all_rows_still_moves_over_them() -> None:
     model = graph.model(graph.node("Relu", graph.conv(x, 1, 5)))
     for level in ("none", "full"):
         check(model, "1", level, "streamed", reference(model, feeds(model)))
+
+
+def test_an_image_joined_with_its_own_convolution_is_not_overwritten() -> None:
+    """Found by the test below: a normalization in place on a Concat changed rows that the convolution still had to read."""
+    graph = Graph(seed=3)
+    x = graph.input("x", (1, 1, 5, 3))
+    joined = graph.node("Concat", graph.conv(x, 1), x, axis=1)
+    model = graph.model(graph.node("LRN", joined, size=3, alpha=0.1, beta=0.75, bias=1.0))
+    for rows in ("1", "2", "whole"):
+        check(model, rows, "full", "streamed", reference(model, feeds(model)))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
