@@ -1,4 +1,4 @@
-"""Which part of a row goes where? Concat, Split, Slice, Gather.
+"""Which part of a row goes where? Concat, Split, Slice, Gather, GatherND.
 
 Source: https://onnx.ai/onnx/operators/onnx__Concat.html and the pages beside it. Along an axis
 within the row these are parts of rows: row-phased, and mostly views without any copy. Along the
@@ -340,13 +340,26 @@ SLICE = Operator(
 )
 
 
-# Gather ------------------------------------------------------------------------------------------
+# Gather, GatherND --------------------------------------------------------------------------------
 
 
 def _build_gather(node: Node) -> Layer:
+    axis = normal_axis(int(GATHER.attribute(node, "axis")), len(require_tensor(node, 0).shape))
+    return _gathered(node, axis, require_constant(node, 1))
+
+
+def _build_gather_nd(node: Node) -> Layer:
+    """Positions of one coordinate each, which exporters write where a map is indexed along one axis: a Gather of axis 0."""
+    batch_dims, given = GATHER_ND.attribute(node, "batch_dims"), require_constant(node, 1)
+    if batch_dims or given.ndim == 0 or given.shape[-1] != 1:
+        raise ModelError(
+            f"batch_dims={batch_dims} and indices of shape {given.shape}; only 0 and (..., 1) are supported, use Gather"
+        )
+    return _gathered(node, normal_axis(0, len(require_tensor(node, 0).shape)), given[..., 0])
+
+
+def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
     source = require_tensor(node, 0)
-    axis = normal_axis(int(GATHER.attribute(node, "axis")), len(source.shape))
-    given = require_constant(node, 1)
     length = source.shape[axis]
     if given.dtype.kind not in "iu" or given.size == 0 or given.min() < -length or given.max() >= length:
         raise ModelError(f"indices must be at least one integer in [-{length}, {length}); found {given.reshape(-1)[:8]}")
@@ -425,4 +438,13 @@ GATHER = Operator(
     notes="Indices must be constants.",
 )
 
-OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE, GATHER)
+GATHER_ND = replace(
+    GATHER,
+    op_type="GatherND",
+    build=_build_gather_nd,
+    since=11,
+    attributes=MappingProxyType({"batch_dims": 0}),
+    notes="Indices must be constants of one coordinate each, batch_dims 0.",
+)
+
+OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE, GATHER, GATHER_ND)

@@ -1,4 +1,4 @@
-"""Samples of Concat, Split, Slice and Gather."""
+"""Samples of Concat, Split, Slice, Gather and GatherND."""
 
 from __future__ import annotations
 
@@ -152,4 +152,17 @@ GATHER = [
     _gather((12,), None, SCATTERED, 0),
 ]
 
-SAMPLES: list[Sample] = [*CONCAT, *SPLIT, *SLICE, *GATHER]
+
+def _gather_nd(shape: tuple[int, ...], axis: int | None, indices: Any, **more: Any) -> Sample:
+    return Sample("GatherND", (Arg(shape, axis), np.array(indices, np.int64)[..., None]), label=f"{indices}-axis{axis}-", **more)
+
+
+GATHER_ND = [
+    _gather_nd((5, 1, 3), 0, [0, 0, 1, 1, 2, 4, -1]),
+    _gather_nd((5, 2, 3), 0, [3, 1]),
+    _gather_nd((3, 1, 5, 4), 2, [2, 0], opset=11),
+    _gather_nd((3, 1, 5, 4), 2, 1, opset=12),
+    _gather_nd((6, 5), None, [[0, 1], [5, 2]]),
+]
+
+SAMPLES: list[Sample] = [*CONCAT, *SPLIT, *SLICE, *GATHER, *GATHER_ND]
