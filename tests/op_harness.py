@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper
 
 from csdfgen.network import Layer, Node, Tensor
@@ -35,6 +36,18 @@ class Arg:
                 int(max(self.low, 0 if self.dtype[0] == "u" else self.low)), int(self.high) + 1, self.shape
             ).astype(self.dtype)
         return rng.uniform(self.low, self.high, self.shape).astype(self.dtype)
+
+
+MISJUDGED_BEFORE = (1, 24)
+MISJUDGED = (
+    ("AveragePool", "count_include_pad=1,pads=[1,0,2,2]"),
+    ("LayerNormalization17", "_1_1-axis=2"),
+    ("LpNormalization", "axis=2"),
+    ("ReduceL", "noop_with_empty_axes=1"),
+    ("ReduceSumSquare", "noop_with_empty_axes=1"),
+    ("Resize", "axes=[-1,-2]"),
+)
+"""Samples (how their text begins, what else is in it) that onnxruntime computes wrongly, or refuses, before that version."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,9 @@ class Sample:
         """onnxruntime's outputs; onnx's reference evaluator where onnxruntime has no kernel."""
         import onnxruntime as ort
 
+        version = tuple(int(part) for part in ort.__version__.split(".")[:2])
+        if version < MISJUDGED_BEFORE and any(str(self).startswith(start) and part in str(self) for start, part in MISJUDGED):
+            pytest.skip(f"onnxruntime {ort.__version__} computes this wrongly, later versions do not")
         model = self.model(layer)
         named = {f"i{k}": v for k, v in feeds.items()}
         options = ort.SessionOptions()
