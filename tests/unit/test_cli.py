@@ -65,6 +65,11 @@ def refused(result: Result, code: int = 1) -> str:
     return lines[0]
 
 
+def heed_interrupts() -> None:
+    """Ctrl-C as at a terminal: a test run in the background is started with SIGINT ignored, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "csdfgen", *arguments],
@@ -72,6 +77,7 @@ def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=heed_interrupts,
         **options,
     )
 
@@ -422,7 +428,7 @@ def test_ctrl_c_leaves_nothing_behind(csdfgen: Any, tmp_path: Path) -> None:
         (tmp_path / "labels").write_text("name\n" * 7)  # waits until the command reads it
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     finally:
         process.kill()
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
