@@ -63,10 +63,16 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+_RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+"""Before, only setting the shape of a view refuses to copy; from numpy 2.5 on that is deprecated."""
+
+
 def _reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of a strided row read with another shape, None if that needs a copy; numpy decides."""
     dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, strides)
     try:
+        if _RESHAPES_WITHOUT_COPY:
+            return np.reshape(dummy, new, copy=False).strides
         view = dummy.view()
         view.shape = new
     except (AttributeError, ValueError):
