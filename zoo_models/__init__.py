@@ -1,12 +1,142 @@
-"""Networks that are built here from nothing but numbers: name -> function that makes the ONNX model."""
+"""Networks that are built here from nothing but numbers: published topologies with seeded random weights.
+
+    entry, height, width = zoo_models.parse("resnet18@160x256")
+    model = entry.build(height, width)          # an onnx.ModelProto
+
+No trained weight is shipped or fetched. Every entry says who published the network, and how many parameters and
+multiply-accumulates were printed for it; the tests hold both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 
-import onnx
+from zoo_models import (
+    alexnet,
+    densenet,
+    efficientnet,
+    googlenet,
+    inception,
+    mobilenet,
+    mobilenet_v3,
+    regnet,
+    resnet,
+    segmentation,
+    shufflenet,
+    small,
+    squeezenet,
+    tinyml,
+    vgg,
+    yolo,
+)
+from zoo_models._builder import SizeError, ZooError
+from zoo_models._counts import Counts, count
+from zoo_models._entry import Published, ZooEntry
 
-__all__ = ["ZOO"]
+__all__ = ["ALIASES", "ZOO", "Counts", "Published", "SizeError", "ZooEntry", "ZooError", "count", "parse"]
 
-ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType({})
+_FAMILIES = (
+    alexnet,
+    vgg,
+    resnet,
+    densenet,
+    googlenet,
+    inception,
+    squeezenet,
+    shufflenet,
+    mobilenet,
+    mobilenet_v3,
+    efficientnet,
+    regnet,
+    yolo,
+    segmentation,
+    small,
+    tinyml,
+)
+
+ZOO: Mapping[str, ZooEntry] = MappingProxyType({entry.name: entry for family in _FAMILIES for entry in family.NETWORKS})
+"""Name -> network."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "bvlc_alexnet": "alexnet",
+        "bvlc_googlenet": "googlenet",
+        "bvlc_reference_caffenet": "caffenet",
+        "densenet_121": "densenet121",
+        "espcn": "super_resolution",
+        "fcn": "fcn_resnet50",
+        "lenet": "lenet5",
+        "mnasnet_b1": "mnasnet",
+        "resnet18_v1": "resnet18",
+        "resnet34_v1": "resnet34",
+        "lraspp": "lraspp_mobilenet_v3",
+        "shufflenet": "shufflenet_v1",
+        "squeezenet": "squeezenet1_1",
+        "ssdlite": "ssdlite_mobilenet_v3",
+        "tiny_yolov2": "tiny_yolo_v2",
+        "tiny_yolov3": "yolov3_tiny",
+        "tiny_yolo_v3": "yolov3_tiny",
+        "tinyyolov2": "tiny_yolo_v2",
+        "zfnet": "zfnet512",
+    }
+)
+"""Other names that files and papers use -> names of the zoo."""
+
+MAX_SIZE = 2**16
+"""Rows or columns of an image; a typing error should not build for minutes."""
+
+_SPELLING = re.compile(r"(?:zoo:)?(?P<name>[^@]*)(?:@(?P<height>[0-9]+)[x×X](?P<width>[0-9]+))?")
+
+
+def parse(text: str) -> tuple[ZooEntry, int, int]:
+    """The network and the image size that "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH" asks for (the "zoo:" may be missing).
+
+    Raises ZooError: an unknown name (with the nearest ones), a size that is none, and one that does not go through
+    the network (with the smallest that does).
+
+    >>> entry, height, width = parse("zoo:vgg16@64x96")
+    >>> entry.name, height, width
+    ('vgg16', 64, 96)
+    """
+    found = _SPELLING.fullmatch(text.strip())
+    if found is None:
+        raise ZooError(f"'{_short(text)}' is not a network of the zoo; write NAME or NAME@HEIGHTxWIDTH, such as vgg19@224x224")
+    entry = _entry(found["name"])
+    if found["height"] is None:
+        return entry, entry.height, entry.width
+    if max(len(found["height"]), len(found["width"])) > len(str(MAX_SIZE)):
+        raise ZooError(f"{entry.name}: an image has at most {MAX_SIZE} rows and columns")
+    height, width = int(found["height"]), int(found["width"])
+    _require(entry, height, width)
+    return entry, height, width
+
+
+def _entry(name: str) -> ZooEntry:
+    plain = re.sub(r"[-. ]", "_", name.lower())
+    plain = ALIASES.get(plain, plain)
+    if plain in ZOO:
+        return ZOO[plain]
+    near = get_close_matches(plain, [*ZOO, *ALIASES], n=3, cutoff=0.5)
+    names = dict.fromkeys(ALIASES.get(n, n) for n in near)
+    hint = f"the nearest are {', '.join(names)}" if names else f"it has {', '.join(ZOO)}"
+    raise ZooError(f"the zoo has no network '{_short(name)}'; {hint}")
+
+
+def _require(entry: ZooEntry, height: int, width: int) -> None:
+    """Raises ZooError for an image that does not go through the network."""
+    if not 0 < min(height, width) <= max(height, width) <= MAX_SIZE:
+        raise ZooError(f"{entry.name}: an image has 1 to {MAX_SIZE} rows and columns, not {height}x{width}")
+    obstacle = entry.obstacle(height, width)
+    if obstacle is None:
+        return
+    rows, columns = entry.smallest()
+    if height < rows or width < columns:
+        raise ZooError(f"{entry.name} does not work at {height}x{width}; the smallest size is {rows}x{columns}")
+    raise ZooError(f"{entry.name} does not work at {height}x{width}: {obstacle}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

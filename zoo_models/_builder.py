@@ -1,0 +1,490 @@
+"""How is a network written down as ONNX, with weights that keep its activations in range?
+
+A `Builder` collects nodes; every method adds one operation and returns its result as a `Value`, whose shape
+is known at once. Weights are normal with He's variance 2 / fan-in (He et al. 2015, arXiv:1502.01852). Beside
+its shape a value carries what its elements are expected to be like (`_moments`); BatchNormalization takes its
+running variance from there, as if it had been measured in training, so that deep networks neither fade nor explode.
+
+Every weight has a random stream of its own, seeded with its name: a network has the same weights at every
+image size, but where the size changes their shape. What is not learned is a Constant node, not an initializer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from zoo_models._moments import NORMAL, Moments, added, averaged, scaled, through, weighted
+
+__all__ = ["OPSET", "Activation", "Builder", "Padding", "Shape", "SizeError", "Value", "ZooError"]
+
+OPSET = 17
+IR_VERSION = 8
+
+MAX_WEIGHT_BYTES = 2**31 - 2**24
+"""A protobuf message holds less than 2 GiB; the rest is for nodes and names."""
+
+Shape = tuple[int, ...]
+Pair = int | tuple[int, int]
+Padding = int | tuple[int, int] | tuple[int, int, int, int] | str
+"""Rows and columns added around a map: one number, (rows, columns), (top, left, bottom, right), or "SAME_UPPER"."""
+
+
+class ZooError(ValueError):
+    """Something a user asked of the zoo that it does not have; one line."""
+
+
+class SizeError(ZooError):
+    """An image of this size does not go through the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of the network being built: its ONNX name and shape, and what its elements are expected to be like."""
+
+    name: str
+    shape: Shape
+    moments: Moments = NORMAL
+
+    @property
+    def channels(self) -> int:
+        return self.shape[1]
+
+    @property
+    def height(self) -> int:
+        return self.shape[2]
+
+    @property
+    def width(self) -> int:
+        return self.shape[3]
+
+
+Activation = Callable[[Value], Value]
+
+
+class Builder:
+    """One network being built; weights=False leaves the values out (zeros), for counting and shapes alone."""
+
+    def __init__(self, name: str, *, seed: int = 0, weights: bool = True) -> None:
+        self._seed = seed
+        self._weights = weights
+        opsets = [helper.make_opsetid("", OPSET)]
+        empty = helper.make_graph([], name, [], [])
+        # Weights go into this message at once: a message that is put into another one is copied.
+        self._model = helper.make_model(empty, opset_imports=opsets, ir_version=IR_VERSION, producer_name="csdfgen zoo")
+        self._graph = self._model.graph
+        self._weight_bytes = 0
+        self._values: dict[str, Value] = {}
+        self._scopes: list[str] = []
+        self._used: Counter[str] = Counter()
+
+    # --- names, nodes, weights ------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Names of everything added inside begin with `name/`."""
+        self._scopes.append(name)
+        yield
+        self._scopes.pop()
+
+    def unique(self, kind: str, name: str | None = None) -> str:
+        """`name`, or a numbered name of this kind, behind the names of the scopes around it."""
+        full = "/".join([*self._scopes, name or kind])
+        self._used[full] += 1
+        if name is None:
+            return f"{full}{self._used[full]}"
+        assert self._used[full] == 1, f"{full} is used twice"
+        return full
+
+    def node(
+        self,
+        op_type: str,
+        operands: Sequence[Value | str],
+        shape: Shape,
+        moments: Moments,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Value:
+        """Add one node with one output, which has the node's name: `name` as `unique` made it, or one of its own."""
+        output = name or self.unique(op_type.lower())
+        inputs = [operand.name if isinstance(operand, Value) else operand for operand in operands]
+        self._graph.node.append(helper.make_node(op_type, inputs, [output], output, **attributes))
+        value = Value(output, shape, moments)
+        self._values[output] = value
+        return value
+
+    def input(self, channels: int, height: int, width: int, name: str = "image") -> Value:
+        """The network's input, one image of (channels, height, width)."""
+        if min(height, width) < 1:
+            raise SizeError(f"an image has at least 1 row and 1 column, not {height} and {width}")
+        value = Value(name, (1, channels, height, width))
+        self._graph.input.append(_info(value))
+        return value
+
+    def constant(self, values: np.ndarray | Sequence[float]) -> str:
+        """A constant that is not learned: the name of a Constant node."""
+        name = self.unique("constant")
+        tensor = numpy_helper.from_array(np.asarray(values), name)
+        self._graph.node.append(helper.make_node("Constant", [], [name], name, value=tensor))
+        return name
+
+    def parameter(self, name: str, shape: Shape, draw: Callable[[np.random.Generator], np.ndarray]) -> str:
+        """A learned array (or a statistic) with values that `draw` makes; zeros for a network without weights."""
+        self._weight_bytes += 4 * prod(shape)
+        if self._weight_bytes > MAX_WEIGHT_BYTES:
+            raise SizeError(f"its weights need more than the {MAX_WEIGHT_BYTES} bytes that an ONNX file holds")
+        if self._weights:
+            raw = draw(np.random.default_rng([self._seed, *name.encode()])).astype("<f4", copy=False).tobytes()
+            self._graph.initializer.add(name=name, dims=shape, data_type=TensorProto.FLOAT, raw_data=raw)
+        else:
+            size = f"{name}.shape"
+            self._graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), size))
+            self._graph.node.append(helper.make_node("ConstantOfShape", [size], [name], name))
+        return name
+
+    def weight(self, name: str, shape: Shape, fan_in: int) -> str:
+        """A weight with He's variance."""
+        scale = np.float32((2 / fan_in) ** 0.5)
+
+        def draw(rng: np.random.Generator) -> np.ndarray:
+            values = rng.standard_normal(shape, np.float32)
+            values *= scale
+            return values
+
+        return self.parameter(name, shape, draw)
+
+    def offset(self, name: str, shape: Shape, scale: float = 0.05) -> str:
+        """Small values around zero: a bias."""
+        return self.parameter(name, shape, lambda rng: rng.normal(0, scale, shape))
+
+    def factor(self, name: str, shape: Shape, around: float = 1.0) -> str:
+        """Positive values around `around`."""
+        return self.parameter(name, shape, lambda rng: around * rng.uniform(0.8, 1.25, shape))
+
+    def model(self, *outputs: Value) -> onnx.ModelProto:
+        """The network with these outputs, as ONNX."""
+        names = {value.name for value in outputs}
+        self._graph.output.extend(_info(value) for value in outputs)
+        self._graph.value_info.extend(_info(value) for value in self._values.values() if value.name not in names)
+        return self._model
+
+    # --- convolutions and products --------------------------------------------------------------
+
+    def conv(
+        self,
+        x: Value,
+        channels: int,
+        kernel: Pair,
+        *,
+        stride: int = 1,
+        padding: Padding = 0,
+        group: int = 1,
+        dilation: int = 1,
+        bias: bool = True,
+        name: str | None = None,
+    ) -> Value:
+        """A convolution; group = its input's channels makes it depthwise."""
+        name = self.unique("conv", name)
+        kernel = _pair(kernel)
+        height, width, attributes = _window(x, kernel, stride, padding, dilation=dilation)
+        per_group = x.channels // group
+        operands: list[Value | str] = [
+            x,
+            self.weight(f"{name}.weight", (channels, per_group, *kernel), per_group * prod(kernel)),
+        ]
+        if bias:
+            operands.append(self.offset(f"{name}.bias", (channels,)))
+        return self.node("Conv", operands, (1, channels, height, width), weighted(x.moments), name, group=group, **attributes)
+
+    def depthwise(self, x: Value, kernel: int, **options: Any) -> Value:
+        """A convolution of every channel by itself."""
+        return self.conv(x, x.channels, kernel, group=x.channels, **options)
+
+    def conv_bn(
+        self,
+        x: Value,
+        channels: int,
+        kernel: Pair,
+        *,
+        activation: Activation | None = None,
+        epsilon: float = 1e-5,
+        bias: bool = False,
+        **options: Any,
+    ) -> Value:
+        """A convolution, BatchNormalization, and an activation."""
+        y = self.batch_normalization(self.conv(x, channels, kernel, bias=bias, **options), epsilon)
+        return activation(y) if activation else y
+
+    def conv_transpose(self, x: Value, channels: int, kernel: int, *, stride: int) -> Value:
+        """A transposed convolution without padding, with bias."""
+        name = self.unique("convtranspose")
+        shape = (1, channels, *(stride * (size - 1) + kernel for size in x.shape[2:]))
+        reached = max(1, kernel * kernel // (stride * stride))  # products that meet in one output element, a channel
+        operands: list[Value | str] = [
+            x,
+            self.weight(f"{name}.weight", (x.channels, channels, kernel, kernel), x.channels * reached),
+            self.offset(f"{name}.bias", (channels,)),
+        ]
+        return self.node(
+            "ConvTranspose", operands, shape, weighted(x.moments), name, kernel_shape=[kernel, kernel], strides=[stride, stride]
+        )
+
+    def gemm(self, x: Value, features: int, *, bias: bool = True, name: str | None = None) -> Value:
+        """A fully connected layer on (1, features); the weight is stored transposed, as exporters write it."""
+        name = self.unique("gemm", name)
+        operands: list[Value | str] = [x, self.weight(f"{name}.weight", (features, x.shape[1]), x.shape[1])]
+        if bias:
+            operands.append(self.offset(f"{name}.bias", (features,)))
+        return self.node("Gemm", operands, (1, features), weighted(x.moments), name, transB=1)
+
+    def matmul(self, x: Value, features: int, *, name: str | None = None) -> Value:
+        """A fully connected layer without bias on (1, features), as CNTK writes it."""
+        name = self.unique("matmul", name)
+        weight = self.weight(f"{name}.weight", (x.shape[1], features), x.shape[1])
+        return self.node("MatMul", [x, weight], (1, features), weighted(x.moments), name)
+
+    # --- normalization --------------------------------------------------------------------------
+
+    def batch_normalization(self, x: Value, epsilon: float = 1e-5) -> Value:
+        """BatchNormalization whose statistics are those expected of x."""
+        name = self.unique("bn")
+        shape = (x.channels,)
+        operands: list[Value | str] = [
+            x,
+            self.factor(f"{name}.scale", shape),
+            self.offset(f"{name}.bias", shape),
+            *self._statistics(name, x),
+        ]
+        return self.node("BatchNormalization", operands, x.shape, NORMAL, name, epsilon=epsilon)
+
+    def scaled_batch_normalization(self, x: Value, epsilon: float = 1e-5) -> Value:
+        """BatchNormalization as Caffe's converter writes it: statistics alone, then a Mul and an Add by channel."""
+        name = self.unique("bn")
+        shape = (x.channels,)
+        unit = (self.constant(np.ones(shape, np.float32)), self.constant(np.zeros(shape, np.float32)))
+        y = self.node("BatchNormalization", [x, *unit, *self._statistics(name, x)], x.shape, NORMAL, name, epsilon=epsilon)
+        by_channel = (x.channels, 1, 1)
+        y = self.node("Mul", [y, self.factor(f"{name}.scale", by_channel)], x.shape, NORMAL)
+        return self.node("Add", [y, self.offset(f"{name}.bias", by_channel)], x.shape, NORMAL)
+
+    def _statistics(self, name: str, x: Value) -> tuple[str, str]:
+        shape = (x.channels,)
+        mean = self.offset(f"{name}.mean", shape, 0.05 * x.moments.square**0.5)
+        return mean, self.factor(f"{name}.variance", shape, x.moments.square)
+
+    def lrn(self, x: Value, size: int = 5, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
+        """Local response normalization across channels."""
+        moments = Moments(x.moments.mean / bias**beta, x.moments.square / bias ** (2 * beta))
+        return self.node("LRN", [x], x.shape, moments, size=size, alpha=alpha, beta=beta, bias=bias)
+
+    # --- activations ----------------------------------------------------------------------------
+
+    def relu(self, x: Value) -> Value:
+        return self._activation("relu", "Relu", [x])
+
+    def relu6(self, x: Value) -> Value:
+        """min(max(x, 0), 6)."""
+        bounds = (self.constant(np.float32(0)), self.constant(np.float32(6)))
+        return self._activation("relu6", "Clip", [x, *bounds])
+
+    def leaky_relu(self, x: Value) -> Value:
+        """x, or a tenth of it where it is negative."""
+        return self._activation("leaky_relu", "LeakyRelu", [x], alpha=0.1)
+
+    def hard_swish(self, x: Value) -> Value:
+        return self._activation("hard_swish", "HardSwish", [x])
+
+    def silu(self, x: Value) -> Value:
+        """x * sigmoid(x), as exporters write it."""
+        return self._activation("silu", "Mul", [x, self.sigmoid(x)])
+
+    def sigmoid(self, x: Value, name: str | None = None) -> Value:
+        return self._activation("sigmoid", "Sigmoid", [x], name)
+
+    def hard_sigmoid(self, x: Value) -> Value:
+        """min(max(x / 6 + 1/2, 0), 1)."""
+        return self._activation("hard_sigmoid", "HardSigmoid", [x], alpha=1 / 6, beta=0.5)
+
+    def tanh(self, x: Value) -> Value:
+        return self._activation("tanh", "Tanh", [x])
+
+    def _activation(
+        self, kind: str, op_type: str, operands: Sequence[Value | str], name: str | None = None, **attributes: Any
+    ) -> Value:
+        """kind: what it computes, a key of `_moments.FUNCTIONS`, on the first operand."""
+        x = operands[0]
+        assert isinstance(x, Value)
+        name = self.unique(op_type.lower(), name)
+        return self.node(op_type, operands, x.shape, through(kind, x.moments), name, **attributes)
+
+    def softmax(self, x: Value, name: str | None = None) -> Value:
+        """Softmax over the channels."""
+        return self.node("Softmax", [x], x.shape, x.moments, self.unique("softmax", name), axis=1)
+
+    # --- pools ----------------------------------------------------------------------------------
+
+    def max_pool(
+        self, x: Value, kernel: Pair, stride: int = 1, padding: Padding = 0, *, ceil: bool = False, name: str | None = None
+    ) -> Value:
+        """The greatest value of every window; ceil: a last window may hang over the edge."""
+        return self._pool("MaxPool", x, kernel, stride, padding, ceil, name)
+
+    def average_pool(
+        self,
+        x: Value,
+        kernel: Pair,
+        stride: int = 1,
+        padding: Padding = 0,
+        *,
+        count_padding: bool = False,
+        name: str | None = None,
+    ) -> Value:
+        """The mean of every window; count_padding: padded zeros count as elements of it."""
+        extra = {"count_include_pad": 1} if count_padding else {}
+        return self._pool("AveragePool", x, kernel, stride, padding, False, name, **extra)
+
+    def _pool(
+        self, op_type: str, x: Value, kernel: Pair, stride: int, padding: Padding, ceil: bool, name: str | None, **extra: Any
+    ) -> Value:
+        height, width, attributes = _window(x, _pair(kernel), stride, padding, ceil=ceil)
+        if ceil:
+            attributes["ceil_mode"] = 1
+        return self.node(
+            op_type, [x], (1, x.channels, height, width), x.moments, self.unique(op_type.lower(), name), **attributes, **extra
+        )
+
+    def average_whole(self, x: Value) -> Value:
+        """The mean of the map, as an AveragePool with a window of its size: what that pool is at the published size."""
+        y = self.average_pool(x, (x.height, x.width))
+        return replace(y, moments=averaged(x.moments))
+
+    def global_average_pool(self, x: Value) -> Value:
+        return self.node("GlobalAveragePool", [x], (1, x.channels, 1, 1), averaged(x.moments))
+
+    # --- joining and reshaping ------------------------------------------------------------------
+
+    def add(self, a: Value, b: Value, *, op_type: str = "Add", name: str | None = None) -> Value:
+        """a + b of equal shapes; op_type "Sum" where the source writes it so."""
+        assert a.shape == b.shape, f"{a.name} {a.shape} + {b.name} {b.shape}"
+        return self.node(op_type, [a, b], a.shape, added(a.moments, b.moments), self.unique("add", name))
+
+    def add_constant(self, x: Value, shape: Shape, name: str | None = None) -> Value:
+        """x plus a learned array that broadcasts: a bias written as a node of its own."""
+        name = self.unique("add", name)
+        return self.node("Add", [x, self.offset(f"{name}.bias", shape)], x.shape, x.moments, name)
+
+    def normalized(self, x: Value, **steps: float) -> Value:
+        """x after one step by a constant for each option (Sub=127.5, Div=255, ...), which brings pixels near 1."""
+        for op_type, constant in steps.items():
+            x = self.node(op_type, [x, self.constant(np.float32(constant))], x.shape, x.moments)
+        return x
+
+    def gate(self, x: Value, factor: Value) -> Value:
+        """x times a factor between 0 and 1 for every channel."""
+        return self.node("Mul", [x, factor], x.shape, scaled(x.moments, factor.moments))
+
+    def concat(self, values: Sequence[Value], name: str | None = None) -> Value:
+        """Values one behind the other along the channels. Raises SizeError where their rows or columns differ."""
+        first = values[0]
+        for value in values[1:]:
+            if value.shape[2:] != first.shape[2:]:
+                raise SizeError(f"maps of {first.height}x{first.width} and {value.height}x{value.width} cannot be joined")
+        channels = sum(value.channels for value in values)
+        moments = Moments(*(sum(v.moments[k] * v.channels for v in values) / channels for k in range(2)))
+        return self.node("Concat", values, (1, channels, *first.shape[2:]), moments, self.unique("concat", name), axis=1)
+
+    def reshape(self, x: Value, shape: Shape, name: str | None = None) -> Value:
+        sizes = self.constant(np.array(shape, np.int64))
+        return self.node("Reshape", [x, sizes], shape, x.moments, self.unique("reshape", name))
+
+    def rows_of(self, x: Value) -> Value:
+        """(1, everything): a Reshape in front of a fully connected layer, as Caffe's converter writes it."""
+        return self.reshape(x, (1, prod(x.shape[1:])))
+
+    def flatten(self, x: Value, name: str | None = None) -> Value:
+        """(1, everything): a Flatten, as newer exporters write it."""
+        return self.node("Flatten", [x], (1, prod(x.shape[1:])), x.moments, self.unique("flatten", name), axis=1)
+
+    def transpose(self, x: Value, order: Sequence[int]) -> Value:
+        return self.node("Transpose", [x], tuple(x.shape[axis] for axis in order), x.moments, perm=list(order))
+
+    def shuffle(self, x: Value, groups: int) -> Value:
+        """Channels of `groups` groups dealt out in turn (ShuffleNet): Reshape, Transpose, Reshape."""
+        split = self.reshape(x, (1, groups, x.channels // groups, *x.shape[2:]))
+        return self.reshape(self.transpose(split, (0, 2, 1, 3, 4)), x.shape)
+
+    def split(self, x: Value, parts: int) -> tuple[Value, ...]:
+        """Equal parts of the channels."""
+        size = x.channels // parts
+        name = self.unique("split")
+        shape = (1, size, *x.shape[2:])
+        values = tuple(Value(f"{name}_{part}", shape, x.moments) for part in range(parts))
+        sizes = self.constant(np.full(parts, size, np.int64))
+        self._graph.node.append(helper.make_node("Split", [x.name, sizes], [value.name for value in values], name, axis=1))
+        self._values.update((value.name, value) for value in values)
+        return values
+
+    def dropout(self, x: Value, ratio: float = 0.5) -> Value:
+        """Dropout, which does nothing at inference; kept because published files have it."""
+        return self.node("Dropout", [x, self.constant(np.float32(ratio))], x.shape, x.moments)
+
+    def pad(self, x: Value, amount: int, name: str | None = None) -> Value:
+        """Zeros around the map, or less of it where the amount is negative."""
+        height, width = (size + 2 * amount for size in x.shape[2:])
+        if min(height, width) < 1:
+            raise SizeError(f"{-amount} rows and columns at every edge of {x.height}x{x.width} leave nothing")
+        pads = self.constant(np.array([0, 0, amount, amount] * 2, np.int64))
+        return self.node("Pad", [x, pads], (1, x.channels, height, width), x.moments, self.unique("pad", name))
+
+    def upsample(self, x: Value, scale: int) -> Value:
+        """Every element repeated `scale` times along rows and columns."""
+        scales = self.constant(np.array([1, 1, scale, scale], np.float32))
+        shape = (1, x.channels, scale * x.height, scale * x.width)
+        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return self.node("Resize", [x, "", scales], shape, x.moments, **how)
+
+    def interpolate(self, x: Value, height: int, width: int, name: str | None = None) -> Value:
+        """Bilinear interpolation to a size, pixel centres at halves."""
+        shape = (1, x.channels, height, width)
+        sizes = self.constant(np.array(shape, np.int64))
+        how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+        return self.node("Resize", [x, "", "", sizes], shape, x.moments, self.unique("resize", name), **how)
+
+
+def _info(value: Value) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(value.name, TensorProto.FLOAT, value.shape)
+
+
+def _pair(size: Pair) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else size
+
+
+def _window(
+    x: Value, kernel: tuple[int, int], stride: int, padding: Padding, *, dilation: int = 1, ceil: bool = False
+) -> tuple[int, int, dict[str, Any]]:
+    """Rows and columns of the result of a sliding window, and its ONNX attributes. Raises SizeError where none fits."""
+    attributes: dict[str, Any] = {"kernel_shape": list(kernel), "strides": [stride, stride]}
+    if dilation > 1:
+        attributes["dilations"] = [dilation, dilation]
+    if isinstance(padding, str):
+        return -(-x.height // stride), -(-x.width // stride), {**attributes, "auto_pad": padding}
+    if isinstance(padding, int):
+        padding = (padding, padding)
+    top, left, bottom, right = padding if len(padding) == 4 else (*padding, *padding)
+    attributes["pads"] = [top, left, bottom, right]
+    sizes = []
+    for size, extent, around in zip(x.shape[2:], kernel, (top + bottom, left + right), strict=True):
+        reach = (extent - 1) * dilation + 1
+        if size + around < reach:
+            raise SizeError(f"a window of {reach} does not fit into {size} and {around} of padding")
+        steps = size + around - reach
+        sizes.append((-(-steps // stride) if ceil else steps // stride) + 1)
+    return sizes[0], sizes[1], attributes

@@ -1,0 +1,106 @@
+"""What is known of a network of the zoo, beside how it is built?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import onnx
+
+from zoo_models._builder import SizeError
+
+__all__ = ["Build", "Origin", "Published", "ZooEntry"]
+
+Origin = Literal["exact", "rounded", "derived"]
+"""Of a published number: printed in full; printed with few digits; printed nowhere, but counted from published shapes."""
+
+
+class Build(Protocol):
+    """Writes a network as ONNX. height, width: rows and columns of the image, by default the published ones (a
+    width that is not given follows the height where the published image is square); weights=False leaves the
+    values of the weights out, for shapes and counts alone. Raises SizeError for an image that is too small."""
+
+    def __call__(
+        self, height: int = ..., width: int | None = None, *, seed: int = 0, weights: bool = True
+    ) -> onnx.ModelProto: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Parameters and multiply-accumulates of a network as a source gives them, for an image of `size` (rows, columns).
+
+    parameters: learned values, with BatchNormalization's running means and variances where `statistics` is set.
+    macs: multiply-accumulates of convolutions and fully connected layers, but for `uncounted_macs`, which the source
+        leaves out. parameters_are, macs_are: how the source gives them.
+    source: where they are from. notes: what is counted otherwise, and how the derived ones were found.
+    """
+
+    parameters: int
+    macs: int
+    source: str
+    notes: str = ""
+    size: tuple[int, int] = (224, 224)
+    parameters_are: Origin = "exact"
+    macs_are: Origin = "rounded"
+    statistics: bool = False
+    uncounted_macs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZooEntry:
+    """One network of the zoo.
+
+    task: what it computes. size: rows and columns of its image unless others are asked for (by default the published
+    ones). multiple: both have to be multiples of it. pixels: the range that its input values are meant to have.
+    """
+
+    name: str
+    build: Build
+    family: str
+    task: str
+    published: Published
+    size: tuple[int, int] | None = None
+    multiple: int = 1
+    pixels: tuple[float, float] = (-1.0, 1.0)
+
+    @property
+    def height(self) -> int:
+        return (self.size or self.published.size)[0]
+
+    @property
+    def width(self) -> int:
+        return (self.size or self.published.size)[1]
+
+    def works(self, height: int, width: int) -> bool:
+        """Whether an image of this size goes through the network."""
+        return self.obstacle(height, width) is None
+
+    def obstacle(self, height: int, width: int) -> str | None:
+        """Why an image of this size does not go through the network, or None."""
+        if height % self.multiple or width % self.multiple:
+            return f"rows and columns have to be multiples of {self.multiple}"
+        try:
+            self.build(height, width, weights=False)
+        except SizeError as error:
+            return str(error)
+        return None
+
+    def smallest(self) -> tuple[int, int]:
+        """The smallest height, and the smallest width, that work."""
+        return (
+            _first(lambda rows: self.works(rows, self.width), self.height, self.multiple),
+            _first(lambda columns: self.works(self.height, columns), self.width, self.multiple),
+        )
+
+
+def _first(works: Callable[[int], bool], known: int, step: int) -> int:
+    """The smallest multiple of step that works, by bisection; `known` does, and so does every larger one."""
+    fails, succeeds = 0, known // step
+    while succeeds - fails > 1:
+        middle = (fails + succeeds) // 2
+        if works(middle * step):
+            succeeds = middle
+        else:
+            fails = middle
+    return succeeds * step

@@ -1,0 +1,104 @@
+"""AlexNet and its relatives: five convolutions, overlapping pools, three fully connected layers.
+
+Sources: Krizhevsky, Sutskever, Hinton 2012; Zeiler, Fergus 2013 (arXiv:1311.2901); the files bvlc_alexnet,
+bvlc_reference_caffenet and zfnet512 of the ONNX model zoo, which come from Caffe and Caffe2. At image sizes
+other than the published one the first fully connected layer has other weights.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from zoo_models._builder import Builder, Value
+from zoo_models._entry import Published, ZooEntry
+
+__all__ = ["NETWORKS", "alexnet", "caffenet", "zfnet512"]
+
+
+def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """AlexNet as Caffe trains it, in one column with grouped convolutions; LRN, then pool.
+
+    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 60,965,224 parameters; 724 M
+    multiply-accumulates at 227x227, the size Caffe crops to (Sze et al. 2017, arXiv:1703.09039).
+    """
+    b = Builder("alexnet", seed=seed, weights=weights)
+    x = b.input(3, height, width or height)
+    x = b.max_pool(b.lrn(b.relu(b.conv(x, 96, 11, stride=4))), 3, 2)
+    x = b.max_pool(b.lrn(b.relu(b.conv(x, 256, 5, padding=2, group=2))), 3, 2)
+    return _caffe_tail(b, x)
+
+
+def caffenet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """CaffeNet: AlexNet with every pool in front of its LRN, which saves memory.
+
+    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 60,965,224 parameters; 724 M
+    multiply-accumulates at 227x227 (convnet-burden).
+    """
+    b = Builder("caffenet", seed=seed, weights=weights)
+    x = b.input(3, height, width or height)
+    x = b.lrn(b.max_pool(b.relu(b.conv(x, 96, 11, stride=4)), 3, 2))
+    x = b.lrn(b.max_pool(b.relu(b.conv(x, 256, 5, padding=2, group=2)), 3, 2))
+    return _caffe_tail(b, x)
+
+
+def zfnet512(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """ZFNet with 512 channels in its last three convolutions.
+
+    Source: zfnet512 of the ONNX model zoo (224x224), a file of 333 MB. Derived: 87,250,536 parameters and
+    1,481,727,008 multiply-accumulates.
+    """
+    b = Builder("zfnet512", seed=seed, weights=weights)
+    x = b.input(3, height, width or height)
+    for channels, kernel in ((96, 7), (256, 5)):
+        x = b.lrn(b.relu(b.conv(x, channels, kernel, stride=2)), alpha=5e-4, bias=2.0)
+        x = b.max_pool(x, 3, 2)
+    for _ in range(3):
+        x = b.relu(b.conv(x, 512, 3, padding=1))
+    x = b.rows_of(b.max_pool(x, 2, 2))
+    for features in (4096, 1024):
+        x = b.relu(b.gemm(x, features))
+    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
+
+
+def _caffe_tail(b: Builder, x: Value) -> onnx.ModelProto:
+    """The last three convolutions and the fully connected layers of AlexNet."""
+    for channels, group in ((384, 1), (384, 2), (256, 2)):
+        x = b.relu(b.conv(x, channels, 3, padding=1, group=group))
+    x = b.rows_of(b.max_pool(x, 3, 2, padding=(0, 0, 1, 1)))  # Caffe rounds the number of windows up
+    for _ in range(2):
+        x = b.dropout(b.relu(b.gemm(x, 4096)))
+    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
+
+
+NETWORKS = (
+    ZooEntry(
+        "alexnet",
+        alexnet,
+        "AlexNet",
+        "classification",
+        Published(60_965_224, 724_000_000, "Sze et al. 2017 (arXiv:1703.09039)", "61 M parameters there", (227, 227)),
+        size=(224, 224),
+    ),
+    ZooEntry(
+        "caffenet",
+        caffenet,
+        "AlexNet",
+        "classification",
+        Published(60_965_224, 724_000_000, "convnet-burden (S. Albanie)", "233 MiB of parameters there", (227, 227)),
+        size=(224, 224),
+    ),
+    ZooEntry(
+        "zfnet512",
+        zfnet512,
+        "AlexNet",
+        "classification",
+        Published(
+            87_250_536,
+            1_481_727_008,
+            "zfnet512 of the ONNX model zoo",
+            "counted from the shapes in the file, which has 333 MB",
+            parameters_are="derived",
+            macs_are="derived",
+        ),
+    ),
+)

@@ -1,0 +1,113 @@
+"""GoogLeNet: four branches of convolutions side by side, joined along the channels.
+
+Source: Szegedy et al. 2014 (arXiv:1409.4842); bvlc_googlenet and inception_v1 of the ONNX model zoo, the same
+network out of Caffe and Caffe2: the second does not pad its strided pools, and has smaller maps behind them.
+Neither has the auxiliary classifiers, which serve training alone.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from zoo_models._builder import Builder, Padding, Value
+from zoo_models._entry import Published, ZooEntry
+
+__all__ = ["NETWORKS", "googlenet", "inception_v1"]
+
+MODULES = {
+    "3a": (64, (96, 128), (16, 32), 32),
+    "3b": (128, (128, 192), (32, 96), 64),
+    "4a": (192, (96, 208), (16, 48), 64),
+    "4b": (160, (112, 224), (24, 64), 64),
+    "4c": (128, (128, 256), (24, 64), 64),
+    "4d": (112, (144, 288), (32, 64), 64),
+    "4e": (256, (160, 320), (32, 128), 128),
+    "5a": (256, (160, 320), (32, 128), 128),
+    "5b": (384, (192, 384), (48, 128), 128),
+}
+"""Channels of the 1x1 branch, of (1x1, 3x3), of (1x1, 5x5), and of the 1x1 behind the pool (table 1 of the paper)."""
+
+POOL_BEFORE = ("4a", "5a")
+
+
+def googlenet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """GoogLeNet as Caffe trains it (bvlc_googlenet): strided pools round their size up.
+
+    Derived from table 1 of the paper: 6,998,552 parameters, 1,582,671,872 multiply-accumulates at 224x224 (the text
+    says 1.5 billion).
+    """
+    b = Builder("googlenet", seed=seed, weights=weights)
+    x = _features(b, b.input(3, height, width or height), (0, 0, 1, 1))
+    return _classify(b, b.average_whole(x))
+
+
+def inception_v1(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """GoogLeNet as Caffe2's inception_v1: strided pools are not padded, so that maps of 27, 13 and 6 rows follow.
+
+    Derived from the shapes in that file: 6,998,552 parameters. Published: 1.43 G multiply-accumulates at 224x224
+    (Sze et al. 2017, arXiv:1703.09039).
+    """
+    b = Builder("inception_v1", seed=seed, weights=weights)
+    x = _features(b, b.input(3, height, width or height), 0)
+    rows, columns = x.shape[2:]
+    return _classify(b, b.average_pool(x, (rows + 1, columns + 1), padding=(0, 0, 1, 1)))
+
+
+def _features(b: Builder, x: Value, padding: Padding) -> Value:
+    """Everything in front of the last pool; padding: of the strided pools."""
+    x = b.relu(b.conv(x, 64, 7, stride=2, padding=3))
+    x = b.lrn(b.max_pool(x, 3, 2, padding))
+    x = b.relu(b.conv(x, 64, 1))
+    x = b.lrn(b.relu(b.conv(x, 192, 3, padding=1)))
+    x = b.max_pool(x, 3, 2, padding)
+    for name, channels in MODULES.items():
+        if name in POOL_BEFORE:
+            x = b.max_pool(x, 3, 2, padding)
+        with b.scope(f"inception_{name}"):
+            x = _module(b, x, *channels)
+    return x
+
+
+def _module(b: Builder, x: Value, single: int, triple: tuple[int, int], quintuple: tuple[int, int], pooled: int) -> Value:
+    """Four branches, joined."""
+    one = b.relu(b.conv(x, single, 1))
+    three = b.relu(b.conv(b.relu(b.conv(x, triple[0], 1)), triple[1], 3, padding=1))
+    five = b.relu(b.conv(b.relu(b.conv(x, quintuple[0], 1)), quintuple[1], 5, padding=2))
+    pool = b.relu(b.conv(b.max_pool(x, 3, padding=1), pooled, 1))
+    return b.concat([one, three, five, pool])
+
+
+def _classify(b: Builder, x: Value) -> onnx.ModelProto:
+    x = b.gemm(b.rows_of(b.dropout(x, 0.4)), 1000)
+    return b.model(b.softmax(x, "probabilities"))
+
+
+NETWORKS = (
+    ZooEntry(
+        "googlenet",
+        googlenet,
+        "GoogLeNet",
+        "classification",
+        Published(
+            6_998_552,
+            1_582_671_872,
+            "Szegedy et al. 2014 (arXiv:1409.4842), table 1",
+            "counted from its shapes; the text there says 1.5 billion multiply-adds",
+            parameters_are="derived",
+            macs_are="derived",
+        ),
+    ),
+    ZooEntry(
+        "inception_v1",
+        inception_v1,
+        "GoogLeNet",
+        "classification",
+        Published(
+            6_998_552,
+            1_430_000_000,
+            "Sze et al. 2017 (arXiv:1703.09039), GoogLeNet v1",
+            "7 M parameters there; counted from the shapes in the file of the ONNX model zoo",
+            parameters_are="derived",
+        ),
+    ),
+)

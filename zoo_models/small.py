@@ -1,0 +1,171 @@
+"""Small networks: the CSDF paper's example, digits, faces, and super-resolution.
+
+Sources: Minakova and Stefanov, figure 1 of "Buffer sizes reduction for memory-efficient CNN inference on mobile and
+embedded devices" (2020); LeCun et al. 1998; mnist-8, emotion-ferplus-8 and super-resolution-10 of the ONNX model zoo.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from zoo_models._builder import Builder
+from zoo_models._entry import Published, ZooEntry
+
+__all__ = ["NETWORKS", "cnn5", "emotion_ferplus", "lenet5", "mnist", "super_resolution"]
+
+
+def cnn5(height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """The five layers of figure 1: n1 the image, n2 a 17x17 convolution, n3 a 5x5 one with stride 3 behind a crop of
+    one row and column at every edge, n4 fully connected, n5 the output; no biases.
+
+    Derived from the shapes in the figure: 1,552 parameters, 300,832 multiply-accumulates at 32x32.
+    """
+    b = Builder("cnn5", seed=seed, weights=weights)
+    x = b.conv(b.input(1, height, width or height), 4, 17, bias=False, name="n2")
+    x = b.conv(b.pad(x, -1, "crop3"), 3, 5, stride=3, bias=False, name="n3")
+    return b.model(b.gemm(b.flatten(x, "flatten4"), 2, bias=False, name="n4"))
+
+
+def lenet5(height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """LeNet-5 as it is taught today: every map of the second convolution reads all six, average pools, tanh.
+
+    Derived: 61,706 parameters, 416,520 multiply-accumulates at 32x32.
+    """
+    b = Builder("lenet5", seed=seed, weights=weights)
+    x = b.input(1, height, width or height)
+    for channels in (6, 16):
+        x = b.average_pool(b.tanh(b.conv(x, channels, 5)), 2, 2)
+    x = b.flatten(x)
+    for features in (120, 84):
+        x = b.tanh(b.gemm(x, features))
+    return b.model(b.gemm(x, 10, name="scores"))
+
+
+def mnist(height: int = 28, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """Digits, as CNTK exports them: biases are nodes of their own.
+
+    Derived: 5,994 parameters, 786,560 multiply-accumulates at 28x28.
+    """
+    b = Builder("mnist", seed=seed, weights=weights)
+    x = b.input(1, height, width or height)
+    for channels, pool in ((8, 2), (16, 3)):
+        x = b.conv(x, channels, 5, padding="SAME_UPPER", bias=False)
+        x = b.max_pool(b.relu(b.add_constant(x, (channels, 1, 1))), pool, pool)
+    x = b.matmul(b.rows_of(x), 10)
+    return b.model(b.add_constant(x, (1, 10), "scores"))
+
+
+def emotion_ferplus(height: int = 64, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """Emotions of faces (Barsoum et al. 2016, arXiv:1608.01041), a VGG of 13 layers as CNTK exports it.
+
+    Published (paper): 8.75 million parameters. Derived: 875,831,296 multiply-accumulates at 64x64.
+    """
+    b = Builder("emotion_ferplus", seed=seed, weights=weights)
+    x = b.normalized(b.input(1, height, width or height), Sub=127.5, Div=255)
+    for stage, (channels, depth) in enumerate(((64, 2), (128, 2), (256, 3), (256, 3)), start=1):
+        with b.scope(f"stage{stage}"):
+            for _ in range(depth):
+                x = b.conv(x, channels, 3, padding="SAME_UPPER", bias=False)
+                x = b.relu(b.add_constant(x, (channels, 1, 1)))
+            x = b.dropout(b.max_pool(x, 2, 2), 0.25)
+    x = b.rows_of(x)
+    for _ in range(2):
+        x = b.dropout(b.relu(b.add_constant(b.matmul(x, 1024), (1024,))), 0.5)
+    return b.model(b.add_constant(b.matmul(x, 8), (8,), "scores"))
+
+
+def super_resolution(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+    """Super-resolution by three (ESPCN, Shi et al. 2016, arXiv:1609.05158): channels become pixels at the end.
+
+    The file has a Reshape, a Transpose and a Reshape for the last step. Derived: 59,657 parameters (the file has
+    240 KB), 2,984,869,888 multiply-accumulates at 224x224.
+    """
+    b = Builder("super_resolution", seed=seed, weights=weights)
+    x = b.relu(b.conv(b.input(1, height, width or height, "luma"), 64, 5, padding=2))
+    for channels in (64, 32):
+        x = b.relu(b.conv(x, channels, 3, padding=1))
+    x = b.conv(x, 9, 3, padding=1)
+    rows, columns = x.shape[2:]
+    x = b.transpose(b.reshape(x, (1, 1, 3, 3, rows, columns)), (0, 1, 4, 2, 5, 3))
+    return b.model(b.reshape(x, (1, 1, 3 * rows, 3 * columns), "image3"))
+
+
+NETWORKS = (
+    ZooEntry(
+        "cnn5",
+        cnn5,
+        "CSDF paper",
+        "example",
+        Published(
+            1_552,
+            300_832,
+            "Minakova and Stefanov, figure 1",
+            "counted from the shapes in the figure",
+            (32, 32),
+            parameters_are="derived",
+            macs_are="derived",
+        ),
+    ),
+    ZooEntry(
+        "lenet5",
+        lenet5,
+        "LeNet",
+        "classification",
+        Published(
+            61_706,
+            416_520,
+            "LeCun et al. 1998",
+            "counted from the shapes; about 60,000 parameters there, as not every map reads all others",
+            (32, 32),
+            parameters_are="derived",
+            macs_are="derived",
+        ),
+    ),
+    ZooEntry(
+        "mnist",
+        mnist,
+        "CNTK",
+        "classification",
+        Published(
+            5_994,
+            786_560,
+            "mnist-8 of the ONNX model zoo",
+            "counted from the shapes; the file has 26 KB",
+            (28, 28),
+            parameters_are="derived",
+            macs_are="derived",
+        ),
+        pixels=(0.0, 255.0),
+    ),
+    ZooEntry(
+        "emotion_ferplus",
+        emotion_ferplus,
+        "CNTK",
+        "classification",
+        Published(
+            8_750_000,
+            875_831_296,
+            "Barsoum et al. 2016 (arXiv:1608.01041)",
+            "multiply-accumulates from the shapes of emotion-ferplus-8 of the ONNX model zoo",
+            (64, 64),
+            parameters_are="rounded",
+            macs_are="derived",
+        ),
+        pixels=(0.0, 255.0),
+    ),
+    ZooEntry(
+        "super_resolution",
+        super_resolution,
+        "ESPCN",
+        "super-resolution",
+        Published(
+            59_657,
+            2_984_869_888,
+            "super-resolution-10 of the ONNX model zoo",
+            "counted from the shapes; the file has 240 KB",
+            parameters_are="derived",
+            macs_are="derived",
+        ),
+        pixels=(0.0, 1.0),
+    ),
+)
