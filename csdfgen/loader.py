@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import onnx
@@ -35,7 +34,7 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
 ) -> Network:
-    """Read a model: a file, a name of the zoo ("zoo:NAME"), or a model in memory.
+    """Read a model: a file, a name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model in memory.
 
     shapes: input name -> its whole shape, for free sizes or instead of the declared ones.
     batch: leading size of every input of rank 2 or more; a free leading size is 1 without it.
@@ -68,12 +67,13 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
 
 
 def _from_zoo(name: str) -> ModelFile:
-    from zoo_models import ZOO
+    from zoo_models import ZooError, parse
 
-    if name not in ZOO:
-        near = get_close_matches(name, ZOO, n=3) or list(ZOO)[:3]
-        raise ModelError(f"the zoo has no network of that name; {'try ' + ', '.join(near) if near else 'it is empty so far'}")
-    return replace(from_proto(ZOO[name]()), name=name, source=f"zoo:{name}")
+    try:
+        entry, height, width = parse(name)
+    except ZooError as error:
+        raise ModelError(str(error)) from None
+    return replace(from_proto(entry.build(height, width)), name=entry.name, source=f"zoo:{name}")
 
 
 def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:

@@ -65,25 +65,24 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "bvlc_alexnet": "alexnet",
         "bvlc_googlenet": "googlenet",
         "bvlc_reference_caffenet": "caffenet",
-        "densenet_121": "densenet121",
+        "efficientnet": "efficientnet_b0",
         "espcn": "super_resolution",
         "fcn": "fcn_resnet50",
         "lenet": "lenet5",
+        "lraspp": "lraspp_mobilenet_v3",
         "mnasnet_b1": "mnasnet",
         "resnet18_v1": "resnet18",
         "resnet34_v1": "resnet34",
-        "lraspp": "lraspp_mobilenet_v3",
+        "resnext50_32x4d": "resnext50",
         "shufflenet": "shufflenet_v1",
+        "shufflenet_v2_x1_0": "shufflenet_v2",
         "squeezenet": "squeezenet1_1",
         "ssdlite": "ssdlite_mobilenet_v3",
-        "tiny_yolov2": "tiny_yolo_v2",
-        "tiny_yolov3": "yolov3_tiny",
         "tiny_yolo_v3": "yolov3_tiny",
-        "tinyyolov2": "tiny_yolo_v2",
         "zfnet": "zfnet512",
     }
 )
-"""Other names that files and papers use -> names of the zoo."""
+"""Other names that files and papers use -> names of the zoo. Capitals, points and dashes do not matter in either."""
 
 MAX_SIZE = 2**16
 """Rows or columns of an image; a typing error should not build for minutes."""
@@ -103,7 +102,7 @@ def parse(text: str) -> tuple[ZooEntry, int, int]:
     """
     found = _SPELLING.fullmatch(text.strip())
     if found is None:
-        raise ZooError(f"'{_short(text)}' is not a network of the zoo; write NAME or NAME@HEIGHTxWIDTH, such as vgg19@224x224")
+        raise ZooError("this is not how a network of the zoo is written; NAME or NAME@HEIGHTxWIDTH is, such as vgg19@224x224")
     entry = _entry(found["name"])
     if found["height"] is None:
         return entry, entry.height, entry.width
@@ -115,14 +114,21 @@ def parse(text: str) -> tuple[ZooEntry, int, int]:
 
 
 def _entry(name: str) -> ZooEntry:
-    plain = re.sub(r"[-. ]", "_", name.lower())
-    plain = ALIASES.get(plain, plain)
-    if plain in ZOO:
-        return ZOO[plain]
-    near = get_close_matches(plain, [*ZOO, *ALIASES], n=3, cutoff=0.5)
-    names = dict.fromkeys(ALIASES.get(n, n) for n in near)
-    hint = f"the nearest are {', '.join(names)}" if names else f"it has {', '.join(ZOO)}"
-    raise ZooError(f"the zoo has no network '{_short(name)}'; {hint}")
+    plain = _plain(name)
+    if plain in _BY_PLAIN_NAME:
+        return ZOO[_BY_PLAIN_NAME[plain]]
+    near = get_close_matches(plain, _BY_PLAIN_NAME, n=3, cutoff=0.5)
+    names = dict.fromkeys(_BY_PLAIN_NAME[n] for n in near)
+    hint = f"the nearest are {', '.join(names)}" if names else f"it has {len(ZOO)}, from {min(ZOO)} to {max(ZOO)}"
+    raise ZooError(f"the zoo has no network of that name; {hint}")
+
+
+def _plain(name: str) -> str:
+    """Letters and digits of a name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_BY_PLAIN_NAME: Mapping[str, str] = MappingProxyType({_plain(name): ALIASES.get(name, name) for name in (*ZOO, *ALIASES)})
 
 
 def _require(entry: ZooEntry, height: int, width: int) -> None:
@@ -136,7 +142,3 @@ def _require(entry: ZooEntry, height: int, width: int) -> None:
     if height < rows or width < columns:
         raise ZooError(f"{entry.name} does not work at {height}x{width}; the smallest size is {rows}x{columns}")
     raise ZooError(f"{entry.name} does not work at {height}x{width}: {obstacle}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -135,7 +135,6 @@ NETWORKS = (
             parameters_are="derived",
             macs_are="derived",
         ),
-        pixels=(0.0, 255.0),
     ),
     ZooEntry(
         "emotion_ferplus",

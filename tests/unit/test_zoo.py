@@ -1,0 +1,269 @@
+"""The zoo: published counts hold, topologies are those of published files, and every network runs as in onnxruntime."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+import csdfgen
+import runtime
+from csdfgen.errors import ModelError
+from csdfgen.ops import operator_of
+from csdfgen.rows import Rows
+from tests.networks import with_last_scores
+from zoo_models import ALIASES, ZOO, ZooError, count, parse
+from zoo_models.yolo import tiny_yolo_v2
+
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators whose cost is counted in multiply-accumulates."""
+
+# --- published counts ---------------------------------------------------------------------------
+
+
+def holds(found: int, printed: int, how: str) -> bool:
+    """Whether a count is the printed one: exactly, but where the source rounds."""
+    return abs(found - printed) <= 0.005 * printed if how == "rounded" else found == printed
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_parameters_and_multiply_accumulates_are_the_published_ones(name: str) -> None:
+    entry = ZOO[name]
+    published = entry.published
+    model = entry.build(*published.size, weights=False)
+    counts = count(model)
+    parameters = counts.parameters + (counts.statistics if published.statistics else 0)
+    assert holds(parameters, published.parameters, published.parameters_are)
+    network = csdfgen.load(model)
+    macs = sum(
+        operator_of(layer).cost(layer, Rows(0, layer.output.rows)) for layer in network.layers if layer.op_type in PRODUCTS
+    )
+    assert holds(macs - published.uncounted_macs, published.macs, published.macs_are)
+    assert macs == counts.macs
+    if published.parameters_are == "derived" or published.macs_are == "derived":
+        assert published.notes, "it has to be said how"
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_docstrings_give_the_published_counts(name: str) -> None:
+    entry = ZOO[name]
+    text = " ".join((entry.build.__doc__ or "").split())
+    if entry.published.parameters_are != "rounded":
+        assert f"{entry.published.parameters:,}" in text
+    if entry.published.macs_are == "derived":
+        assert f"{entry.published.macs:,}" in text
+    assert "{}x{}".format(*entry.published.size) in text
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_shapes_are_those_that_onnx_infers(name: str) -> None:
+    model = ZOO[name].build(weights=False)
+    declared = shapes(model)
+    assert tuple(model.graph.input[0].type.tensor_type.shape.dim[k].dim_value for k in (2, 3)) == (
+        ZOO[name].height,
+        ZOO[name].width,
+    )
+    onnx.checker.check_model(model)
+    del model.graph.value_info[:]
+    inferred = shapes(onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True))
+    assert {tensor: inferred[tensor] for tensor in declared} == declared
+
+
+def shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """Shapes of all activations."""
+    graph = model.graph
+    values = (*graph.input, *graph.value_info, *graph.output)
+    found = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in values}
+    return {tensor: shape for tensor, shape in found.items() if not tensor.endswith(".shape")}
+
+
+# --- topologies ---------------------------------------------------------------------------------
+
+PUBLISHED_FILES = {
+    "bvlc_alexnet": "alexnet",
+    "densenet121": "densenet121",
+    "inception_v1": "inception_v1",
+    "inception_v2": "inception_v2",
+    "resnet50": "resnet50",
+    "shufflenet": "shufflenet_v1",
+    "squeezenet": "squeezenet1_1",
+    "vgg19": "vgg19",
+    "zfnet512": "zfnet512",
+}
+"""Light file of the onnx package -> the network of the zoo that has its topology."""
+
+
+@pytest.mark.parametrize(("file", "name"), PUBLISHED_FILES.items())
+def test_topologies_are_those_of_published_files(file: str, name: str) -> None:
+    """Operations in the same order, reading one another in the same way, with the same attributes and sizes of weights."""
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    assert topology(ZOO[name].build(weights=False)) == topology(onnx.load(folder / f"light_{file}.onnx"))
+
+
+def topology(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
+    """Of each layer: operator, numbers of the layers it reads, shapes of its constants and outputs, attributes."""
+    network = csdfgen.load(model)
+    number = {tensor.name: -1 for tensor in network.inputs}
+    found = []
+    for k, layer in enumerate(network.layers):
+        number.update((tensor.name, k) for tensor in layer.outputs)
+        sources = [number[tensor.name] for tensor in layer.inputs if tensor is not None]
+        constants = {position: array.shape for position, array in layer.constants.items()}
+        attributes = {key: pytest.approx(value) if isinstance(value, float) else value for key, value in layer.attributes.items()}
+        if layer.op_type == "Softmax":  # before opset 13 it runs over all axes from one on: the same where they have one element
+            attributes["axes"] = tuple(axis for axis in attributes["axes"] if layer.output.shape[axis] > 1)
+        found.append((layer.op_type, sources, constants, layer.output.shape, attributes))
+    return found
+
+
+# --- values -------------------------------------------------------------------------------------
+
+SMALL = {
+    "alexnet": (64, 51),
+    "caffenet": (64, 51),
+    "cnn5": (32, 35),
+    "ds_cnn": (49, 10),
+    "fcn_resnet50": (40, 32),
+    "inception_v1": (64, 61),
+    "inception_v2": (64, 32),
+    "inception_v3": (107, 75),
+    "lenet5": (32, 28),
+    "mnist": (28, 34),
+    "resnet8": (32, 24),
+    "yolov3_tiny": (96, 64),
+    "zfnet512": (64, 59),
+}
+"""Sizes that are quick and still have several rows where networks are deep; (64, 48) where nothing is said."""
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_runs_by_rows_as_in_onnxruntime(name: str) -> None:
+    entry = ZOO[name]
+    model = with_last_scores(entry.build(*SMALL.get(name, (64, 48))))
+    network = csdfgen.load(model)
+    rng = np.random.default_rng(7)
+    images = rng.uniform(*entry.pixels, (2, *network.inputs[0].shape)).astype(np.float32)
+    expected, other = onnxruntime_outputs(model, images)
+    for rows in (1, "auto"):
+        got = runtime.run(csdfgen.plan(network, rows=rows), images[0])
+        for output, want in expected.items():
+            np.testing.assert_allclose(got[output], want, rtol=1e-3, atol=1e-4, err_msg=f"{output}, rows {rows}")
+    scores = list(expected)[-1]
+    assert 0.03 < np.std(expected[scores]) < 30, "activations fade or explode"
+    assert np.max(np.abs(expected[scores] - other[scores])) > 0.01 * np.std(expected[scores]), "the image does not matter"
+
+
+def onnxruntime_outputs(model: onnx.ModelProto, images: np.ndarray) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each image."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_outputs()]
+    return [dict(zip(names, session.run(None, {session.get_inputs()[0].name: image}), strict=True)) for image in images]
+
+
+def weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    return {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+
+
+def test_weights_follow_from_the_seed_alone() -> None:
+    build = ZOO["squeezenet1_1"].build
+    one, same, other, larger = (weights(build(size, seed=seed)) for size, seed in ((64, 0), (64, 0), (64, 1), (96, 0)))
+    assert all(np.array_equal(one[name], array) for name, array in same.items())
+    assert all(np.array_equal(one[name], array) for name, array in larger.items())
+    assert not any(np.array_equal(one[name], array) for name, array in other.items())
+
+
+def test_no_two_channels_have_the_same_weights() -> None:
+    for name, array in weights(ZOO["mobilenet_v2"].build(32)).items():
+        if name.endswith(".weight"):
+            assert len(np.unique(array.reshape(len(array), -1), axis=0)) == len(array), name
+
+
+def test_the_pool_without_stride_of_tiny_yolo_may_be_unpadded() -> None:
+    model = tiny_yolo_v2(weights=False, last_pool_pads=False)
+    assert shapes(model)["grid"] == (1, 125, 12, 12)
+    assert shapes(tiny_yolo_v2(weights=False))["grid"] == (1, 125, 13, 13)
+
+
+# --- names and sizes ----------------------------------------------------------------------------
+
+
+def test_there_are_networks_of_many_kinds() -> None:
+    assert len(ZOO) >= 30
+    assert {entry.task for entry in ZOO.values()} > {"classification", "detection", "segmentation", "super-resolution"}
+    assert all(target in ZOO and alias not in ZOO for alias, target in ALIASES.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "size"),
+    [
+        ("vgg19", "vgg19", (224, 224)),
+        ("zoo:ds_cnn", "ds_cnn", (49, 10)),
+        ("zoo:resnet18@160x96", "resnet18", (160, 96)),
+        ("SqueezeNet-1.1", "squeezenet1_1", (224, 224)),
+        ("bvlc_alexnet", "alexnet", (224, 224)),
+        ("TinyYOLOv2", "tiny_yolo_v2", (416, 416)),
+        ("unet@32X64", "unet", (32, 64)),
+    ],
+)
+def test_names_and_sizes_are_understood(text: str, name: str, size: tuple[int, int]) -> None:
+    entry, *found = parse(text)
+    assert (entry.name, tuple(found)) == (name, size)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("vgg19@16x16", "vgg19 does not work at 16x16; the smallest size is 32x32"),
+        ("inception_v3@299x40", "inception_v3 does not work at 299x40; the smallest size is 75x75"),
+        ("unet@8x8", "unet does not work at 8x8; the smallest size is 16x16"),
+        ("unet@40x64", "unet does not work at 40x64: rows and columns have to be multiples of 16"),
+        ("vgg16@9000x9000", "vgg16 does not work at 9000x9000: its weights need more than the .* bytes that an ONNX file holds"),
+        ("vgg19@0x16", "vgg19: an image has 1 to 65536 rows and columns, not 0x16"),
+        ("vgg19@99999999999x1", "vgg19: an image has at most 65536 rows and columns"),
+        ("vgg", "the zoo has no network of that name; the nearest are vgg19, vgg16"),
+        ("resnet19", "the zoo has no network of that name; the nearest are resnet18, .*"),
+        ("", "the zoo has no network of that name; it has .*"),
+        ("qqqqqqqq", f"the zoo has no network of that name; it has {len(ZOO)}, from alexnet to zfnet512"),
+        ("vgg19@16", "this is not how a network of the zoo is written; NAME or NAME@HEIGHTxWIDTH is, such as vgg19@224x224"),
+        ("vgg19@-1x16", "this is not how a network of the zoo is written; .*"),
+    ],
+)
+def test_what_the_zoo_does_not_have_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(ZooError) as caught:
+        parse(text)
+    assert re.fullmatch(message, str(caught.value))
+
+
+@pytest.mark.parametrize("name", ["vgg16", "googlenet", "squeezenet1_0", "zfnet512"])
+def test_the_smallest_size_works_and_no_smaller_one(name: str) -> None:
+    entry = ZOO[name]
+    rows, columns = entry.smallest()
+    assert entry.works(rows, columns)
+    assert not entry.works(rows - 1, columns)
+    assert not entry.works(rows, columns - 1)
+
+
+def test_models_of_the_zoo_are_loaded_by_name() -> None:
+    network = csdfgen.load("zoo:mnist@28x40")
+    assert (network.name, network.source, network.inputs[0].shape) == ("mnist", "zoo:mnist@28x40", (1, 1, 28, 40))
+    with pytest.raises(ModelError, match=r"^zoo:vgg19@16x16: vgg19 does not work at 16x16; the smallest size is 32x32$"):
+        csdfgen.load("zoo:vgg19@16x16")
+
+
+@pytest.mark.parametrize("module", ["zoo_models", "zoo_models._moments", "zoo_models.mobilenet_v3"])
+def test_examples_in_docstrings(module: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(module))
+    assert outcome.attempted
+    assert not outcome.failed
