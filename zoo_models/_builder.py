@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from zoo_models._moments import NORMAL, Moments, added, averaged, scaled, through, weighted
+from zoo_models._moments import NORMAL, Moments, added, averaged, scaled, through, weighted, weighted_by
 
 __all__ = ["OPSET", "Activation", "Builder", "Padding", "Shape", "SizeError", "Value", "ZooError"]
 
@@ -48,11 +48,15 @@ class SizeError(ZooError):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of the network being built: its ONNX name and shape, and what its elements are expected to be like."""
+    """A tensor of the network being built: its ONNX name and shape, and what its elements are expected to be like.
+
+    by_channel: expected mean square of every channel, behind a convolution whose weights have values.
+    """
 
     name: str
     shape: Shape
     moments: Moments = NORMAL
+    by_channel: np.ndarray | None = None
 
     @property
     def channels(self) -> int:
@@ -136,22 +140,22 @@ class Builder:
         self._graph.node.append(helper.make_node("Constant", [], [name], name, value=tensor))
         return name
 
-    def parameter(self, name: str, shape: Shape, draw: Callable[[np.random.Generator], np.ndarray]) -> str:
-        """A learned array (or a statistic) with values that `draw` makes; zeros for a network without weights."""
+    def parameter(self, name: str, shape: Shape, draw: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray | None:
+        """A learned array (or a statistic) with values that `draw` makes; None and zeros for a network without weights."""
         self._weight_bytes += 4 * prod(shape)
         if self._weight_bytes > MAX_WEIGHT_BYTES:
             raise SizeError(f"its weights need more than the {MAX_WEIGHT_BYTES} bytes that an ONNX file holds")
         if self._weights:
-            raw = draw(np.random.default_rng([self._seed, *name.encode()])).astype("<f4", copy=False).tobytes()
-            self._graph.initializer.add(name=name, dims=shape, data_type=TensorProto.FLOAT, raw_data=raw)
-        else:
-            size = f"{name}.shape"
-            self._graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), size))
-            self._graph.node.append(helper.make_node("ConstantOfShape", [size], [name], name))
-        return name
+            values = draw(np.random.default_rng([self._seed, *name.encode()])).astype("<f4", copy=False)
+            self._graph.initializer.add(name=name, dims=shape, data_type=TensorProto.FLOAT, raw_data=values.tobytes())
+            return values
+        size = f"{name}.shape"
+        self._graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), size))
+        self._graph.node.append(helper.make_node("ConstantOfShape", [size], [name], name))
+        return None
 
-    def weight(self, name: str, shape: Shape, fan_in: int) -> str:
-        """A weight with He's variance."""
+    def weight(self, name: str, shape: Shape, fan_in: int) -> np.ndarray | None:
+        """A weight with He's variance, as `parameter` returns it."""
         scale = np.float32((2 / fan_in) ** 0.5)
 
         def draw(rng: np.random.Generator) -> np.ndarray:
@@ -161,13 +165,15 @@ class Builder:
 
         return self.parameter(name, shape, draw)
 
-    def offset(self, name: str, shape: Shape, scale: float = 0.05) -> str:
-        """Small values around zero: a bias."""
-        return self.parameter(name, shape, lambda rng: rng.normal(0, scale, shape))
+    def offset(self, name: str, shape: Shape, scale: float | np.ndarray = 0.05) -> str:
+        """Small values around zero: the name of a bias or a mean."""
+        self.parameter(name, shape, lambda rng: scale * rng.standard_normal(shape))
+        return name
 
-    def factor(self, name: str, shape: Shape, around: float = 1.0) -> str:
-        """Positive values around `around`."""
-        return self.parameter(name, shape, lambda rng: around * rng.uniform(0.8, 1.25, shape))
+    def factor(self, name: str, shape: Shape, around: float | np.ndarray = 1.0) -> str:
+        """Positive values around `around`: the name of a scale or a variance."""
+        self.parameter(name, shape, lambda rng: around * rng.uniform(0.8, 1.25, shape))
+        return name
 
     def model(self, *outputs: Value) -> onnx.ModelProto:
         """The network with these outputs, as ONNX."""
@@ -196,13 +202,12 @@ class Builder:
         kernel = _pair(kernel)
         height, width, attributes = _window(x, kernel, stride, padding, dilation=dilation)
         per_group = x.channels // group
-        operands: list[Value | str] = [
-            x,
-            self.weight(f"{name}.weight", (channels, per_group, *kernel), per_group * prod(kernel)),
-        ]
+        operands: list[Value | str] = [x, f"{name}.weight"]
+        weight = self.weight(f"{name}.weight", (channels, per_group, *kernel), per_group * prod(kernel))
         if bias:
             operands.append(self.offset(f"{name}.bias", (channels,)))
-        return self.node("Conv", operands, (1, channels, height, width), weighted(x.moments), name, group=group, **attributes)
+        y = self.node("Conv", operands, (1, channels, height, width), weighted(x.moments), name, group=group, **attributes)
+        return y if weight is None else replace(y, by_channel=weighted_by(weight, x.moments))
 
     def depthwise(self, x: Value, kernel: int, **options: Any) -> Value:
         """A convolution of every channel by itself."""
@@ -228,11 +233,8 @@ class Builder:
         name = self.unique("convtranspose")
         shape = (1, channels, *(stride * (size - 1) + kernel for size in x.shape[2:]))
         reached = max(1, kernel * kernel // (stride * stride))  # products that meet in one output element, a channel
-        operands: list[Value | str] = [
-            x,
-            self.weight(f"{name}.weight", (x.channels, channels, kernel, kernel), x.channels * reached),
-            self.offset(f"{name}.bias", (channels,)),
-        ]
+        self.weight(f"{name}.weight", (x.channels, channels, kernel, kernel), x.channels * reached)
+        operands: list[Value | str] = [x, f"{name}.weight", self.offset(f"{name}.bias", (channels,))]
         return self.node(
             "ConvTranspose", operands, shape, weighted(x.moments), name, kernel_shape=[kernel, kernel], strides=[stride, stride]
         )
@@ -240,7 +242,8 @@ class Builder:
     def gemm(self, x: Value, features: int, *, bias: bool = True, name: str | None = None) -> Value:
         """A fully connected layer on (1, features); the weight is stored transposed, as exporters write it."""
         name = self.unique("gemm", name)
-        operands: list[Value | str] = [x, self.weight(f"{name}.weight", (features, x.shape[1]), x.shape[1])]
+        self.weight(f"{name}.weight", (features, x.shape[1]), x.shape[1])
+        operands: list[Value | str] = [x, f"{name}.weight"]
         if bias:
             operands.append(self.offset(f"{name}.bias", (features,)))
         return self.node("Gemm", operands, (1, features), weighted(x.moments), name, transB=1)
@@ -248,8 +251,8 @@ class Builder:
     def matmul(self, x: Value, features: int, *, name: str | None = None) -> Value:
         """A fully connected layer without bias on (1, features), as CNTK writes it."""
         name = self.unique("matmul", name)
-        weight = self.weight(f"{name}.weight", (x.shape[1], features), x.shape[1])
-        return self.node("MatMul", [x, weight], (1, features), weighted(x.moments), name)
+        self.weight(f"{name}.weight", (x.shape[1], features), x.shape[1])
+        return self.node("MatMul", [x, f"{name}.weight"], (1, features), weighted(x.moments), name)
 
     # --- normalization --------------------------------------------------------------------------
 
@@ -277,8 +280,9 @@ class Builder:
 
     def _statistics(self, name: str, x: Value) -> tuple[str, str]:
         shape = (x.channels,)
-        mean = self.offset(f"{name}.mean", shape, 0.05 * x.moments.square**0.5)
-        return mean, self.factor(f"{name}.variance", shape, x.moments.square)
+        square = x.moments.square if x.by_channel is None else x.by_channel
+        mean = self.offset(f"{name}.mean", shape, 0.05 * np.sqrt(square))
+        return mean, self.factor(f"{name}.variance", shape, square)
 
     def lrn(self, x: Value, size: int = 5, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
         """Local response normalization across channels."""

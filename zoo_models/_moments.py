@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["NORMAL", "Moments", "added", "averaged", "scaled", "through", "weighted"]
+__all__ = ["NORMAL", "Moments", "added", "averaged", "scaled", "through", "weighted", "weighted_by"]
 
 POOLED_VARIANCE = 0.1
 """What is left of the variance when a whole map is averaged; its elements are not quite independent."""
@@ -71,6 +71,12 @@ def through(activation: str, x: Moments) -> Moments:
 def weighted(x: Moments) -> Moments:
     """After weights with He's variance, 2 / fan-in."""
     return Moments(0.0, 2 * x.square)
+
+
+def weighted_by(weight: np.ndarray, x: Moments) -> np.ndarray:
+    """Mean square of every channel after a weight of shape (channels, ...)."""
+    rows = weight.reshape(len(weight), -1)
+    return x.square * np.einsum("ij,ij->i", rows, rows)
 
 
 def averaged(x: Moments) -> Moments:
