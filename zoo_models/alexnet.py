@@ -18,8 +18,8 @@ __all__ = ["NETWORKS", "alexnet", "caffenet", "zfnet512"]
 def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """AlexNet as Caffe trains it, in one column with grouped convolutions; LRN, then pool.
 
-    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 60,965,224 parameters; 724 M
-    multiply-accumulates at 227x227, the size Caffe crops to (Sze et al. 2017, arXiv:1703.09039).
+    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 61 M parameters (60,965,224 by its shapes),
+    724 M multiply-accumulates at 227x227, the size Caffe crops to (Sze et al. 2017, arXiv:1703.09039).
     """
     b = Builder("alexnet", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -31,8 +31,8 @@ def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weigh
 def caffenet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """CaffeNet: AlexNet with every pool in front of its LRN, which saves memory.
 
-    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 60,965,224 parameters; 724 M
-    multiply-accumulates at 227x227 (convnet-burden).
+    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 233 MiB of parameters (60,965,224 by
+    its shapes), 724 M multiply-accumulates at 227x227 (convnet-burden).
     """
     b = Builder("caffenet", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -76,7 +76,14 @@ NETWORKS = (
         alexnet,
         "AlexNet",
         "classification",
-        Published(60_965_224, 724_000_000, "Sze et al. 2017 (arXiv:1703.09039)", "61 M parameters there", (227, 227)),
+        Published(
+            60_965_224,
+            724_000_000,
+            "Sze et al. 2017 (arXiv:1703.09039)",
+            "61 M parameters there; counted from the shapes in the file of the ONNX model zoo",
+            (227, 227),
+            parameters_are="derived",
+        ),
         size=(224, 224),
     ),
     ZooEntry(
@@ -84,7 +91,14 @@ NETWORKS = (
         caffenet,
         "AlexNet",
         "classification",
-        Published(60_965_224, 724_000_000, "convnet-burden (S. Albanie)", "233 MiB of parameters there", (227, 227)),
+        Published(
+            60_965_224,
+            724_000_000,
+            "convnet-burden (S. Albanie)",
+            "233 MiB of parameters there; its shapes are AlexNet's",
+            (227, 227),
+            parameters_are="derived",
+        ),
         size=(224, 224),
     ),
     ZooEntry(

@@ -18,7 +18,8 @@ __all__ = ["NETWORKS", "fcn_resnet50", "unet"]
 def unet(height: int = 256, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """U-Net with 32 channels at full size, for one class; padded, with BatchNormalization.
 
-    Published (Buda et al.'s model): 7,763,041 parameters. Derived: 12,071,206,912 multiply-accumulates at 256x256.
+    Derived from the shapes of Buda et al.'s model: 7,763,041 parameters, 12,071,206,912 multiply-accumulates at
+    256x256.
     """
     b = Builder("unet", seed=seed, weights=weights)
 
@@ -68,8 +69,9 @@ NETWORKS = (
             7_763_041,
             12_071_206_912,
             "Buda et al. 2019 (arXiv:1906.03720), brain-segmentation-pytorch",
-            "multiply-accumulates from the shapes; every input of a transposed convolution meets its whole kernel",
+            "counted from its shapes; every input of a transposed convolution meets its whole kernel",
             (256, 256),
+            parameters_are="derived",
             macs_are="derived",
         ),
         multiple=16,
