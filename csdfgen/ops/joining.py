@@ -16,7 +16,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.network import Layer, Node, Tensor
-from csdfgen.ops._copies import Selection, cut, gather
+from csdfgen.ops._copies import Selection, contiguous, cut, gather, take
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
@@ -340,22 +340,12 @@ SLICE = Operator(
 )
 
 
-# Gather, GatherND --------------------------------------------------------------------------------
+# Gather ------------------------------------------------------------------------------------------
 
 
 def _build_gather(node: Node) -> Layer:
     axis = normal_axis(int(GATHER.attribute(node, "axis")), len(require_tensor(node, 0).shape))
     return _gathered(node, axis, require_constant(node, 1))
-
-
-def _build_gather_nd(node: Node) -> Layer:
-    """Positions of one coordinate each, which exporters write where a map is indexed along one axis: a Gather of axis 0."""
-    batch_dims, given = GATHER_ND.attribute(node, "batch_dims"), require_constant(node, 1)
-    if batch_dims or given.ndim == 0 or given.shape[-1] != 1:
-        raise ModelError(
-            f"batch_dims={batch_dims} and indices of shape {given.shape}; only 0 and (..., 1) are supported, use Gather"
-        )
-    return _gathered(node, normal_axis(0, len(require_tensor(node, 0).shape)), given[..., 0])
 
 
 def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
@@ -438,13 +428,56 @@ GATHER = Operator(
     notes="Indices must be constants.",
 )
 
+# GatherND ----------------------------------------------------------------------------------------
+
+
+def _build_gather_nd(node: Node) -> Layer:
+    """Positions of one coordinate each, which exporters write to index one axis, are a Gather; others read natural order."""
+    source, given = require_tensor(node, 0), require_constant(node, 1)
+    batch, shape = int(GATHER_ND.attribute(node, "batch_dims")), source.shape
+    found = given.shape[-1] if given.ndim else 0
+    stop = batch + found
+    if batch < 0 or not found or stop > len(shape) or given.ndim <= batch or given.shape[:batch] != shape[:batch]:
+        raise ModelError(f"indices of shape {given.shape} with batch_dims={batch} do not fit a tensor of shape {shape}")
+    lengths = np.array(shape[batch:stop])
+    if given.dtype.kind not in "iu" or given.size == 0 or np.any(given < -lengths) or np.any(given >= lengths):
+        raise ModelError(f"indices must be at least one position within {shape[batch:stop]}; found {given.reshape(-1)[:8]}")
+    if stop == 1:
+        return _gathered(node, 0, given[..., 0])
+    coordinates = np.moveaxis(given.astype(np.intp) % lengths, -1, 0)
+    batches = np.indices(given.shape[:-1])[:batch]
+    flat = np.ravel_multi_index((*batches, *coordinates), shape[:stop])
+    output = Tensor(node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.dtype)
+    layer = one_input_layer(node, source, output)
+    return replace(layer, attributes=MappingProxyType({"flat": flat.reshape(-1)}), input_axes=(None, *layer.input_axes[1:]))
+
+
+def _is_flat(layer: Layer) -> bool:
+    return "flat" in layer.attributes
+
+
+def _flat_kernel(layer: Layer) -> Emit:
+    indices, rest = layer.attributes["flat"], layer.output.elements // len(layer.attributes["flat"])
+
+    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        assert slabs[0] is not None
+        calls: list[Call] = []
+        taken = take(contiguous(slabs[0], scratch, calls).reshape(-1, rest), indices, 0, scratch, calls)
+        return [*calls, (np.copyto, (results[0], taken.reshape(results[0].shape)))]
+
+    return emit
+
+
 GATHER_ND = replace(
     GATHER,
     op_type="GatherND",
     build=_build_gather_nd,
+    input_rows=lambda layer, out: _first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out),
+    kernel=lambda layer: (_flat_kernel if _is_flat(layer) else _gather_kernel)(layer),
+    mode=lambda layer: Mode.WHOLE if _is_flat(layer) else _gather_mode(layer),
     since=11,
     attributes=MappingProxyType({"batch_dims": 0}),
-    notes="Indices must be constants of one coordinate each, batch_dims 0.",
+    structure="row-phased; whole when rows are gathered out of order, or by several coordinates",
 )
 
 OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE, GATHER, GATHER_ND)

@@ -153,16 +153,22 @@ GATHER = [
 ]
 
 
-def _gather_nd(shape: tuple[int, ...], axis: int | None, indices: Any, **more: Any) -> Sample:
-    return Sample("GatherND", (Arg(shape, axis), np.array(indices, np.int64)[..., None]), label=f"{indices}-axis{axis}-", **more)
+def _gather_nd(shape: tuple[int, ...], axis: int | None, indices: Any, batch_dims: int | None = None, **more: Any) -> Sample:
+    attributes = {} if batch_dims is None else {"batch_dims": batch_dims}
+    return Sample("GatherND", (Arg(shape, axis), np.array(indices, np.int64)), attributes, label=f"{indices}-axis{axis}-", **more)
 
 
 GATHER_ND = [
-    _gather_nd((5, 1, 3), 0, [0, 0, 1, 1, 2, 4, -1]),
-    _gather_nd((5, 2, 3), 0, [3, 1]),
-    _gather_nd((3, 1, 5, 4), 2, [2, 0], opset=11),
-    _gather_nd((3, 1, 5, 4), 2, 1, opset=12),
-    _gather_nd((6, 5), None, [[0, 1], [5, 2]]),
+    _gather_nd((5, 1, 3), 0, [[0], [0], [1], [1], [2], [4], [-1]]),
+    _gather_nd((5, 2, 3), 0, [[3], [1]]),
+    _gather_nd((3, 1, 5, 4), 2, [[2], [0]], opset=11),
+    _gather_nd((3, 1, 5, 4), 2, [1], 0, opset=12),
+    _gather_nd((6, 5), None, [[[0], [1]], [[5], [2]]]),
+    _gather_nd((2, 3, 4, 5), 2, [[1, 2], [0, -1]], opset=12),
+    _gather_nd((2, 3, 4, 5), 2, [[[1, 0, 3], [0, 2, 1]]]),
+    _gather_nd((2, 3, 4, 5), 2, [[[2, 0]], [[1, 3]]], 1),
+    _gather_nd((2, 2, 3), None, [[[1], [0]], [[2], [2]]], 2),
+    _gather_nd((4, 5), None, [[0, 4], [3, 3], [-4, -5]]),
 ]
 
 SAMPLES: list[Sample] = [*CONCAT, *SPLIT, *SLICE, *GATHER, *GATHER_ND]
