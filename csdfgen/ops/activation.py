@@ -10,14 +10,17 @@ and a numpy call costs about 0.5 us plus, per thousand float32, 0.1 us for arith
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import pi, sqrt
+from dataclasses import replace
+from math import pi, prod, sqrt
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Node
+from csdfgen.network import Layer, Node, Tensor
 from csdfgen.ops._reducing import FLOATS, maximum, minimum
+from csdfgen.ops.arithmetic import OPERATORS as ARITHMETIC
 from csdfgen.ops.base import Call, Operator, require_constant
 from csdfgen.ops.elementwise import (
     BOOL,
@@ -84,8 +87,20 @@ def _relu(task: Task) -> list[Call]:
     return [_positive_part(task.x, task.out)]
 
 
+_BOUNDS = {1: "min", 2: "max"}
+"""Clip's bounds by input position."""
+
+_AT_BOUND: Mapping[str, Callable[..., Any]] = {"min": maximum, "max": minimum}
+
+
 def _clip(task: Task) -> list[Call]:
-    return [(_CLIP, (task.x, task.scalar(task.attribute("min")), task.scalar(task.attribute("max")), task.out))]
+    if "bounds" not in task.layer.attributes:
+        return [(_CLIP, (task.x, task.scalar(task.attribute("min")), task.scalar(task.attribute("max")), task.out))]
+    x, *bounds = task.operands
+    # the last bound may be the memory of `out`
+    steps = [task.temporary() for _ in bounds[1:]] + [task.out]
+    names = task.attribute("bounds")
+    return [(_AT_BOUND[n], (a, b, c)) for n, a, b, c in zip(names, (x, *steps), bounds, steps, strict=False)]
 
 
 def _larger_of_x_and(slope: Any, task: Task, larger: Callable[..., Any]) -> list[Call]:
@@ -293,7 +308,7 @@ def _clip_bounds(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     lowest, highest = dtype.type(info.min).item(), dtype.type(info.max).item()
     bounds = {"min": lowest, "max": highest}
-    for position, name in ((1, "min"), (2, "max")):
+    for position, name in _BOUNDS.items():
         if node.opset < 11:
             if attributes[name] is not None:
                 bounds[name] = min(max(attributes[name], lowest), highest)
@@ -303,6 +318,26 @@ def _clip_bounds(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]
                 raise ModelError(f"{name} has {constant.size} elements, Clip takes 1; use Min and Max instead")
             bounds[name] = constant.item()
     return bounds
+
+
+def _build_clip(node: Node) -> Layer:
+    """Bounds of which one is computed at run time are operands, as those of Max and Min are; others are attributes."""
+    bounds = {k: bound for k in (1, 2) if (bound := node.operand(k)) is not None}
+    if not any(isinstance(bound, Tensor) for bound in bounds.values()):
+        return _CONSTANT_CLIP.build(node)
+    for k, bound in bounds.items():
+        if prod(bound.shape) != 1:
+            raise ModelError(f"{_BOUNDS[k]} has {prod(bound.shape)} elements, Clip takes 1; use Min and Max instead")
+    built = _MAX.build(replace(node, op_type="Max", inputs=(node.inputs[0], *bounds.values())))
+    places = (0, *bounds)  # of its operands among the inputs of the node
+    return replace(
+        built,
+        op_type="Clip",
+        inputs=tuple(built.inputs[places.index(k)] if k in places else None for k in range(3)),
+        input_axes=tuple(built.input_axes[places.index(k)] if k in places else None for k in range(3)),
+        constants=MappingProxyType({places[k]: array for k, array in built.constants.items()}),
+        attributes=MappingProxyType({"bounds": tuple(_BOUNDS[k] for k in bounds)}),
+    )
 
 
 def _gelu_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -365,21 +400,23 @@ _ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
 )
 """(operator, numpy function, element types, first opset); numpy rounds float16 once by itself."""
 
+_MAX = next(operator for operator in ARITHMETIC if operator.op_type == "Max")
+
+_CONSTANT_CLIP = elementwise(
+    "Clip",
+    _clip,
+    same(NUMERIC),
+    attributes={"min": None, "max": None},
+    normalise=_clip_bounds,
+)
+
 _FLOAT = same(FLOATS)
 _ERF_NOTE = "the error function within 1e-7 of its value, in float64 too"
 
 OPERATORS: tuple[Operator, ...] = (
     *(elementwise(name, one_call(function), same(types), since=since) for name, function, types, since in _ONE_CALL),
     elementwise("Celu", _celu, _FLOAT, since=12, attributes={"alpha": 1.0}, normalise=_celu_alpha, compute_in=WIDE),
-    elementwise(
-        "Clip",
-        _clip,
-        same(NUMERIC),
-        attributes={"min": None, "max": None},
-        normalise=_clip_bounds,
-        constant_inputs=frozenset({1, 2}),
-        notes="min and max must be constants",
-    ),
+    replace(_CONSTANT_CLIP, build=_build_clip),
     elementwise(
         "Dropout",
         _copy,
