@@ -1,7 +1,8 @@
 """From a network to a plan in one call: fuse, convert, place, order, pack.
 
-Two orders are tried, `demand` (a phase fires as soon as its reader needs it, not before) and `eager` (as soon
-as it can); the plan with the smaller arena is kept. Nobody needs an external tool to get a schedule.
+Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager` (as soon as
+it can) and `layers` (one layer after another); the plan with the smallest arena is kept. Nobody needs an external
+tool to get a schedule.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from csdfgen.network import Network
 from csdfgen.placement import Placement, place
 from csdfgen.planning import Plan, storages
 from schedules.demand import POLICIES, firing_order
-from schedules.memory import Storage, occupancy, pack
+from schedules.memory import BufferPlan, Occupancy, Storage, occupancy, pack
 
 __all__ = ["assemble", "named_order", "plan", "prepare", "whole_layer_live"]
 
@@ -35,16 +36,18 @@ def plan(
 
     rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see `heights`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
-    policy: "demand", "eager", or "best" of both by arena.
+    policy: "demand", "eager", "layers", or "best" of them by arena.
     Raises InputError for options that do not exist.
     """
     if policy not in (*POLICIES, "best"):
         raise InputError(f"--policy {policy}: not one of {', '.join(POLICIES)}, best")
     conversion, placement, found = prepare(network, rows, fuse, image)
-    candidates = []
+    candidates: list[tuple[BufferPlan, Occupancy, tuple[tuple[str, int], ...], str]] = []
     for name in POLICIES if policy == "best" else (policy,):
         order = named_order(conversion, name)
         lifetimes = occupancy(order, found)
+        if any(lifetimes.peak_live >= buffers.arena_bytes for buffers, *_ in candidates):
+            continue  # no arena for this order is smaller
         candidates.append((pack(found, lifetimes), lifetimes, order, name))
     buffers, lifetimes, order, chosen = min(candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live))
     draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)

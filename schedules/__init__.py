@@ -11,10 +11,12 @@ from types import MappingProxyType
 
 from csdfgen.graph import CsdfGraph
 from schedules.check import check
-from schedules.demand import demand_driven, eager
+from schedules.demand import demand_driven, eager, layers
 from schedules.schedule import Firing, Schedule
 
-__all__ = ["SCHEDULERS", "Firing", "Schedule", "check", "demand_driven", "eager"]
+__all__ = ["SCHEDULERS", "Firing", "Schedule", "check", "demand_driven", "eager", "layers"]
 
-SCHEDULERS: Mapping[str, Callable[[CsdfGraph, int], Schedule]] = MappingProxyType({"demand": demand_driven, "eager": eager})
+SCHEDULERS: Mapping[str, Callable[[CsdfGraph, int], Schedule]] = MappingProxyType(
+    {"demand": demand_driven, "eager": eager, "layers": layers}
+)
 """Name -> (graph, iterations) -> schedule."""

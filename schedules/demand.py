@@ -1,10 +1,11 @@
-"""In which order should the phases fire? As late as possible, and as soon as the reader needs it.
+"""In which order should the phases fire? As late as possible, and as soon as the reader needs it; or layer by layer.
 
 An actor is *enabled* if every input channel holds what its next phase consumes. It is *wanted* if the next
 firing of one of its consumers lacks tokens on a channel from it, or if nobody deeper reads it. Of the actors
 that are both, the deepest fires (`demand`); if there is none, the deepest enabled one. Policy `eager` always
-fires the deepest enabled one. Capacities are what the order itself needs, so that they cannot deadlock
-(DESIGN section 5: largest-rate capacities can).
+fires the deepest enabled one, policy `layers` the shallowest: one layer after another is complete, so that few
+buffers are in use at a time, which is best where most tensors must be whole. Capacities are what the order itself
+needs, so that they cannot deadlock (DESIGN section 5: largest-rate capacities can).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
 
-__all__ = ["POLICIES", "demand_driven", "eager", "firing_order"]
+__all__ = ["POLICIES", "demand_driven", "eager", "firing_order", "layers"]
 
-POLICIES: tuple[str, ...] = ("demand", "eager")
+POLICIES: tuple[str, ...] = ("demand", "eager", "layers")
 
 _SHOWN_ACTORS = 4
 
@@ -29,8 +30,8 @@ def demand_driven(graph: CsdfGraph, iterations: int = 1, *, policy: str = "deman
 
     Raises InconsistentError, DeadlockError, and GraphError for an iteration too long to be listed.
     """
-    run = _Execution(graph, iterations)
-    run.complete(policy)
+    run = _Execution(graph, iterations, policy)
+    run.complete()
     names = [actor.name for actor in graph.actors]
     fired = [0] * len(names)
     firings = []
@@ -46,10 +47,15 @@ def eager(graph: CsdfGraph, iterations: int = 1) -> Schedule:
     return demand_driven(graph, iterations, policy="eager")
 
 
+def layers(graph: CsdfGraph, iterations: int = 1) -> Schedule:
+    """`demand_driven` with policy "layers": the shallowest enabled actor fires, so each completes before the next."""
+    return demand_driven(graph, iterations, policy="layers")
+
+
 def firing_order(graph: CsdfGraph, policy: str = "demand", iterations: int = 1) -> list[tuple[int, int]]:
     """The same order as (index of the actor in the graph, phase); raises what `demand_driven` raises."""
-    run = _Execution(graph, iterations)
-    run.complete(policy)
+    run = _Execution(graph, iterations, policy)
+    run.complete()
     return run.order
 
 
@@ -57,10 +63,13 @@ class _Execution:
     """The state of a graph while it fires: tokens, next phases, who is enabled, who is wanted.
 
     Actors are numbered as in the graph; a heap entry is minus the actor's place in topological order, so that
-    the deepest comes first. Heap entries may be out of date; they are dropped when they come up.
+    the deepest comes first, or the place itself for policy `layers`. Heap entries may be out of date; they are
+    dropped when they come up.
     """
 
-    def __init__(self, graph: CsdfGraph, iterations: int) -> None:
+    def __init__(self, graph: CsdfGraph, iterations: int, policy: str) -> None:
+        if policy not in POLICIES:
+            raise GraphError(f"policy '{policy}' is not one of {', '.join(POLICIES)}")
         firings = repetition_vector(graph)
         total = sum(firings.values()) * iterations
         if total > MAX_FIRINGS:
@@ -70,11 +79,14 @@ class _Execution:
                 where=f"graph '{graph.name}'",
             )
         self.graph = graph
+        self.policy = policy
         index = {actor.name: i for i, actor in enumerate(graph.actors)}
         self.by_place = topological_order(graph)
         self.place = [0] * len(index)
         for place, actor in enumerate(self.by_place):
             self.place[actor] = place
+        sign = 1 if policy == "layers" else -1
+        self.entry = [sign * place for place in self.place]
         self.phases = [actor.phases for actor in graph.actors]
         self.quota = [firings[actor.name] for actor in graph.actors]
         self.left = [count * iterations for count in self.quota]
@@ -109,33 +121,31 @@ class _Execution:
         for actor in range(size):
             self._offer(actor)
 
-    def complete(self, policy: str) -> None:
+    def complete(self) -> None:
         """Fire until the iterations are done. Raises DeadlockError."""
-        if policy not in POLICIES:
-            raise GraphError(f"policy '{policy}' is not one of {', '.join(POLICIES)}")
-        demand = policy == "demand"
+        demand = self.policy == "demand"
         for _ in range(sum(self.left)):
-            actor = self._deepest_wanted() if demand else -1
+            actor = self._first_wanted() if demand else -1
             if actor < 0:
-                actor = self._deepest_enabled()
+                actor = self._first_enabled()
             if actor < 0:
                 raise self._deadlock()
             self._fire(actor)
 
-    def _deepest_wanted(self) -> int:
+    def _first_wanted(self) -> int:
         heap = self.wanted_heap
         while heap:
-            actor = self.by_place[-heap[0]]
+            actor = self.by_place[abs(heap[0])]
             if self.wanted_by[actor] and not self.missing[actor] and self.left[actor]:
                 return actor
             heappop(heap)
             self.in_wanted[actor] = False
         return -1
 
-    def _deepest_enabled(self) -> int:
+    def _first_enabled(self) -> int:
         heap = self.enabled_heap
         while heap:
-            actor = self.by_place[-heap[0]]
+            actor = self.by_place[abs(heap[0])]
             if not self.missing[actor] and self.left[actor]:
                 return actor
             heappop(heap)
@@ -193,10 +203,10 @@ class _Execution:
             return
         if not self.in_enabled[actor]:
             self.in_enabled[actor] = True
-            heappush(self.enabled_heap, -self.place[actor])
+            heappush(self.enabled_heap, self.entry[actor])
         if self.wanted_by[actor] and not self.in_wanted[actor]:
             self.in_wanted[actor] = True
-            heappush(self.wanted_heap, -self.place[actor])
+            heappush(self.wanted_heap, self.entry[actor])
 
     def _deadlock(self) -> DeadlockError:
         """Who waits for what: actor, phase, channel, tokens there and tokens needed."""

@@ -175,6 +175,7 @@ def test_eager_fires_what_nobody_wants_yet() -> None:
     )
     graph = CsdfGraph("fork", actors, channels)
     assert text(SCHEDULERS["eager"](graph, 1).firings) == "[A(1-4), C(1-4)], B(1), D(1)"
+    assert text(SCHEDULERS["layers"](graph, 1).firings) == "A(1-4), B(1), C(1-4), D(1)"
     relaxed = replace(graph, channels=(*channels[:3], replace(channels[3], initial_tokens=1)))
     assert text(SCHEDULERS["demand"](relaxed, 1).firings) == "A(1-4), B(1), D(1), C(1-4)"
 
@@ -190,7 +191,7 @@ def test_iterations_run_one_after_another() -> None:
 def test_firing_order_is_the_same_by_numbers() -> None:
     graph = cnn5()
     names = [a.name for a in graph.actors]
-    for policy in ("demand", "eager"):
+    for policy in ("demand", "eager", "layers"):
         order = firing_order(graph, policy)
         assert [(names[a], p) for a, p in order] == [(f.actor, f.phase) for f in demand_driven(graph, policy=policy).firings]
 
@@ -214,7 +215,7 @@ def test_graphs_without_an_iteration_or_with_too_long_a_one_are_refused() -> Non
         demand_driven(CsdfGraph("g", pair, (Channel("ab", "A", "B", (1,), (0,)),)))
     with pytest.raises(GraphError, match="graph 'g': 1 iteration take 1000000000001 firings; at most 10000000 are listed"):
         demand_driven(CsdfGraph("g", pair, (Channel("ab", "A", "B", (1,), (10**12,)),)))
-    with pytest.raises(GraphError, match="policy 'lazy' is not one of demand, eager"):
+    with pytest.raises(GraphError, match="policy 'lazy' is not one of demand, eager, layers"):
         demand_driven(ring(), policy="lazy")
 
 
