@@ -1,6 +1,7 @@
 # Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
 #   make demo    a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
 #   make test    all tests; ARGS="-k conv -x" goes to pytest
+#   make test-zoo   every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
 #   make lint    ruff, formatting, types
 #   make bench   time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
 #   make docs    rewrites docs/operators.md from the table of operators, and README.md with the real output of its commands
@@ -23,7 +24,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-zoo lint bench docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -32,6 +33,9 @@ demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 
 test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
 	@$(ONE_THREAD) $(PY) -m pytest -n 2 $(ARGS)
+
+test-zoo: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m tests.zoo_page $(ARGS)
 
 lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 	@$(PY) -m ruff check .

@@ -99,13 +99,20 @@ def table(rows: Sequence[Measured]) -> str:
 
 
 def conditions() -> str:
-    """Where and with what it was measured."""
+    """Where, how and with what it was measured."""
+    return (
+        f"One thread each, frames interleaved, medians; {machine()}. "
+        "Times are measured, memory is planned (a frame touches just that much of the arena); whole layers are modelled."
+    )
+
+
+def machine() -> str:
+    """Processor, versions and day."""
     import onnxruntime
 
     return (
-        f"One thread each, frames interleaved, medians; {_processor()}; Python {platform.python_version()}, "
-        f"numpy {np.__version__}, onnxruntime {onnxruntime.__version__}; {datetime.date.today().isoformat()}. "
-        "Times are measured, memory is planned (a frame touches just that much of the arena); whole layers are modelled."
+        f"{_processor()}; Python {platform.python_version()}, numpy {np.__version__}, "
+        f"onnxruntime {onnxruntime.__version__}; {datetime.date.today().isoformat()}"
     )
 
 

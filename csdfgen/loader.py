@@ -24,6 +24,8 @@ from csdfgen.reading.input_shapes import input_shapes
 from csdfgen.reading.network_builder import build_network, fold_constants, refuse_unsupported
 from csdfgen.reading.onnx_file import ModelFile, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
+from csdfgen.reading.zoo import build as build_zoo_model
+from csdfgen.reading.zoo import is_zoo_name
 
 __all__ = ["load"]
 
@@ -61,19 +63,9 @@ def load(
 def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
     if isinstance(source, onnx.ModelProto):
         return from_proto(source)
-    if isinstance(source, str) and source.startswith("zoo:"):
-        return _from_zoo(source[len("zoo:") :])
+    if is_zoo_name(source):
+        return replace(from_proto(build_zoo_model(source)), source=source)
     return read_file(Path(source))
-
-
-def _from_zoo(name: str) -> ModelFile:
-    from zoo_models import ZooError, parse
-
-    try:
-        entry, height, width = parse(name)
-    except ZooError as error:
-        raise ModelError(str(error)) from None
-    return replace(from_proto(entry.build(height, width)), name=entry.name, source=f"zoo:{name}")
 
 
 def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:

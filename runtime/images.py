@@ -38,6 +38,11 @@ ARRAY_SUFFIXES = (".npy", ".npz")
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 LAYOUTS = ("nchw", "nhwc", "nchw-bgr", "nhwc-bgr")
 
+Span = tuple[float, float]
+"""Lowest and highest of random values."""
+
+SYMMETRIC: Span = (-1.0, 1.0)
+
 TOP = 5
 """Classes shown for a classifier; an output with fewer is none."""
 
@@ -82,26 +87,28 @@ def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
     return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
 
 
-def random_inputs(network: Network, seed: int) -> dict[str, np.ndarray]:
-    """Seeded values for every input: floats uniform in [-1, 1), integers in [0, 10), booleans."""
+def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[str, np.ndarray]:
+    """Seeded values for every input: floats uniform in the span, integers in [0, 10), booleans."""
     rng = np.random.default_rng(seed)
-    return {tensor.name: _random(rng, whole_shape(network, tensor), np.dtype(tensor.dtype)) for tensor in network.inputs}
+    return {tensor.name: _random(rng, whole_shape(network, tensor), np.dtype(tensor.dtype), span) for tensor in network.inputs}
 
 
-def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, span: Span) -> np.ndarray:
     if dtype.kind == "f":
-        return rng.uniform(-1, 1, shape).astype(dtype)
+        return rng.uniform(*span, shape).astype(dtype)
     return rng.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
 
 
-def read_inputs(files: Sequence[str], network: Network, options: ImageOptions, seed: int = 0) -> dict[str, np.ndarray]:
-    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; random where there are none.
+def read_inputs(
+    files: Sequence[str], network: Network, options: ImageOptions, seed: int = 0, span: Span = SYMMETRIC
+) -> dict[str, np.ndarray]:
+    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; where there are none, random ones in the span.
 
     A .npz file gives every input that it names. One file for each image of a batch is put together.
     Raises InputError with file, both shapes or sizes, and the way out.
     """
     if not files:
-        return random_inputs(network, seed)
+        return random_inputs(network, seed, span)
     tensors = {tensor.name: tensor for tensor in network.inputs}
     found: dict[str, list[np.ndarray]] = {}
     for argument in files:

@@ -1,6 +1,6 @@
 """Are the outputs onnxruntime's? The reference run, and what counts as equal.
 
-onnxruntime gets the model from the file itself, not through our loader: only the input shapes that the network was
+onnxruntime gets the model from the file (or the zoo) itself, not through our loader: only the input shapes that the network was
 loaded with are set, and weights are no longer listed as inputs (old exporters did that; it keeps onnxruntime
 from folding them). For a comparison of every layer, their outputs are asked for too.
 """
@@ -32,6 +32,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImp
 
 from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.network import Network
+from csdfgen.reading.zoo import build as build_zoo_model
+from csdfgen.reading.zoo import is_zoo_name
 from runtime.images import top_classes, whole_shape
 
 __all__ = ["TOLERANCES", "Comparison", "MismatchError", "Reference", "Tolerance", "compare", "same_classes", "tolerance_of"]
@@ -186,9 +188,9 @@ def same_classes(ours: np.ndarray, reference: np.ndarray) -> bool | None:
 class Reference:
     """onnxruntime on the model of a network, on `threads` threads: a function of inputs by name.
 
-    source: a file, or a model in memory. extra_outputs: ONNX names of tensors inside the graph to return as well; those that the
-    model does not have are left out. sparing: no arena and no memory pattern, so that every tensor is an allocation of its own
-    and freed when it is dead. Raises ModelError if onnxruntime cannot load the model.
+    source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors inside the graph to
+    return as well; those that the model does not have are left out. sparing: no arena and no memory pattern, so that every
+    tensor is an allocation of its own and freed when it is dead. Raises ModelError if onnxruntime cannot load the model.
     """
 
     def __init__(
@@ -249,6 +251,8 @@ def _prepared(
         if isinstance(source, onnx.ModelProto):
             model = onnx.ModelProto()
             model.CopyFrom(source)
+        elif is_zoo_name(source):
+            model = build_zoo_model(source)
         else:
             model = onnx.load(os.fspath(source), load_external_data=False)
             folder = Path(source).resolve().parent

@@ -51,7 +51,7 @@ class Commands(TyperGroup):
             args = [first]
         elif first not in self.commands and first not in _GROUP_OPTIONS:
             near = difflib.get_close_matches(first, self.commands, 1)
-            if near and not Path(first).exists():
+            if near and not first.startswith("zoo:") and not Path(first).exists():
                 ctx.fail(f"'{first}' is neither a command nor a file. Did you mean '{near[0]}'?")
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
@@ -186,7 +186,7 @@ def schedule(
     "  csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
 )
 def run(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="ONNX model.", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="ONNX model, or zoo:NAME[@HEIGHTxWIDTH].", show_default=False)],
     plan: run_options.PlanOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,
@@ -228,6 +228,39 @@ def run(
             repeat=repeat,
         )
     )
+
+
+@app.command(
+    epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1"
+)
+def zoo(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME[@HEIGHTxWIDTH]", help="One network, at another image size.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.onnx", help="Write the network as an ONNX file.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", min=0, help="Seed of the weights in the file. \\[default: 0]", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list, or one object for one network.")] = False,
+) -> None:
+    """List the networks that are built in, show one with its sources, or write one as ONNX.
+
+    zoo:NAME[@HEIGHTxWIDTH] stands for it wherever a model file can: csdfgen run zoo:squeezenet1_1 --check.
+    """
+    if name is None and output is not None:
+        raise typer.BadParameter("which network? csdfgen zoo NAME -o FILE.onnx writes one", param_hint="--output")
+    if output is None and seed is not None:
+        raise typer.BadParameter("seeds the weights that -o writes", param_hint="--seed")
+    from csdfgen.cli.zoo import list_zoo, show_network
+
+    if name is None:
+        list_zoo(as_json)
+    else:
+        show_network(name, output, seed or 0, as_json)
 
 
 @app.command()

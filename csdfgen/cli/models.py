@@ -8,17 +8,26 @@ from csdfgen.graph import CsdfGraph
 from csdfgen.network import Network
 from csdfgen.pipeline import plan as planned
 from csdfgen.planning import Plan
+from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["DEFAULTS", "load_network", "plan_network", "read_graph_file"]
+__all__ = ["DEFAULTS", "input_span", "load_network", "plan_network", "read_graph_file"]
 
 DEFAULTS = {"rows": "auto", "fuse": "full", "image": "streamed"}
 
 
 def load_network(model: str, options: ModelOptions) -> Network:
-    """The network of an ONNX file. Raises ModelError."""
+    """The network of an ONNX file, or of a name of the zoo. Raises ModelError."""
     from csdfgen.loader import load
 
     return load(model, shapes=dict(options.shapes), batch=options.batch)
+
+
+def input_span(model: str) -> tuple[float, float]:
+    """Lowest and highest random value of an input: what a network of the zoo was made for, -1 to 1 for any other.
+
+    Some take pixels as they are, up to 255; with smaller values their biases drown the image, with larger ones they saturate.
+    """
+    return look_up(model)[0].pixels if is_zoo_name(model) else (-1.0, 1.0)
 
 
 def plan_network(network: Network, options: ModelOptions) -> Plan:

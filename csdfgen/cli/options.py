@@ -63,7 +63,9 @@ class Tokens(str, enum.Enum):
 
 ModelArgument = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="ONNX model, or a CSDF graph (.json, .xml).", show_default=False),
+    typer.Argument(
+        metavar="MODEL", help="ONNX model, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).", show_default=False
+    ),
 ]
 RowsOption = Annotated[
     str | None,
@@ -147,4 +149,4 @@ def _is_size(text: str) -> bool:
 
 def is_graph_file(model: str) -> bool:
     """Whether a command's MODEL is a CSDF graph rather than a network."""
-    return PurePath(model).suffix.lower() in GRAPH_SUFFIXES
+    return not model.startswith("zoo:") and PurePath(model).suffix.lower() in GRAPH_SUFFIXES

@@ -14,7 +14,7 @@ from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 import runtime
-from csdfgen.cli.models import load_network, plan_network
+from csdfgen.cli.models import input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import Stage, console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import CsdfgenError, InputError, PlanError
@@ -60,7 +60,7 @@ def run_model(request: RunRequest) -> None:
         plan, network = _plan_of(request, stage)
         if request.output is not None:
             check_output_path(request.output, network)
-        feeds = read_inputs(request.inputs, network, request.images, request.seed)
+        feeds = read_inputs(request.inputs, network, request.images, request.seed, input_span(request.model))
         report, outputs = _measured(request, plan, feeds, stage)
         if request.output is not None:
             write_outputs(request.output, outputs)

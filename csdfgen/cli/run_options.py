@@ -37,7 +37,7 @@ InputOption = Annotated[
         metavar="FILE|NAME=FILE",
         rich_help_panel=_FILES,
         help=".npy, .npz (arrays by input name), .png or .jpg; NAME= where there are several inputs; repeatable. Without it "
-        "uniform random values from -1 to 1.",
+        "uniform random values from -1 to 1, for a network of the zoo in the range of its pixels.",
     ),
 ]
 OutputOption = Annotated[

@@ -1,0 +1,114 @@
+"""Does every network of the zoo run at its published size as in onnxruntime, and how long does it take? `make test-zoo`.
+
+Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process of its own. `--write` puts
+the table into docs/zoo.md; names run these networks alone. Exit 1 if any output differs, or other memory is touched than
+was planned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.bench_frame import machine
+from zoo_models import ZOO, ZooEntry, count
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "zoo.md"
+
+MIB = 2**20
+
+HEAD = """# The zoo
+
+Written by `make test-zoo ARGS=--write`. Every network is built from its published topology with seeded random weights; none
+is shipped or fetched. `zoo:NAME` stands for it wherever a model file can, `zoo:NAME@HEIGHTxWIDTH` at another image size.
+`csdfgen zoo NAME` gives the published figures beside the counted ones, and what a source counts otherwise;
+`tests/unit/test_zoo.py` holds both.
+
+Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
+connected layers. Activations are elements of all tensors that are computed, no layers fused. Arena and workspace are planned
+at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against onnxruntime
+together, the start of the process included.
+
+| network | source | input | parameters | MACs | activations | arena + workspace, MiB | whole layers, MiB | seconds |
+|---|---|---|---:|---:|---:|---:|---:|---:|
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run: memory in bytes, time in seconds; trouble is "" where all is well."""
+
+    name: str
+    seconds: float
+    trouble: str
+    slabs: int = 0
+    whole: int = 0
+
+
+def run(name: str) -> Outcome:
+    """Run a network in a process of its own and compare it with onnxruntime."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "csdfgen", "run", f"zoo:{name}", "--rows", "auto", "--check", "--json"],
+        cwd=ROOT,
+        text=True,
+        check=False,
+        capture_output=True,
+    )
+    seconds = time.perf_counter() - start
+    if not done.stdout:
+        return Outcome(name, seconds, done.stderr.strip() or f"exit code {done.returncode}")
+    report = json.loads(done.stdout)
+    trouble = "" if report["ok"] and done.returncode == 0 else done.stderr.strip() or "differs"
+    if report["measured_bytes"] != report["planned_bytes"]:
+        trouble += f" planned {report['planned_bytes']} bytes, touched {report['measured_bytes']}"
+    figures = report["figures"]
+    return Outcome(name, seconds, trouble, figures["arena"] + figures["workspace"], figures["whole_layer_live"])
+
+
+def counted_cells(entry: ZooEntry) -> tuple[str, ...]:
+    """The cells of a network that need no run: name, source, input size, parameters, MACs, activations."""
+    counts = count(entry.build(entry.height, entry.width, weights=False))
+    numbers = (counts.parameters, counts.macs, counts.activations)
+    return (entry.name, entry.published.source, f"{entry.height}x{entry.width}", *(f"{number:,}" for number in numbers))
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
+    """docs/zoo.md."""
+    rows = []
+    for one in outcomes:
+        cells = (*counted_cells(ZOO[one.name]), f"{one.slabs / MIB:.2f}", f"{one.whole / MIB:.2f}", f"{one.seconds:.1f}")
+        rows.append(f"| {' | '.join(cells)} |\n")
+    total = sum(one.seconds for one in outcomes)
+    below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each. {machine()}."
+    return f"{HEAD}{''.join(rows)}\n{below}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make test-zoo", description="run the networks of the zoo at their published sizes")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="networks; all without")
+    parser.add_argument("--write", action="store_true", help="rewrite docs/zoo.md")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in ZOO]
+    if unknown or (arguments.names and arguments.write):
+        parser.error(f"no such network: {', '.join(unknown)}" if unknown else "--write is for all networks")
+    outcomes = []
+    for name in arguments.names or ZOO:
+        outcomes.append(run(name))
+        print(f"{name:<22}{outcomes[-1].seconds:6.1f} s  {outcomes[-1].trouble or 'equal'}", flush=True)
+    wrong = [one.name for one in outcomes if one.trouble]
+    print(f"{len(outcomes)} networks, {sum(one.seconds for one in outcomes):.0f} s, {len(wrong)} in trouble")
+    if arguments.write and not wrong:
+        PAGE.write_text(page(outcomes))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
