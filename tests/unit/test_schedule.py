@@ -224,11 +224,11 @@ def test_a_hundred_thousand_firings_take_seconds() -> None:
     actors = tuple(Actor(f"n{i}", (1,) * height) for i in range(50))
     channels = tuple(Channel(f"e{i}", f"n{i}", f"n{i + 1}", (1,) * height, (2, *(1,) * (height - 2), 0)) for i in range(49))
     graph = with_serial_loops(CsdfGraph("chain", actors, channels))
-    start = time.perf_counter()
+    start = time.process_time()
     schedule = demand_driven(graph)
     check(graph, schedule)
     assert expand(compact(schedule.firings)) == schedule.firings
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert len(schedule.firings) == 100_000
     assert max(schedule.capacities.values()) == 2
 
