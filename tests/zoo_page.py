@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -87,7 +88,8 @@ def page(outcomes: Sequence[Outcome]) -> str:
         cells = (*counted_cells(ZOO[one.name]), f"{one.slabs / MIB:.2f}", f"{one.whole / MIB:.2f}", f"{one.seconds:.1f}")
         rows.append(f"| {' | '.join(cells)} |\n")
     total = sum(one.seconds for one in outcomes)
-    below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each. {machine()}."
+    busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
+    below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {machine()}."
     return f"{HEAD}{''.join(rows)}\n{below}\n"
 
 
