@@ -6,20 +6,25 @@ channels with initial tokens, these channels do not count.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from csdfgen.graph import Channel, CsdfGraph
 
-__all__ = ["strongly_connected_components", "topological_order"]
+__all__ = ["component_numbers", "strongly_connected_components", "topological_order"]
 
 
 def strongly_connected_components(graph: CsdfGraph) -> list[int]:
-    """For every actor the number of its strongly connected component (Tarjan 1972), targets numbered before sources."""
+    """For every actor the number of its strongly connected component, targets numbered before sources."""
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
-    following: list[list[int]] = [[] for _ in graph.actors]
-    for channel in graph.channels:
-        following[index[channel.source]].append(index[channel.target])
-    size = len(graph.actors)
+    return component_numbers(len(graph.actors), ((index[c.source], index[c.target]) for c in graph.channels))
+
+
+def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
+    """For every node 0 to size - 1 the number of its strongly connected component (Tarjan 1972), targets before sources."""
+    following: list[list[int]] = [[] for _ in range(size)]
+    for source, target in arrows:
+        following[source].append(target)
     number, low, component = [-1] * size, [0] * size, [-1] * size
     path: list[int] = []
     numbered = components = 0

@@ -1,0 +1,160 @@
+"""What can be said about a graph? All analyses under one roof, and their answers as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Any, Literal
+
+from csdfgen.errors import GraphError, InconsistentError
+from csdfgen.graph import CsdfGraph, repetition_vector, validate
+from schedules.liveness import Deadlock, Wait, find_deadlock
+from schedules.order import strongly_connected_components
+from schedules.selftimed import first_iteration
+from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
+from schedules.throughput import Method, Throughput, throughput
+
+__all__ = ["BUFFERS", "Analysis", "Buffers", "analyze", "to_json"]
+
+Buffers = Literal["none", "live", "maximal", "front"]
+BUFFERS: tuple[Buffers, ...] = ("none", "live", "maximal", "front")
+"""Which storage distributions: none, the least without deadlock, the least for the highest throughput, the whole front."""
+
+MAX_LATENCY_FIRINGS = 2_000_000
+"""Firings of an iteration that are executed for its latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What is known of a graph; None for what was not asked, or makes no sense as the graph is inconsistent or deadlocks.
+
+    inconsistency: the channel, the cycle it closes and both products, in words. latency: from the first start to the last
+    end of one iteration, executed as soon as possible. peaks: most tokens per channel in this iteration.
+    """
+
+    graph_name: str
+    repetition: Mapping[str, int] | None
+    inconsistency: str = ""
+    components: tuple[tuple[str, ...], ...] = ()
+    deadlock: Deadlock | None = None
+    throughput: Throughput | None = None
+    latency: int | None = None
+    peaks: Mapping[str, int] | None = None
+    buffers: tuple[StorageDistribution, ...] | None = None
+
+    @property
+    def consistent(self) -> bool:
+        return self.repetition is not None
+
+
+def analyze(
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    *,
+    method: Method = "auto",
+    with_throughput: bool = True,
+    with_latency: bool = False,
+    buffers: Buffers = "none",
+    unit: Unit = "tokens",
+    seconds: float = 10.0,
+) -> Analysis:
+    """Analyse a graph: consistency, components and liveness always, the rest as asked.
+
+    capacities limit throughput, latency and liveness; storage is looked for among all capacities, as long as `seconds`
+    allow. Raises GraphError for a graph or capacities that are not valid; an inconsistent graph is an answer, not an error.
+    """
+    validate(graph)
+    if buffers not in BUFFERS:
+        raise GraphError(f"buffers '{buffers}' is not one of {', '.join(BUFFERS)}")
+    try:
+        repetition = repetition_vector(graph)
+    except InconsistentError as error:
+        return Analysis(graph.name, None, str(error))
+    deadlock = find_deadlock(graph, capacities)
+    rate = throughput(graph, capacities, method) if with_throughput else None
+    latency = peaks = None
+    if with_latency and deadlock is None:
+        if sum(repetition.values()) > MAX_LATENCY_FIRINGS:
+            counts = f"an iteration takes {sum(repetition.values())} firings; at most {MAX_LATENCY_FIRINGS} are executed"
+            raise GraphError(f"latency: {counts}", where=f"graph '{graph.name}'")
+        timing = first_iteration(graph, capacities)
+        latency = timing.makespan
+        peaks = {channel.name: peak for channel, peak in zip(graph.channels, timing.peaks, strict=True)}
+    return Analysis(
+        graph.name, repetition, "", _components(graph), deadlock, rate, latency, peaks, _buffers(graph, buffers, unit, seconds)
+    )
+
+
+def _components(graph: CsdfGraph) -> tuple[tuple[str, ...], ...]:
+    """Names of the actors of each strongly connected component, in the order of the graph."""
+    groups: dict[int, list[str]] = {}
+    for actor, number in zip(graph.actors, strongly_connected_components(graph), strict=True):
+        groups.setdefault(number, []).append(actor.name)
+    return tuple(tuple(names) for names in groups.values())
+
+
+def _buffers(graph: CsdfGraph, wanted: Buffers, unit: Unit, seconds: float) -> tuple[StorageDistribution, ...] | None:
+    if wanted == "none":
+        return None
+    if find_deadlock(graph) is not None:
+        return ()
+    if wanted == "front":
+        return tuple(pareto_front(graph, unit, seconds))
+    return (storage_for(graph, wanted, unit, seconds),)
+
+
+def to_json(analysis: Analysis) -> dict[str, Any]:
+    """The answers as JSON values: those that were asked for."""
+    out: dict[str, Any] = {"graph": analysis.graph_name, "consistent": analysis.consistent}
+    if analysis.repetition is None:
+        return {**out, "inconsistency": analysis.inconsistency}
+    out["repetition"] = dict(analysis.repetition)
+    out["components"] = [list(names) for names in analysis.components]
+    out["deadlock"] = analysis.deadlock is not None
+    if analysis.deadlock is not None:
+        out["waiting"] = [_wait_to_json(wait) for wait in analysis.deadlock.cycle]
+    if analysis.throughput is not None:
+        out.update(_throughput_to_json(analysis.throughput))
+    if analysis.latency is not None:
+        out["latency"] = analysis.latency
+    if analysis.peaks is not None:
+        out["peaks"] = dict(analysis.peaks)
+    if analysis.buffers is not None:
+        out["buffers"] = [_storage_to_json(distribution) for distribution in analysis.buffers]
+    return out
+
+
+def _wait_to_json(wait: Wait) -> dict[str, Any]:
+    keys = ("actor", "phase", "channel", "there", "needed", "space")
+    return {key: getattr(wait, key) for key in keys}
+
+
+def _throughput_to_json(found: Throughput) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "throughput": _text(found.value),
+        "throughput_decimal": None if found.value == inf else float(found.value),
+        "method": found.method,
+        "exact": found.exact,
+    }
+    if not found.exact:
+        out["throughput_at_most"] = _text(found.upper)
+    if found.transient is not None:
+        out["transient"], out["period"] = found.transient, found.period
+    if found.critical:
+        keys = ("source", "target", "channel", "space")
+        out["critical"] = [{key: getattr(link, key) for key in keys} for link in found.critical]
+    return out
+
+
+def _storage_to_json(found: StorageDistribution) -> dict[str, Any]:
+    out: dict[str, Any] = {"size": found.size, "throughput": _text(found.throughput), "exact": found.exact}
+    if not found.exact:
+        out["size_at_least"] = found.least
+    return {**out, "capacities": dict(found.capacities)}
+
+
+def _text(value: Fraction | float) -> str:
+    """A fraction "p/q" (or "p"), or "inf"."""
+    return str(value)

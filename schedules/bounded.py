@@ -1,0 +1,84 @@
+"""What do capacities add to a graph? A channel back, with the free space as its tokens.
+
+A firing claims its output space when it starts and frees its input space when it ends (DESIGN section 6), so a capacity
+is a channel in the opposite direction with the rates exchanged and `capacity - initial tokens` tokens
+(Stuijk et al., "Throughput-buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008, section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from csdfgen.errors import CapacityExceededError, GraphError
+from csdfgen.graph import Channel, CsdfGraph
+from schedules.order import component_numbers
+
+__all__ = ["Component", "Link", "components", "links_of", "space_link"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A channel, or the space left in one, between actors by their numbers.
+
+    channel: number of the channel in the graph; space: whether the tokens are free places in it.
+    """
+
+    source: int
+    target: int
+    production: tuple[int, ...]
+    consumption: tuple[int, ...]
+    tokens: int
+    channel: int
+    space: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Actors of which each waits for all others, directly or not, and the links between them."""
+
+    actors: tuple[int, ...]
+    links: tuple[Link, ...]
+
+
+def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> list[Link]:
+    """The channels of a valid graph and, for those with a capacity, their space; channels that no token ever enters are left out.
+
+    Raises GraphError for a capacity of an unknown channel, CapacityExceededError for one below the initial tokens.
+    """
+    index = {actor.name: i for i, actor in enumerate(graph.actors)}
+    rest = dict(capacities or {})
+    links: list[Link] = []
+    for number, channel in enumerate(graph.channels):
+        capacity = rest.pop(channel.name, None)
+        if capacity is not None and capacity < channel.initial_tokens:
+            counts = f"{channel.initial_tokens} initial tokens, but the capacity is {capacity}"
+            raise CapacityExceededError(counts, where=f"channel '{channel.name}'")
+        if not any(channel.production):
+            continue
+        ends = index[channel.source], index[channel.target]
+        links.append(Link(*ends, channel.production, channel.consumption, channel.initial_tokens, number))
+        if capacity is not None:
+            links.append(space_link(channel, ends, capacity, number))
+    if rest:
+        raise GraphError(f"has no channel '{min(rest)}', which is given a capacity", where=f"graph '{graph.name}'")
+    return links
+
+
+def space_link(channel: Channel, ends: tuple[int, int], capacity: int, number: int) -> Link:
+    """The free places of a channel from actor ends[0] to actor ends[1]."""
+    free = capacity - channel.initial_tokens
+    return Link(ends[1], ends[0], channel.consumption, channel.production, free, number, space=True)
+
+
+def components(size: int, links: Sequence[Link]) -> list[Component]:
+    """The strongly connected components of actors 0 to size - 1 that have a link inside."""
+    number = component_numbers(size, [(link.source, link.target) for link in links])
+    actors: dict[int, list[int]] = {}
+    inside: dict[int, list[Link]] = {}
+    for actor in range(size):
+        actors.setdefault(number[actor], []).append(actor)
+    for link in links:
+        if number[link.source] == number[link.target]:
+            inside.setdefault(number[link.source], []).append(link)
+    return [Component(tuple(actors[key]), tuple(inside[key])) for key in sorted(inside)]

@@ -1,0 +1,147 @@
+"""How much time per iteration does the slowest cycle take? Maximum cycle ratio, exactly.
+
+Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
+1998; for ratios: Dasdan, "Experimental analysis of the fastest optimum cycle ratio and mean algorithms", 2004), on
+integers: with the ratio as a fraction p/q of the cycle found so far, potentials are sums of weight * q - delay * p. They
+prove the result: no constraint is left that would raise one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from schedules.precedence import Precedence
+
+__all__ = ["CycleRatio", "NoPeriodError", "maximum_cycle_ratio"]
+
+Array = Any
+
+_WORD = 2**61
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRatio:
+    """The largest ratio of weight to delay over all cycles, a cycle that has it (constraints, in order), and the proof.
+
+    potentials[head] >= potentials[tail] + weight * ratio.denominator - delay * ratio.numerator for every constraint.
+    """
+
+    ratio: Fraction
+    cycle: tuple[int, ...]
+    potentials: Array
+
+
+class NoPeriodError(ValueError):
+    """A cycle has no delay: no ratio, however large, satisfies all constraints."""
+
+
+def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
+    """The maximum cycle ratio of a strongly connected system.
+
+    Raises NoPeriodError for a cycle of negative delay, or of weight without delay; the expansion of a live component has none.
+    """
+    policy = system.order.copy()
+    starts = np.searchsorted(system.head, np.arange(system.size))
+    best: Fraction | None = None
+    cycle: tuple[int, ...] = ()
+    while True:
+        found, ratio = _best_cycle(system, policy)
+        if best is None or ratio > best:
+            best, cycle = ratio, found
+            _reach(system, policy, cycle)
+        values = _values(system, best)
+        potentials = _potentials(system, policy, cycle, values)
+        candidates = potentials[system.tail] + values
+        largest = np.maximum.reduceat(candidates, starts)
+        better = largest > potentials
+        if not better.any():
+            return CycleRatio(best, cycle, potentials)
+        chosen = np.flatnonzero((candidates == largest[system.head]) & better[system.head])
+        policy[system.head[chosen]] = chosen
+
+
+def _best_cycle(system: Precedence, policy: Array) -> tuple[tuple[int, ...], Fraction]:
+    """The cycle of the largest ratio among those that the policy closes."""
+    before = system.tail[policy]
+    reached = before
+    for _ in range(int(system.size).bit_length()):
+        reached = reached[reached]
+    best: tuple[tuple[int, ...], Fraction] | None = None
+    seen: set[int] = set()
+    for start in np.unique(reached).tolist():
+        if start in seen:
+            continue
+        cycle = []
+        event = start
+        while event not in seen:
+            seen.add(event)
+            cycle.append(int(policy[event]))
+            event = int(before[event])
+        edges = np.array(cycle)
+        weight, delay = int(system.weight[edges].sum()), int(system.delay[edges].sum())
+        if delay < 0 or (weight and not delay):
+            raise NoPeriodError(f"a cycle takes {weight} with a delay of {delay}")
+        ratio = Fraction(weight, delay or 1)
+        if best is None or ratio > best[1]:
+            best = tuple(reversed(cycle)), ratio
+    assert best is not None
+    return best
+
+
+def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:
+    """Change the policy of events from which it does not lead to the cycle, so that it does."""
+    before = system.tail[policy]
+    on_cycle = np.zeros(system.size, dtype=bool)
+    on_cycle[system.head[list(cycle)]] = True
+    pointer = np.where(on_cycle, np.arange(system.size), before)
+    for _ in range(int(system.size).bit_length()):
+        pointer = pointer[pointer]
+    reaching = on_cycle[pointer]
+    if reaching.all():
+        return
+    lines = int(system.line[-1]) + 1
+    known = np.zeros(lines, dtype=bool)
+    known[system.line[reaching]] = True
+    partly = ~reaching & known[system.line]
+    policy[partly] = system.order[partly]
+    from_line, to_line = system.line[system.tail], system.line[system.head]
+    crossing = np.flatnonzero((from_line != to_line) & ~known[to_line])
+    _, one = np.unique(from_line[crossing] * lines + to_line[crossing], return_index=True)
+    arrows: dict[int, list[int]] = {}
+    for edge in crossing[one].tolist():
+        arrows.setdefault(int(from_line[edge]), []).append(edge)
+    waiting = np.flatnonzero(known).tolist()
+    for line in waiting:  # grows while it is walked: breadth first
+        for edge in arrows.get(line, ()):
+            target = int(to_line[edge])
+            if not known[target]:
+                known[target] = True
+                waiting.append(target)
+                members = system.line == target
+                policy[members] = system.order[members]
+                policy[system.head[edge]] = edge
+
+
+def _values(system: Precedence, ratio: Fraction) -> Array:
+    """weight * q - delay * p of all constraints, in machine words where sums of them fit."""
+    most = max(int(system.weight.max()) * ratio.denominator, int(abs(system.delay).max()) * ratio.numerator)
+    if most * system.size < _WORD:
+        return system.weight.astype(np.int64) * ratio.denominator - system.delay * ratio.numerator
+    return system.weight.astype(object) * ratio.denominator - system.delay.astype(object) * ratio.numerator
+
+
+def _potentials(system: Precedence, policy: Array, cycle: tuple[int, ...], values: Array) -> Array:
+    """Value of the way that the policy leads from a fixed event of the cycle to every event."""
+    root = int(system.head[cycle[0]])
+    pointer = system.tail[policy]
+    pointer[root] = root
+    total = values[policy]
+    total[root] = 0
+    for _ in range(int(system.size).bit_length()):
+        total = total + total[pointer]
+        pointer = pointer[pointer]
+    return total

@@ -1,0 +1,183 @@
+"""Can every actor finish an iteration, or do some wait for each other for ever?
+
+Time does not matter: in a dataflow graph the order of firings never decides whether they can all be made, so every actor fires
+as often as its tokens allow until nothing moves (Lee and Messerschmitt, "Static scheduling of synchronous data flow
+programs", 1987; with capacities: Stuijk et al. 2008).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+from csdfgen.errors import DeadlockError
+from csdfgen.graph import CsdfGraph, repetition_vector
+from schedules.bounded import Link, links_of
+
+__all__ = ["Deadlock", "Wait", "check_live", "find_deadlock", "stuck_links"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An actor that cannot fire: it finds `there` of the `needed` tokens, or free places of the channel."""
+
+    actor: str
+    phase: int
+    channel: str
+    there: int
+    needed: int
+    space: bool
+
+    @property
+    def lacking(self) -> int:
+        return self.needed - self.there
+
+    def __str__(self) -> str:
+        what = "free place(s)" if self.space else "token(s)"
+        counts = f"{self.there} of {self.needed}"
+        return f"'{self.actor}' phase {self.phase + 1} waits for {self.lacking} more {what} in '{self.channel}' ({counts})"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlock:
+    """Actors each of which waits for the next one, the last one for the first; firings that were made before."""
+
+    cycle: tuple[Wait, ...]
+    firings: int
+
+    def __str__(self) -> str:
+        shown = [str(wait) for wait in self.cycle[:_SHOWN]]
+        if len(self.cycle) > _SHOWN:
+            shown.append(f"{len(self.cycle) - _SHOWN} more actors wait")
+        return f"deadlock after {self.firings} firing(s): {', '.join(shown)}"
+
+
+_SHOWN = 6
+
+
+def check_live(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> None:
+    """Raise DeadlockError with the cycle of waiting actors if the graph cannot complete an iteration."""
+    deadlock = find_deadlock(graph, capacities)
+    if deadlock is not None:
+        raise DeadlockError(str(deadlock), where=f"graph '{graph.name}'")
+
+
+def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> Deadlock | None:
+    """The cycle in which a valid graph is stuck, or None if it is live. Channels without a capacity are unbounded.
+
+    Raises InconsistentError, and GraphError for capacities that do not fit.
+    """
+    firings = repetition_vector(graph)
+    links = links_of(graph, capacities)
+    fired, stuck = _run([firings[actor.name] for actor in graph.actors], [actor.phases for actor in graph.actors], links)
+    if not stuck:
+        return None
+    waits = []
+    for link in _cycle(stuck):
+        actor, channel = graph.actors[link.target], graph.channels[link.channel]
+        phase = fired[link.target] % actor.phases
+        there = _held(link, fired)
+        waits.append(Wait(actor.name, phase, channel.name, there, link.consumption[phase], link.space))
+    return Deadlock(tuple(waits), sum(fired))
+
+
+def stuck_links(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> list[Link]:
+    """The links of a cycle of waiting actors, empty if each can fire as often as its quota says."""
+    return _cycle(_run(quota, phases, links)[1])
+
+
+def _run(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[int, Link]]:
+    """How often every actor fires, and for those that fall short of their quota a link that lacks tokens."""
+    meters = [_Meter(link) for link in links]
+    limit = list(quota)
+    blocked: dict[int, Link] = {}
+    inputs: list[list[_Meter]] = [[] for _ in quota]
+    readers: list[list[int]] = [[] for _ in quota]
+    for meter in meters:
+        link = meter.link
+        if link.source == link.target:
+            most = _own_limit(link, quota[link.target])
+            if most < limit[link.target]:
+                limit[link.target], blocked[link.target] = most, link
+        else:
+            inputs[link.target].append(meter)
+            readers[link.source].append(link.target)
+    fired = [0] * len(quota)
+    waiting = list(range(len(quota)))
+    queued = [True] * len(quota)
+    lacking: dict[int, Link] = {}
+    while waiting:
+        actor = waiting.pop()
+        queued[actor] = False
+        most = limit[actor]
+        cause = blocked.get(actor)
+        for meter in inputs[actor]:
+            allowed = meter.allowed(fired[meter.link.source])
+            if allowed < most:
+                most, cause = allowed, meter.link
+        if cause is not None:
+            lacking[actor] = cause
+        if most > fired[actor]:
+            fired[actor] = most
+            for reader in readers[actor]:
+                if not queued[reader]:
+                    queued[reader] = True
+                    waiting.append(reader)
+    return fired, {actor: lacking[actor] for actor in range(len(quota)) if fired[actor] < quota[actor]}
+
+
+@lru_cache(maxsize=4096)
+def _sums(rates: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(accumulate(rates))
+
+
+@lru_cache(maxsize=4096)
+def _own_limit(link: Link, quota: int) -> int:
+    """Firings until a self-loop is short of tokens, at most the quota: tokens taken come back only after the firing."""
+    held = link.tokens
+    for number, (given, taken) in enumerate(zip(link.production, link.consumption, strict=True)):
+        if held < taken:
+            return min(number, quota)
+        held += given - taken
+    return quota
+
+
+class _Meter:
+    """How often the target of a link can fire, from how often its source has."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.produced = (0, *_sums(link.production))
+        self.consumed = _sums(link.consumption)
+
+    def allowed(self, source_fired: int) -> int:
+        rounds, phase = divmod(source_fired, len(self.produced) - 1)
+        tokens = self.link.tokens + rounds * self.produced[-1] + self.produced[phase]
+        full, rest = divmod(tokens, self.consumed[-1])
+        return full * len(self.consumed) + bisect_right(self.consumed, rest)
+
+
+def _held(link: Link, fired: Sequence[int]) -> int:
+    """Tokens of a link after so many firings of every actor."""
+    total = link.tokens
+    for rates, actor, sign in ((link.production, link.source, 1), (link.consumption, link.target, -1)):
+        rounds, phase = divmod(fired[actor], len(rates))
+        total += sign * (rounds * sum(rates) + sum(rates[:phase]))
+    return total
+
+
+def _cycle(stuck: Mapping[int, Link]) -> list[Link]:
+    """From any stuck actor to the one it waits for, until one comes again."""
+    if not stuck:
+        return []
+    seen: dict[int, int] = {}
+    path: list[Link] = []
+    actor = next(iter(stuck))
+    while actor not in seen:
+        seen[actor] = len(path)
+        path.append(stuck[actor])
+        actor = stuck[actor].source
+    return path[seen[actor] :]

@@ -1,0 +1,182 @@
+"""Which firing waits for which? The events of one iteration, and how long and how many iterations lie between them.
+
+Self-timed execution is the least solution of x[head](k) >= x[tail](k - delay) + weight over the events x of iteration k
+(starts of firings, ends where they are needed): a linear system in max-plus algebra. It expands every phase of every
+firing of an iteration, as the K-periodic schedules do with K = repetition vector (Bodin et al., "Optimal and fast throughput
+evaluation of CSDF", DAC 2016), and says more than these: firings start in order, and the tokens of a channel arrive in
+the order of the firings that produce them, so it is exact for actors that overlap with themselves, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schedules.bounded import Component, Link
+
+__all__ = ["ORDER", "Edges", "Expansion", "Part", "Precedence", "assemble", "chain", "is_serial_link"]
+
+Array = Any
+"""A numpy array of integers."""
+
+ORDER = -1
+"""Number of the link of a constraint that no link makes."""
+
+_SMALL_TIME = 2**40
+"""Times below it are added in machine words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Between two actors: the firing waited for, the one that waits (numbered within an iteration), iterations between."""
+
+    tail: Array
+    head: Array
+    delay: Array
+
+
+class Part(NamedTuple):
+    """Constraints made by one link, or by the order of one line of events."""
+
+    tail: Array
+    head: Array
+    weight: Array
+    delay: Array
+    link: Array | int
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """Constraints x[head](k) >= x[tail](k - delay) + weight, sorted by head; every event has at least one.
+
+    line: event -> the sequence of events (starts of an actor, ends that produce on one link) it belongs to; order: event -> its
+    constraint within that sequence. link: constraint -> number of the link that makes it, -1 for the order of events.
+    first: actor -> its first event.
+    """
+
+    tail: Array
+    head: Array
+    weight: Array
+    delay: Array
+    link: Array
+    line: Array
+    order: Array
+    first: dict[int, int]
+
+    @property
+    def size(self) -> int:
+        return len(self.line)
+
+
+def is_serial_link(link: Link) -> bool:
+    """Whether the link alone keeps an actor from overlapping with itself."""
+    loop = link.source == link.target and link.tokens == 1 and not link.space
+    return loop and set(link.production) == {1} and set(link.consumption) == {1}
+
+
+class Expansion:
+    """Expands components of one graph; what is computed for a link is kept for the next time."""
+
+    def __init__(self, times: Sequence[Sequence[int]], quota: Sequence[int]) -> None:
+        self.times = times
+        self.quota = quota
+        self._rounds: dict[tuple[int, ...], Array] = {}
+        self._edges: dict[Link, Edges] = {}
+        self.dtype: Any = np.int64 if max((max(row) for row in times), default=0) < _SMALL_TIME else object
+
+    def edges(self, link: Link) -> Edges:
+        """The firings of the target that need a token, each with the firing of the source that brings the last one."""
+        found = self._edges.get(link)
+        if found is None:
+            found = self._edges[link] = self._find_edges(link)
+        return found
+
+    def _cumulative(self, rates: tuple[int, ...], quota: int) -> Array:
+        key = (*rates, quota)
+        found = self._rounds.get(key)
+        if found is None:
+            one = np.array(list(accumulate(rates)), dtype=np.int64)
+            rounds = np.arange(quota // len(rates), dtype=np.int64) * one[-1]
+            found = self._rounds[key] = (rounds[:, None] + one[None, :]).ravel()
+        return found
+
+    def _find_edges(self, link: Link) -> Edges:
+        produced = self._cumulative(link.production, self.quota[link.source])
+        consumed = self._cumulative(link.consumption, self.quota[link.target])
+        takes = np.flatnonzero(np.diff(consumed, prepend=0))
+        last = consumed[takes] - (link.tokens + 1)  # number of the last token needed, counted from the start of an iteration
+        back = -(last // produced[-1])
+        firing = np.searchsorted(produced, last + back * produced[-1], side="right")
+        new = np.ones(len(takes), dtype=bool)  # a later firing that waits for the same one waits anyway for the earlier
+        new[1:] = (firing[1:] != firing[:-1]) | (back[1:] != back[:-1])
+        return Edges(firing[new], takes[new], back[new])
+
+    def precedence(self, component: Component) -> Precedence:
+        """All constraints of a component in which every actor takes part in some link."""
+        serial = {link.target for link in component.links if is_serial_link(link)}
+        first: dict[int, int] = {}
+        lengths: list[int] = []
+        parts: list[Part] = []
+        size = 0
+        for actor in component.actors:
+            first[actor] = size
+            count = self.quota[actor]
+            own = self._weights(actor) if actor in serial else np.zeros(count, dtype=self.dtype)
+            parts.append(chain(size, own, ORDER))
+            lengths.append(count)
+            size += count
+        for number, link in enumerate(component.links):
+            if is_serial_link(link):
+                continue
+            found = self.edges(link)
+            time = self._weights(link.source)
+            ends = None if link.source in serial else self._ends(link)
+            if ends is None:
+                parts.append(
+                    Part(first[link.source] + found.tail, first[link.target] + found.head, time[found.tail], found.delay, number)
+                )
+                continue
+            parts.append(chain(size, np.zeros(len(ends), dtype=self.dtype), ORDER))
+            parts.append(Part(first[link.source] + ends, size + np.arange(len(ends)), time[ends], np.zeros_like(ends), ORDER))
+            tail = size + np.searchsorted(ends, found.tail)
+            none = np.zeros(len(tail), dtype=self.dtype)
+            parts.append(Part(tail, first[link.target] + found.head, none, found.delay, number))
+            lengths.append(len(ends))
+            size += len(ends)
+        return assemble(parts, np.repeat(np.arange(len(lengths)), lengths), first)
+
+    def _ends(self, link: Link) -> Array | None:
+        """Firings whose ends are events of their own, as a later and shorter one may end earlier; none if all take as long."""
+        times = {time for time, rate in zip(self.times[link.source], link.production, strict=True) if rate}
+        if len(times) == 1:
+            return None
+        return np.flatnonzero(np.tile(np.array(link.production, dtype=np.int64), self.quota[link.source] // len(link.production)))
+
+    def _weights(self, actor: int) -> Array:
+        times = np.array(self.times[actor], dtype=self.dtype)
+        return np.tile(times, self.quota[actor] // len(times))
+
+
+def chain(first: int, weight: Array, link: int) -> Part:
+    """Events in order, those of an iteration after those of the one before; weight: from every event to the next."""
+    count = len(weight)
+    event = np.arange(count)
+    before = (event - 1) % count
+    return Part(first + before, first + event, weight[before], (event == 0).astype(np.int64), link)
+
+
+def assemble(parts: Sequence[Part], line: Array, first: dict[int, int]) -> Precedence:
+    """The constraints of all parts; line: event -> its sequence, whose own order is among the parts."""
+    tail, head, weight, delay = (np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True))
+    link = np.concatenate([np.broadcast_to(part.link, len(part.tail)) for part in parts])
+    inner = np.flatnonzero((link == ORDER) & (line[tail] == line[head]))
+    place = np.argsort(head, kind="stable")
+    where = np.empty_like(place)
+    where[place] = np.arange(len(place))
+    order = np.empty(len(line), dtype=np.int64)
+    order[head[inner]] = where[inner]
+    return Precedence(tail[place], head[place], weight[place], delay[place], link[place], line, order, first)

@@ -1,0 +1,167 @@
+"""How many iterations does a graph make per time unit?
+
+Each strongly connected component alone, then the slowest: channels between components are unbounded and never limit
+(where they have a capacity, they do not lie between components). An iteration is the minimal one (DESIGN section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Literal
+
+from csdfgen.errors import GraphError
+from csdfgen.graph import CsdfGraph, repetition_vector
+from schedules.bounded import Component, Link, components, links_of
+from schedules.cycle_ratio import maximum_cycle_ratio
+from schedules.liveness import Deadlock, find_deadlock
+from schedules.periodic import one_periodic_time
+from schedules.precedence import Expansion, Precedence, is_serial_link
+from schedules.selftimed import MAX_FIRINGS, Execution, steady_state
+
+__all__ = ["METHODS", "CriticalLink", "Throughput", "throughput"]
+
+Method = Literal["auto", "cycle-ratio", "self-timed", "1-periodic"]
+METHODS: tuple[Method, ...] = ("auto", "cycle-ratio", "self-timed", "1-periodic")
+
+MAX_EVENTS = 3_000_000
+"""Firings of an iteration that are expanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalLink:
+    """Part of a critical cycle: a channel that makes `target` wait for `source`, by its tokens or by its space; "" for the order
+    of an actor's own firings."""
+
+    source: str
+    target: str
+    channel: str
+    space: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Minimal iterations per time unit, and how it was found.
+
+    value: a Fraction; 0 for a deadlock, infinity where nothing limits. exact: if not, value is what a 1-periodic schedule
+    reaches, and `upper` what no schedule exceeds. transient, period: of the self-timed execution, if it was executed; the
+    longest of all components for the first, those of the slowest for the second. critical: a cycle that limits, each
+    link once. peaks: channel -> most tokens held or claimed, for channels within a component that was executed.
+    """
+
+    value: Fraction | float
+    method: str
+    exact: bool
+    upper: Fraction | float
+    transient: int | None = None
+    period: int | None = None
+    critical: tuple[CriticalLink, ...] = ()
+    peaks: Mapping[str, int] | None = None
+    deadlock: Deadlock | None = None
+
+
+def throughput(
+    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, method: Method = "auto", max_firings: int = MAX_FIRINGS
+) -> Throughput:
+    """The throughput of a valid graph, with the capacities given; other channels are unbounded.
+
+    auto: by cycle ratio, 1-periodic where an iteration is too long to be expanded. self-timed: executes, and falls back on the
+    cycle ratio after `max_firings` firings. Raises InconsistentError, and GraphError for capacities that do not fit.
+    """
+    if method not in METHODS:
+        raise GraphError(f"method '{method}' is not one of {', '.join(METHODS)}")
+    firings = repetition_vector(graph)
+    deadlock = find_deadlock(graph, capacities)
+    if deadlock is not None:
+        return Throughput(Fraction(0), "deadlock", True, Fraction(0), deadlock=deadlock)
+    analysis = _Analysis(graph, firings, links_of(graph, capacities), method, max_firings)
+    return analysis.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Time per iteration of one component; `least`: what no schedule goes below."""
+
+    time: Fraction | None
+    method: str
+    least: Fraction
+    critical: tuple[CriticalLink, ...] = ()
+    execution: Execution | None = None
+
+
+class _Analysis:
+    """One graph, its components one after the other."""
+
+    def __init__(self, graph: CsdfGraph, firings: Mapping[str, int], links: Sequence[Link], method: Method, limit: int) -> None:
+        self.graph = graph
+        self.times = [actor.execution_times for actor in graph.actors]
+        self.quota = [firings[actor.name] for actor in graph.actors]
+        self.parts = components(len(self.quota), links)
+        self.method = method
+        self.limit = limit
+        self.expansion = Expansion(self.times, self.quota)
+
+    def result(self) -> Throughput:
+        found = [self._component(part) for part in self.parts]
+        if not found:
+            return Throughput(inf, "unbounded", True, inf)
+        slowest = max(found, key=lambda part: (part.time is None, part.time or 0))
+        upper = _inverse(max(part.least for part in found))
+        value = Fraction(0) if slowest.time is None else _inverse(slowest.time)
+        names = [channel.name for channel in self.graph.channels]
+        executions = [part.execution for part in found if part.execution]
+        peaks = {names[number]: peak for execution in executions for number, peak in execution.peaks.items()}
+        return Throughput(
+            value,
+            slowest.method,
+            value == upper,
+            upper,
+            max(execution.transient for execution in executions) if executions else None,
+            slowest.execution.period if slowest.execution else None,
+            slowest.critical,
+            peaks if executions else None,
+        )
+
+    def _component(self, part: Component) -> _Part:
+        # where no time ever passes an execution would make firings at one instant without end
+        if self.method == "self-timed" and any(any(self.times[actor]) for actor in part.actors):
+            execution = steady_state(self.times, self.quota, part, self.limit)
+            if execution is not None:
+                return _Part(execution.ratio, "self-timed", execution.ratio, execution=execution)
+        events = sum(self.quota[actor] for actor in part.actors)
+        if self.method != "1-periodic" and events <= MAX_EVENTS:
+            return self._cycle_ratio(part)
+        least = max(self._serial_time(part), Fraction(0))
+        return _Part(one_periodic_time(self.times, self.quota, part), "1-periodic", least)
+
+    def _cycle_ratio(self, part: Component) -> _Part:
+        system = self.expansion.precedence(part)
+        result = maximum_cycle_ratio(system)
+        return _Part(result.ratio, "cycle-ratio", result.ratio, self._critical(part, system, result.cycle))
+
+    def _critical(self, part: Component, system: Precedence, cycle: Sequence[int]) -> tuple[CriticalLink, ...]:
+        names = [actor.name for actor in self.graph.actors]
+        numbers = dict.fromkeys(int(system.link[edge]) for edge in cycle)
+        found = []
+        for number in numbers:
+            if number >= 0:
+                link = part.links[number]
+                channel = self.graph.channels[link.channel].name
+                found.append(CriticalLink(names[link.source], names[link.target], channel, link.space))
+        if not found:  # the cycle is the order of one actor's own firings
+            event = int(system.head[cycle[0]])
+            actor = names[max((first, actor) for actor, first in system.first.items() if first <= event)[1]]
+            found.append(CriticalLink(actor, actor, ""))
+        return tuple(found)
+
+    def _serial_time(self, part: Component) -> Fraction:
+        """Work of the busiest actor that never overlaps with itself."""
+        serial = {link.target for link in part.links if is_serial_link(link)}
+        work = (sum(self.times[actor]) * (self.quota[actor] // len(self.times[actor])) for actor in serial)
+        return Fraction(max(work, default=0))
+
+
+def _inverse(time: Fraction) -> Fraction | float:
+    return 1 / time if time else inf
