@@ -1,0 +1,79 @@
+"""What changed between two measured profiles? Layer shape by layer shape, and in the conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import exp, log
+
+from csdfgen.devices.profile import DeviceProfile, LayerCost
+from csdfgen.errors import InputError
+
+__all__ = ["Difference", "LayerDifference", "difference"]
+
+_MEASURED_ROWS = 4
+"""Slab height at which a phase's time is compared: launch and slope both count."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerDifference:
+    """A layer shape in both profiles. before, after: s of a phase of `rows` rows by each fit; ratio: after / before.
+
+    noise: the larger of both fits' largest spreads; a change below it says nothing.
+    """
+
+    key: str
+    rows: int
+    before: float
+    after: float
+    noise: float
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """layers: in both profiles, the largest change first. ratio: geometric mean of after / before."""
+
+    layers: tuple[LayerDifference, ...]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    conditions: Mapping[str, tuple[str, str]]
+    ratio: float
+
+
+def difference(before: DeviceProfile, after: DeviceProfile) -> Difference:
+    """Compare two measured profiles. Raises InputError where one has no measured layers, or none that both have."""
+    for profile in (before, after):
+        if not profile.layers:
+            raise InputError(
+                f"has no measured layers ({profile.kind}); csdfgen profile makes a profile with them", where=profile.where
+            )
+    layers = tuple(sorted(_both(before, after), key=lambda layer: -abs(log(layer.ratio))))
+    if not layers:
+        raise InputError(f"has no layer shape that {before.where} has; profile the same model for both", where=after.where)
+    names = dict.fromkeys((*before.conditions, *after.conditions))
+    pairs = {name: (before.conditions.get(name, "-"), after.conditions.get(name, "-")) for name in names}
+    return Difference(
+        layers=layers,
+        only_before=tuple(key for key in before.layers if key not in after.layers),
+        only_after=tuple(key for key in after.layers if key not in before.layers),
+        conditions={name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
+        ratio=exp(sum(log(layer.ratio) for layer in layers) / len(layers)),
+    )
+
+
+def _both(before: DeviceProfile, after: DeviceProfile) -> Iterator[LayerDifference]:
+    for key, old in before.layers.items():
+        new = after.layers.get(key)
+        if new is not None:
+            rows = min(_MEASURED_ROWS, max(*old.rows, *new.rows))
+            times = _phase(old, rows), _phase(new, rows)
+            if min(times) > 0:
+                yield LayerDifference(key, rows, *times, max(*old.spread.values, *new.spread.values))
+
+
+def _phase(cost: LayerCost, rows: int) -> float:
+    return cost.launch.value + cost.slope.value * rows

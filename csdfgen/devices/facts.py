@@ -1,0 +1,205 @@
+"""What does the system tell about the machine that is measured? Read from /proc, /sys and tegrastats; what is absent is said so.
+
+Sources: the kernel's documentation of /proc/cpuinfo, /proc/meminfo, /sys/devices/system/cpu, /sys/class/thermal; NVIDIA's
+Jetson Linux developer guide for tegrastats. `root` lets a recorded tree stand for the machine's own.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from csdfgen.devices.profile import BYTES, CORES, Memory, Processor, Quantity
+
+__all__ = ["NOT_TOLD", "board_facts", "cache_bytes", "core_count", "machine", "memory_bytes", "software_facts", "tegrastats"]
+
+NOT_TOLD = "not told by the system"
+
+_TEGRASTATS_SECONDS = 5.0
+_BOARD_NAMES = ("proc/device-tree/model", "sys/firmware/devicetree/base/model", "sys/class/dmi/id/product_name")
+_BOARD_VENDOR = "sys/class/dmi/id/sys_vendor"
+_CPU_NAMES = ("model name", "Model", "Hardware", "CPU part")
+
+
+def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") -> dict[str, str]:
+    """Board, processor, clocks, temperatures as text by name; `NOT_TOLD` for what is not there."""
+    found = {
+        "board": _board(root),
+        "cpu": _cpu(root),
+        "cores": str(core_count(root) or NOT_TOLD),
+        "governor": _governors(root),
+        "clock": _clocks(root),
+        "caches": _caches(root),
+        "memory": _text_of_bytes(memory_bytes(root)),
+        "temperature": _temperatures(root),
+        "load": _load(root),
+        "power mode": _read(root / "etc/nvpmodel.status") if (root / "etc/nvpmodel.status").exists() else "",
+        "tegrastats": tegrastats(tegrastats_command),
+    }
+    return {name: text or NOT_TOLD for name, text in found.items()}
+
+
+def software_facts(threads: int) -> dict[str, str]:
+    """Versions of what does the arithmetic, and how many threads it may use."""
+    blas = sorted({f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info() if lib["user_api"] == "blas"})
+    return {
+        "threads": str(threads),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "blas": ", ".join(blas) or NOT_TOLD,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
+    """Memory and cores as the system tells them: usable is what is available now."""
+    total, available = memory_bytes(root), memory_bytes(root, "MemAvailable")
+    total = total or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    cache = cache_bytes(root)
+    return (
+        Memory(
+            total=_quantity(total / 2**20, "MiB"),
+            usable=_quantity(min(total, available or total) / 2**20, "MiB"),
+            cache=_quantity(cache / 2**10, "KiB") if cache else None,
+        ),
+        Processor(cores=Quantity(core_count(root) or 1, "cores", CORES["cores"] * (core_count(root) or 1), "measured", "system")),
+    )
+
+
+def _quantity(written: float, unit: str) -> Quantity:
+    return Quantity(written, unit, written * BYTES[unit], "measured", "system")
+
+
+# Files of the system ----------------------------------------------------------------------------
+
+
+def _read(path: Path) -> str:
+    """A small file of the system in one line; "" where it cannot be read."""
+    try:
+        return " ".join(path.read_bytes()[:65536].decode("utf-8", "replace").replace("\0", " ").split())
+    except OSError:
+        return ""
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def _board(root: Path) -> str:
+    """The device tree's model on a board (NVIDIA, Raspberry Pi), the product name of a PC."""
+    for name in _BOARD_NAMES:
+        text = _read(root / name)
+        if text:
+            return f"{_read(root / _BOARD_VENDOR)} {text}".strip() if "dmi" in name else text
+    return ""
+
+
+def _cpu(root: Path) -> str:
+    fields = dict(_fields(root / "proc/cpuinfo"))
+    return next((fields[name] for name in _CPU_NAMES if fields.get(name)), "")
+
+
+def _fields(path: Path) -> Iterator[tuple[str, str]]:
+    for line in _lines(path):
+        name, colon, value = line.partition(":")
+        if colon:
+            yield name.strip(), value.strip()
+
+
+def _cpus(root: Path) -> list[Path]:
+    folder = root / "sys/devices/system/cpu"
+    found = [path for path in folder.glob("cpu[0-9]*") if path.name[3:].isdigit() and _read(path / "online") != "0"]
+    return sorted(found, key=lambda path: int(path.name[3:]))
+
+
+def core_count(root: Path = Path("/")) -> int:
+    """Cores that are online; 0 where the system does not tell."""
+    return len(_cpus(root)) or sum(name == "processor" for name, _ in _fields(root / "proc/cpuinfo"))
+
+
+def _governors(root: Path) -> str:
+    return ", ".join(sorted({text for cpu in _cpus(root) if (text := _read(cpu / "cpufreq/scaling_governor"))}))
+
+
+def _clocks(root: Path) -> str:
+    """Of each core now, and the highest that it may have."""
+    found = []
+    for cpu in _cpus(root):
+        now, most = (_read(cpu / "cpufreq" / name) for name in ("scaling_cur_freq", "scaling_max_freq"))
+        if now.isdigit():
+            found.append(f"{cpu.name} {int(now) / 1000:.0f}" + (f" of {int(most) / 1000:.0f}" if most.isdigit() else "") + " MHz")
+    return ", ".join(found)
+
+
+def _cache_entries(root: Path) -> Iterator[tuple[int, str, str]]:
+    """(level, type, size as told) of the first core's caches."""
+    for index in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index[0-9]*")):
+        level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
+        if level.isdigit() and size:
+            yield int(level), kind, size
+
+
+def _caches(root: Path) -> str:
+    return ", ".join(f"L{level} {kind} {size}" for level, kind, size in _cache_entries(root))
+
+
+def cache_bytes(root: Path = Path("/")) -> int:
+    """Bytes of the first core's largest cache; 0 where the system does not tell."""
+    sizes = [re.fullmatch(r"(\d+)([KM])", size) for _, _, size in _cache_entries(root)]
+    return max((int(m[1]) * {"K": 2**10, "M": 2**20}[m[2]] for m in sizes if m), default=0)
+
+
+def memory_bytes(root: Path = Path("/"), name: str = "MemTotal") -> int:
+    """A figure of /proc/meminfo; 0 where the system does not tell."""
+    value = dict(_fields(root / "proc/meminfo")).get(name, "")
+    number, _, unit = value.partition(" ")
+    return int(number) * 1024 if number.isdigit() and unit == "kB" else 0
+
+
+def _text_of_bytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB" if size else ""
+
+
+def _temperatures(root: Path) -> str:
+    found = []
+    for zone in sorted((root / "sys/class/thermal").glob("thermal_zone[0-9]*"), key=lambda path: int(path.name[12:])):
+        told = _read(zone / "temp")
+        if re.fullmatch(r"-?\d+", told):
+            found.append(f"{_read(zone / 'type') or zone.name} {int(told) / 1000:.1f} C")
+    return ", ".join(found)
+
+
+def _load(root: Path) -> str:
+    """Processes that wanted a core, over 1, 5 and 15 minutes: more than there are cores means that measurements waited."""
+    return " ".join(_read(root / "proc/loadavg").split()[:3])
+
+
+def tegrastats(command: str = "tegrastats") -> str:
+    """One line of NVIDIA's tegrastats (clocks, temperatures, power of a Jetson), "" where there is none."""
+    path = shutil.which(command)
+    if path is None:
+        return ""
+    process = subprocess.Popen(
+        [path, "--interval", "200"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True
+    )
+    try:
+        told, _ = process.communicate(timeout=_TEGRASTATS_SECONDS / 5)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # it goes on until it is told to stop
+        try:
+            told, _ = process.communicate(timeout=_TEGRASTATS_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            told, _ = process.communicate()
+    return " ".join(next(iter(told.splitlines()), "").split())

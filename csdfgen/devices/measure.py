@@ -1,0 +1,292 @@
+"""How long do the phases of a network take on this machine? The runtime's own frames, with the clock read between firings.
+
+Every layer is measured where it runs: in a frame, on the prepared calls of the runtime, with the caches as the
+firings before it left them. Slab heights take turns, so that a change of the machine's speed meets all of them. Of
+every firing the median over the repeats counts; a layer's phase time at a height is the mean over its phases.
+With one thread the clock is that thread's processor time: waiting for a core, on a machine that does other work too,
+is no property of a layer. With several threads it is the time of day.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+import runtime
+from csdfgen.conversion import ActorWork
+from csdfgen.devices.fitting import fit_line
+from csdfgen.devices.model import input_key
+from csdfgen.devices.profile import (
+    FRACTIONS,
+    TIMES,
+    TIMES_A_ROW,
+    TIMES_OF_WORK,
+    DeviceProfile,
+    LayerCost,
+    Memory,
+    OperatorCost,
+    Processor,
+    Quantity,
+    Series,
+)
+from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
+from csdfgen.network import Layer, Network, Tensor
+from csdfgen.ops.base import Emit
+from csdfgen.pipeline import plan
+from csdfgen.planning import Plan
+from runtime.program import Program
+
+__all__ = ["CACHE_STATE", "HEIGHTS", "Measurements", "Sampler", "measured_profile", "random_inputs"]
+
+HEIGHTS = (1, 2, 3, 6, 12)
+"""Slab heights that are measured: enough to tell the launch from the slope."""
+
+CACHE_STATE = "as in a frame: every firing finds what the firings before it left in the caches"
+
+_WARM_UP = 2
+_CLOCK_READINGS = 1000
+
+FIT, MEASURED, SYSTEM = "fit", "frames", "system"
+"""Keys of the sources of a measured profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One layer shape at one slab height: phases and rows in all, seconds of all phases (median, quartiles), work."""
+
+    phases: int
+    rows: int
+    height: int
+    seconds: float
+    low: float
+    high: float
+    amount: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside its firings."""
+
+    points: Mapping[str, tuple[Point, ...]]
+    layers: Mapping[str, Layer | None]
+    frame: tuple[float, ...]
+
+
+def random_inputs(network: Network, seed: int = 7) -> dict[str, np.ndarray]:
+    """Seeded inputs in [-1, 1) for a frame of a network."""
+    rng = np.random.default_rng(seed)
+
+    def shape(tensor: Tensor) -> tuple[int, ...]:
+        return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
+
+    return {t.name: rng.uniform(-1, 1, shape(t)).astype(t.dtype) for t in network.inputs}
+
+
+class Sampler:
+    """Programs of one network at several slab heights, and what their frames have taken so far."""
+
+    def __init__(self, network: Network, heights: Sequence[int | str] = HEIGHTS, fuse: str = "full", threads: int = 1) -> None:
+        self._clock = clock_of(threads)
+        self.feeds = random_inputs(network)
+        kernels: dict[str, Emit] = {}
+        self.programs: dict[int | str, Program] = {}
+        for height in heights:
+            planned = plan(network, rows=height, fuse=fuse)
+            kernels = kernels or planned.kernels
+            # weights are packed once, not once a height
+            self.programs[height] = runtime.compile(replace(planned, kernels=kernels))
+        self.samples: dict[int | str, list[np.ndarray]] = {height: [] for height in heights}
+        self.beside: list[float] = []
+        self._reading = _reading(self._clock)
+
+    def warm_up(self) -> None:
+        """Frames that do not count."""
+        for program in self.programs.values():
+            for _ in range(_WARM_UP):
+                program(self.feeds)
+
+    def sample(self) -> None:
+        """One frame at every height."""
+        for height, program in self.programs.items():
+            start = self._clock()
+            ended = program.time_firings(self.feeds, self._clock)
+            whole = self._clock() - start
+            took = np.maximum(np.diff(np.array(ended, np.int64)) - self._reading, 0)
+            self.samples[height].append(took * 1e-9)
+            self.beside.append((whole - (ended[-1] - ended[0])) * 1e-9)
+
+    def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
+        """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
+        program = self.programs[height]
+        samples = np.stack(self.samples[height])
+        found: dict[str, list[tuple[Layer | None, Point]]] = {}
+        for work, firings in _firings(program.plan).items():
+            actor = program.plan.conversion.actor[work]
+            if actor.kind == "output" or work in program.plan.placement.silent:
+                continue
+            key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
+            low, middle, high = np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
+            rows, amount = _rows_and_work(actor)
+            point = Point(len(firings), sum(rows), max(rows), middle, low, high, amount)
+            found.setdefault(key, []).append((actor.layer, point))
+        return {key: (same[0][0], _mean([point for _, point in same])) for key, same in found.items()}
+
+    def measurements(self) -> Measurements:
+        """Points of all heights by layer shape."""
+        points: dict[str, list[Point]] = {}
+        layers: dict[str, Layer | None] = {}
+        for height in self.programs:
+            for key, (layer, point) in self.points(height).items():
+                points.setdefault(key, []).append(point)
+                layers[key] = layer
+        return Measurements(
+            MappingProxyType({key: tuple(found) for key, found in points.items()}),
+            MappingProxyType(layers),
+            tuple(self.beside),
+        )
+
+
+def clock_of(threads: int) -> Callable[[], int]:
+    """The clock, in nanoseconds, that a run on so many threads is measured by."""
+    return time.thread_time_ns if threads == 1 else time.perf_counter_ns
+
+
+def _reading(clock: Callable[[], int]) -> int:
+    """Nanoseconds that reading the clock between two firings takes."""
+    readings = [clock() for _ in range(_CLOCK_READINGS)]
+    return int(np.median(np.diff(readings)))
+
+
+def _firings(planned: Plan) -> dict[str, list[int]]:
+    """Positions of every actor's firings in the order of the plan."""
+    found: dict[str, list[int]] = {}
+    for position, (actor, _) in enumerate(planned.order):
+        found.setdefault(actor, []).append(position)
+    return found
+
+
+def _rows_and_work(actor: ActorWork) -> tuple[list[int], float]:
+    """Rows of each phase, and the work of all in the unit of the operator's kind."""
+    if actor.layer is None:
+        return [len(phase.out) for phase in actor.phases], float(actor.writes[0].tensor.elements)
+    works = list(phase_works(actor))
+    unit = _unit(actor.layer)
+    return [work.rows for work in works], float(sum(work.amounts[unit] for work in works))
+
+
+def _unit(layer: Layer) -> str:
+    """What the time of a layer's kind is given per."""
+    return "MAC" if layer.op_type in MULTIPLYING else "input"
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    first = points[0]
+    if len(points) == 1:
+        return first
+    seconds, low, high = (statistics.fmean(getattr(p, name) for p in points) for name in ("seconds", "low", "high"))
+    return replace(first, seconds=seconds, low=low, high=high)
+
+
+# The profile ------------------------------------------------------------------------------------
+
+
+def measured_profile(
+    found: Sequence[Measurements], name: str, title: str, memory: Memory, processor: Processor, facts: Mapping[str, str]
+) -> DeviceProfile:
+    """Fit launch and slope to every layer shape, and launch and time of work to every operator kind.
+
+    facts: conditions of the measurement. The frame's time beside its firings joins the processor.
+    """
+    points = {key: points for one in found for key, points in one.points.items()}
+    layers = {key: layer for one in found for key, layer in one.layers.items()}
+    costs = {key: _layer_cost(key, at) for key, at in points.items()}
+    kinds: dict[tuple[str, str, str], list[Point]] = {}
+    for key, at in points.items():
+        for kind in _kinds(layers[key]):
+            kinds.setdefault(kind, []).extend(at)
+    beside = statistics.median(seconds for one in found for seconds in one.frame)
+    return DeviceProfile(
+        name=name,
+        title=title,
+        memory=memory,
+        processor=replace(processor, frame=_quantity(beside * 1e6, "us", TIMES, MEASURED)),
+        operators=tuple(_kind_cost(*kind, at) for kind, at in sorted(kinds.items(), key=lambda item: item[0])),
+        layers=MappingProxyType(costs),
+        sources=MappingProxyType(
+            {
+                MEASURED: "this machine, by csdfgen profile: medians over repeated frames, heights in turn",
+                FIT: "least squares of relative distances from the times measured here: launch + rows * slope",
+                SYSTEM: "what the operating system of this machine tells",
+            }
+        ),
+        conditions=MappingProxyType(dict(facts)),
+    )
+
+
+def _kinds(layer: Layer | None) -> list[tuple[str, str, str]]:
+    """(operator, window, unit of work) of the costs that a layer's points take part in, for layers of other shapes."""
+    if layer is None:
+        return []
+    if layer.op_type not in MULTIPLYING:
+        return [(layer.op_type, "", "input"), ("*", "", "input")]
+    return list(dict.fromkeys([(layer.op_type, kernel_class(layer), "MAC"), (layer.op_type, "", "MAC")]))
+
+
+def _quantity(written: float, unit: str, units: Mapping[str, float], source: str) -> Quantity:
+    return Quantity(written, unit, written * units[unit], "measured", source)
+
+
+def _layer_cost(key: str, at: Sequence[Point]) -> LayerCost:
+    """A layer shape's line through its points; heights that cut it alike are one point each all the same."""
+    fit = fit_line([p.rows / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
+    times = tuple(1e6 * p.seconds / p.phases for p in at)
+    spread = tuple(100 * (p.high - p.low) / max(p.seconds, 1e-9) for p in at)
+    return LayerCost(
+        key=key,
+        launch=_quantity(fit.launch * 1e6, "us", TIMES, FIT),
+        slope=_quantity(fit.slope * 1e6, "us/row", TIMES_A_ROW, FIT),
+        error=_quantity(100 * fit.largest, "%", FRACTIONS, FIT),
+        rows=tuple(p.height for p in at),
+        times=Series(times, "us", tuple(t * 1e-6 for t in times), "measured", MEASURED),
+        spread=Series(spread, "%", tuple(s * 1e-2 for s in spread), "measured", MEASURED),
+    )
+
+
+def _kind_cost(op_type: str, kernel: str, unit: str, at: Sequence[Point]) -> OperatorCost:
+    """What a layer of this kind takes whose shape was not measured."""
+    fit = fit_line([p.amount / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
+    return OperatorCost(
+        types=(op_type,),
+        kernel=kernel,
+        work=unit,
+        time=_quantity(fit.slope * 1e9, f"ns/{unit}", TIMES_OF_WORK, FIT),
+        launch=_quantity(fit.launch * 1e6, "us", TIMES, FIT),
+        error=_quantity(100 * fit.median, "%", FRACTIONS, FIT),
+    )
+
+
+Sampled = Callable[[int, int], None]
+"""(rounds done, rounds in all)"""
+
+
+def sample_network(
+    network: Network,
+    heights: Sequence[int | str],
+    repeats: int,
+    fuse: str = "full",
+    threads: int = 1,
+    progress: Sampled | None = None,
+) -> Measurements:
+    """Measure a network at several slab heights. Needs the network's arena once a height, its weights once."""
+    sampler = Sampler(network, heights, fuse, threads)
+    sampler.warm_up()
+    for number in range(repeats):
+        sampler.sample()
+        if progress is not None:
+            progress(number + 1, repeats)
+    return sampler.measurements()

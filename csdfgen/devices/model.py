@@ -1,0 +1,262 @@
+"""How long does each layer, each phase and a frame take on a device? Modelled from a profile, over the phases of a plan.
+
+A phase takes launch + work + access (equation 2 of paper 002). Which numbers these are is decided layer by layer:
+a measured layer shape first, then a measured or published cost of the operator kind, then the roofline
+launch + max(operations / peak, bytes / bandwidth). Activations applied in a slab cost their work, no launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from csdfgen.conversion import ActorWork, function_of
+from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
+from csdfgen.devices.work import PhaseWork, kernel_class, layer_key, phase_works, tensor_key
+from csdfgen.errors import InputError
+from csdfgen.network import Layer
+from csdfgen.planning import Plan
+
+__all__ = ["Estimate", "LayerTime", "estimate", "input_key", "rule_of", "stages"]
+
+
+_AN_ELEMENT = "element"
+
+_HALVINGS = 50
+"""Steps of the search for the busiest core's time: enough for the last digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """Modelled time of a layer in a frame. seconds: of all its phases; phase: of its longest; launch: s of all launches.
+
+    origin: "measured", "published", "modelled" of what is not launch; how: which numbers. Views have no phases.
+    """
+
+    name: str
+    function: str
+    phases: int
+    rows: int
+    seconds: float
+    phase: float
+    launch: float
+    launch_origin: str
+    origin: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A frame on a device. frame: s beside the layers. stages: s of each core, layers dealt out in their order.
+
+    pipelined: s between two frames that leave the pipeline. limit: what sets that.
+    """
+
+    layers: tuple[LayerTime, ...]
+    frame: float
+    frame_origin: str
+    stages: tuple[float, ...]
+    pipelined: float
+    limit: str
+    energy: float | None
+
+    @property
+    def seconds(self) -> float:
+        """Of one frame, one phase after another on one core."""
+        return sum(layer.seconds for layer in self.layers) + self.frame
+
+
+def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
+    """The time of a frame of one image. Raises InputError if the profile has no cost for an operator of the network."""
+    _check_operators(plan, profile)
+    layers = tuple(
+        _layer_time(work, profile, work.name in plan.placement.silent)
+        for work in plan.conversion.actors
+        if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
+    )
+    processor = profile.processor
+    frame = _value(processor.frame)
+    parts = stages([layer.seconds for layer in layers], int(processor.cores.value))
+    slowest = max(parts, default=0.0) + frame
+    busy = _bytes_a_frame(plan) / processor.bandwidth.value if processor.bandwidth is not None else 0.0
+    pipelined, limit = max((slowest, "the slowest core"), (busy, "the memory that the cores share"))
+    total = sum(layer.seconds for layer in layers) + frame
+    energy = processor.power.value * total if processor.power is not None else None
+    origin = processor.frame.origin if processor.frame is not None else ""
+    return Estimate(layers, frame, origin, parts, pipelined, limit, energy)
+
+
+def stages(times: Sequence[float], cores: int) -> tuple[float, ...]:
+    """Consecutive layers dealt out to at most `cores` cores so that the busiest has as little as possible.
+
+    >>> stages([1, 1, 2, 4], 2), stages([5, 1], 4)
+    ((4, 4), (5, 1))
+    """
+    low, high = max(times, default=0.0), sum(times)
+    if len(_dealt(times, low)) <= cores:
+        return _dealt(times, low)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if len(_dealt(times, middle)) <= cores else (middle, high)
+    return _dealt(times, high)
+
+
+def _dealt(times: Sequence[float], most: float) -> tuple[float, ...]:
+    """Consecutive sums, each of at most `most`."""
+    parts: list[float] = []
+    for time in times:
+        if parts and parts[-1] + time <= most:
+            parts[-1] += time
+        else:
+            parts.append(time)
+    return tuple(parts)
+
+
+def input_key(work: ActorWork) -> str:
+    """What a profile calls the copying of input rows into the arena."""
+    return f"input {tensor_key(work.writes[0].tensor)}"
+
+
+# One layer --------------------------------------------------------------------------------------
+
+
+def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
+    """The cost of the layer's kind: by operator and window, by operator, or what holds for all others."""
+    kernel = kernel_class(layer)
+    for types, wanted in ((layer.op_type, kernel), (layer.op_type, ""), ("*", "")):
+        for cost in profile.operators:
+            if types in cost.types and cost.kernel == wanted:
+                return cost
+    return None
+
+
+def _check_operators(plan: Plan, profile: DeviceProfile) -> None:
+    if profile.processor.peak is not None and profile.processor.bandwidth is not None:
+        return
+    unknown = sorted(
+        {
+            layer.op_type
+            for layer in plan.network.layers
+            if layer.name not in plan.placement.silent
+            and layer_key(layer) not in profile.layers
+            and rule_of(profile, layer) is None
+        }
+    )
+    if unknown:
+        raise InputError(
+            f'has no cost for {", ".join(unknown)}; add [[operator]] entries, or one with types = ["*"]', where=profile.where
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Seconds and rows of every phase of a layer, of which seconds of launches; whose numbers they are."""
+
+    seconds: list[float]
+    rows: list[int]
+    launch: float
+    launch_origin: str
+    origin: str
+    how: str
+
+
+def _layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTime:
+    if silent:
+        return LayerTime(work.name, function_of(work), 0, 0, 0.0, 0.0, 0.0, "", "", "a view: no work")
+    times = _input_times(work, profile) if work.layer is None else _phase_times(work, work.layer, profile)
+    return LayerTime(
+        name=work.name,
+        function=function_of(work),
+        phases=len(work.phases),
+        rows=max(times.rows),
+        seconds=sum(times.seconds),
+        phase=max(times.seconds),
+        launch=times.launch,
+        launch_origin=times.launch_origin,
+        origin=times.origin,
+        how=times.how,
+    )
+
+
+def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
+    return _measured(profile.layers[input_key(work)], [len(phase.out) for phase in work.phases])
+
+
+def _measured(cost: LayerCost, rows: list[int]) -> _Times:
+    seconds = [cost.launch.value + cost.slope.value * n for n in rows]
+    return _Times(seconds, rows, cost.launch.value * len(rows), cost.launch.origin, cost.slope.origin, "its own shape")
+
+
+def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Times:
+    works = list(phase_works(work))
+    own = profile.layers.get(layer_key(layer))
+    if own is not None:
+        return _measured(own, [one.rows for one in works])
+    rule = rule_of(profile, layer)
+    return _roofline(layer, profile, works) if rule is None else _by_rule(rule, layer, profile, works)
+
+
+def _by_rule(rule: OperatorCost, layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) -> _Times:
+    """launch + work + access, and what is applied in the slab; what is free takes no launch either."""
+    launch = rule.launch if rule.launch is not None else profile.processor.launch
+    if rule.time.value == 0 and rule.launch is None:
+        launch = None
+    seconds = [
+        _value(launch)
+        + rule.time.value * one.amounts[rule.work]
+        + _value(rule.access) * one.moved
+        + _in_slab(profile, one, layer)
+        for one in works
+    ]
+    named = layer.op_type if "*" not in rule.types else "any operator"
+    return _Times(
+        seconds,
+        [one.rows for one in works],
+        _value(launch) * len(works),
+        launch.origin if launch is not None else "",
+        rule.time.origin,
+        f"{named} {rule.kernel}".strip(),
+    )
+
+
+def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
+    """Seconds of the activations applied in the slab of a phase; measured layers have them in their own time."""
+    seconds = 0.0
+    for after in layer.epilogue:
+        rule = rule_of(profile, after)
+        seconds += rule.time.value * work.amounts[_AN_ELEMENT] if rule is not None and rule.work == _AN_ELEMENT else 0.0
+    return seconds
+
+
+def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) -> _Times:
+    """launch + max(operations / peak, bytes / bandwidth) a phase, weights fetched anew if they outgrow the cache."""
+    peak, bandwidth, launch = profile.processor.peak, profile.processor.bandwidth, profile.processor.launch
+    assert peak is not None and bandwidth is not None
+    weights, cache = layer.parameter_bytes, _value(profile.memory.cache)
+    seconds, bound = [], 0.0
+    for number, work in enumerate(works):
+        fetched = work.moved + (weights if weights > cache or number == 0 else 0)
+        computing, moving = work.operations / peak.value, fetched / bandwidth.value
+        seconds.append(_value(launch) + max(computing, moving))
+        bound += computing - moving
+    return _Times(
+        seconds,
+        [one.rows for one in works],
+        _value(launch) * len(works),
+        launch.origin if launch is not None else "",
+        "modelled",
+        "roofline, bound by " + ("arithmetic" if bound > 0 else "memory"),
+    )
+
+
+def _bytes_a_frame(plan: Plan) -> int:
+    """Bytes that a frame has to move: every row once in and once out, weights once."""
+    moved = 0
+    for work in plan.conversion.actors:
+        if work.layer is not None and work.name not in plan.placement.silent:
+            moved += sum(t.nbytes for t in (*work.layer.inputs, *work.layer.outputs) if t is not None)
+    return moved + plan.figures["parameters"]
+
+
+def _value(quantity: Quantity | None) -> float:
+    return 0.0 if quantity is None else quantity.value

@@ -1,0 +1,179 @@
+"""What is known about a device, in which unit, and from where? Frozen values; reading and writing is in `files`.
+
+Every number is a `Quantity` with its unit and its origin: measured (on the machine the profile names), published
+(by whom), or modelled (how). The time of a phase is launch + work + access, equation 2 of paper 002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = [
+    "BANDWIDTHS",
+    "BYTES",
+    "CORES",
+    "FRACTIONS",
+    "ORIGINS",
+    "POWERS",
+    "RATES",
+    "TIMES",
+    "TIMES_A_BYTE",
+    "TIMES_A_ROW",
+    "TIMES_OF_WORK",
+    "WORK",
+    "DeviceProfile",
+    "LayerCost",
+    "Memory",
+    "OperatorCost",
+    "Processor",
+    "Quantity",
+    "Series",
+    "Units",
+]
+
+ORIGINS = ("measured", "published", "modelled")
+
+WORK: Mapping[str, str] = MappingProxyType(
+    {
+        "MAC": "multiply-accumulates of convolutions and matrix products",
+        "element": "elements of the output",
+        "input": "elements that are read",
+        "tap": "window positions times pixels of the output, channels not counted (how the published model sizes LRN)",
+    }
+)
+"""What a time can be given per, beside bytes and rows."""
+
+Units = Mapping[str, float]
+"""Unit -> factor to the base unit."""
+
+TIMES: Units = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
+TIMES_OF_WORK: Units = MappingProxyType({f"{unit}/{work}": size for unit, size in TIMES.items() for work in WORK})
+TIMES_A_ROW: Units = MappingProxyType({f"{unit}/row": size for unit, size in TIMES.items()})
+TIMES_A_BYTE: Units = MappingProxyType({f"{unit}/B": size for unit, size in TIMES.items()})
+BYTES: Units = MappingProxyType({"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30})
+RATES: Units = MappingProxyType({"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12})
+BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
+POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})
+CORES: Units = MappingProxyType({"cores": 1.0})
+FRACTIONS: Units = MappingProxyType({"%": 1e-2})
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number as the profile writes it, in base units (s, B, FLOP/s, B/s, W), and where it comes from.
+
+    origin: one of `ORIGINS`. source: the key of the profile's `sources`.
+    """
+
+    written: float
+    unit: str
+    value: float
+    origin: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.written:,.6g} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Several numbers of one unit and one origin."""
+
+    written: tuple[float, ...]
+    unit: str
+    values: tuple[float, ...]
+    origin: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """usable: what a network may take of total. parameters: where weights lie, if that is a memory of its own (flash).
+
+    cache: weights of a layer up to this size are fetched once a frame, larger ones in every phase (roofline only).
+    """
+
+    total: Quantity
+    usable: Quantity
+    parameters: Quantity | None = None
+    cache: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What a layer runs on. cores: how many of it can work on different layers at one time.
+
+    peak: FLOP/s of one of them. bandwidth: B/s of the memory that they share. launch: s a phase.
+    frame: s a frame beside its phases. power: W that the source allows the module, or says that it takes.
+    """
+
+    cores: Quantity
+    peak: Quantity | None = None
+    bandwidth: Quantity | None = None
+    launch: Quantity | None = None
+    frame: Quantity | None = None
+    power: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """Time of an operator kind: `launch` a phase, `time` per unit of `work`, `access` per byte moved.
+
+    types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that window,
+    "depthwise" for one channel a group. error: median distance of the fit from what it was fitted to.
+    """
+
+    types: tuple[str, ...]
+    kernel: str
+    work: str
+    time: Quantity
+    launch: Quantity | None = None
+    access: Quantity | None = None
+    error: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """Time of a phase of one layer shape as measured: launch + rows * slope, and the points of the fit.
+
+    rows: rows a phase of each point; times: mean s of a phase; spread: between the quartiles of the repeats, over the
+    median; error: largest distance of the fit from a point.
+    """
+
+    key: str
+    launch: Quantity
+    slope: Quantity
+    error: Quantity
+    rows: tuple[int, ...]
+    times: Series
+    spread: Series
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceProfile:
+    """A device: its memory, what it computes with, and costs by layer shape, by operator kind, or by roofline.
+
+    sources: key -> what the source is. conditions: of a measurement, as text by name. where: the file.
+    """
+
+    name: str
+    title: str
+    memory: Memory
+    processor: Processor
+    operators: tuple[OperatorCost, ...] = ()
+    layers: Mapping[str, LayerCost] = field(default_factory=lambda: MappingProxyType({}))
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[str, ...] = ()
+    conditions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    where: str = ""
+
+    @property
+    def kind(self) -> str:
+        """How times come about, in a few words."""
+        if self.layers:
+            return "measured, by layer shape"
+        if self.operators:
+            return f"{self.operators[0].time.origin}, by operator kind"
+        return "modelled, roofline"

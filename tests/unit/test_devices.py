@@ -1,0 +1,229 @@
+"""Device profiles: what may be written down, how it is refused, and what a frame takes by each kind of cost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import csdfgen
+from csdfgen.devices.catalogue import device, device_names
+from csdfgen.devices.files import profile_from_toml, profile_to_toml
+from csdfgen.devices.fitting import fit_line
+from csdfgen.devices.memory import demands, tallest_height
+from csdfgen.devices.model import Estimate, estimate, stages
+from csdfgen.devices.profile import ORIGINS, DeviceProfile, Quantity
+from csdfgen.devices.work import kernel_class, layer_key
+from csdfgen.errors import InputError
+from tests.small_models import residual_classifier
+
+SHIPPED = (
+    "cortex-m7",
+    "jetson-nano",
+    "jetson-orin-nano",
+    "jetson-tx2",
+    "jetson-tx2-sweep",
+    "jetson-xavier-nx",
+    "raspberry-pi-4",
+)
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "devices.md"
+
+
+def example() -> str:
+    """The profile that docs/devices.md shows."""
+    (text,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    return text
+
+
+def read(text: str) -> DeviceProfile:
+    return profile_from_toml(text.encode(), "board.toml")
+
+
+def number(value: str, unit: str, origin: str = "published") -> str:
+    return f'{{ value = {value}, unit = "{unit}", origin = "{origin}", source = "sheet" }}'
+
+
+def frame(profile: DeviceProfile, rows: int | str = 1, fuse: str = "none") -> Estimate:
+    return estimate(csdfgen.plan(csdfgen.load(residual_classifier()), rows=rows, fuse=fuse), profile)
+
+
+# What is shipped --------------------------------------------------------------------------------
+
+
+def test_all_profiles_are_shipped() -> None:
+    assert device_names() == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_writing_and_reading_a_profile_gives_it_again(name: str) -> None:
+    profile = device(name)
+    assert profile.name == name
+    again = read(profile_to_toml(profile))
+    assert profile_to_toml(again) == profile_to_toml(profile)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_no_board_is_claimed_as_measured(name: str) -> None:
+    assert "measured" in ORIGINS
+    assert '"measured"' not in profile_to_toml(device(name))
+
+
+def test_the_published_model_counts_as_the_base_paper_does() -> None:
+    """DESIGN section 5: ms = perf * 1e-10 * operations, and 5 us a phase of what is not free."""
+    found = {layer.name: layer for layer in frame(device("jetson-tx2"), rows=1).layers}
+    macs = 16 * 12 * 8 * 3 * 9
+    assert found["conv1"].phases == 16
+    assert found["conv1"].seconds == pytest.approx(122e-13 * macs + 16 * 5e-6)
+    assert found["pool"].seconds == pytest.approx(33e-13 * 8 * 8 * 6 + 8 * 5e-6)
+    assert found["relu1"].seconds == found["add"].seconds == 0
+    assert found["conv3"].how == "Conv 1x1" and found["conv3"].origin == "published"
+
+
+# What is refused --------------------------------------------------------------------------------
+
+MEMORY = "usable = " + '{ value = 4, unit = "MiB", origin = "modelled", source = "guess" }'
+
+REFUSED = {
+    "missing": (MEMORY, "", "'memory.usable' is missing"),
+    "negative": (MEMORY, f"usable = {number('-4', 'MiB')}", "'memory.usable.value' is -4 MiB; a number above 0 is needed"),
+    "zero": (MEMORY, f"usable = {number('0', 'MiB')}", "'memory.usable.value' is 0 MiB"),
+    "infinite": (MEMORY, f"usable = {number('inf', 'MiB')}", "'memory.usable.value' is inf"),
+    "no number": (MEMORY, f"usable = {number('true', 'MiB')}", "'memory.usable.value' is True"),
+    "unitless": (MEMORY, "usable = 4", "'memory.usable' is 4 without unit and origin"),
+    "no unit": (MEMORY, 'usable = { value = 4, origin = "modelled", source = "guess" }', "'memory.usable.unit' is missing"),
+    "other unit": (MEMORY, f"usable = {number('4', 's')}", "'memory.usable.unit' is 's'; one of B, kB"),
+    "no origin": (MEMORY, 'usable = { value = 4, unit = "MiB", source = "guess" }', "'memory.usable.origin' is missing"),
+    "other origin": (MEMORY, f"usable = {number('4', 'MiB', 'heard')}", "'memory.usable.origin' is 'heard'; one of measured"),
+    "other source": (MEMORY, MEMORY.replace('"guess"', '"memory"'), "'memory.usable.source' is 'memory'"),
+    "more than all": (MEMORY, f"usable = {number('9', 'MiB')}", "'memory.usable' is 9 MiB, more than the total of 8 MiB"),
+    "misspelt": ("peak = ", "paek = ", "'processor.paek' is"),
+    "half a core": ("value = 1, unit", "value = 1.5, unit", "'processor.cores' is 1.5 cores; a whole number"),
+    "other format": ('"csdfgen-device"', '"csdfgen-graph"', "'format' is 'csdfgen-graph'"),
+    "newer": ("version = 1", "version = 2", "'version' is 2; this program reads up to 1"),
+    "nothing to count with": ("peak = ", "power = ", "'processor.power.unit' is 'GFLOP/s'; one of W"),
+    "no TOML": ("[memory]", "[memory", "is not TOML"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_wrong_profile_is_refused_with_file_key_and_value(old: str, new: str, said: str) -> None:
+    text = example()
+    assert text.count(old) == 1
+    with pytest.raises(InputError) as refused:
+        read(text.replace(old, new))
+    assert str(refused.value).startswith("board.toml: ") and said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_costs_of_operators_are_read_as_strictly() -> None:
+    cost = f'\n[[operator]]\ntypes = ["Conv"]\ntime = {number("-1", "ns/MAC")}\n'
+    with pytest.raises(InputError, match=r"'operator\[1\].time.value' is -1 ns/MAC; a number from 0 on is needed"):
+        read(example() + cost)
+
+
+def test_a_profile_without_a_cost_for_an_operator_names_it() -> None:
+    lines = [line for line in example().splitlines() if not line.startswith(("peak", "bandwidth"))]
+    cost = f'\n[[operator]]\ntypes = ["Conv"]\ntime = {number("1", "ns/MAC")}\n'
+    with pytest.raises(InputError, match="has no cost for Add, GlobalAveragePool, MaxPool, Relu"):
+        frame(read("\n".join(lines) + cost))
+
+
+def test_an_unknown_device_suggests_names() -> None:
+    with pytest.raises(InputError, match="did you mean jetson-"):
+        device("jetson-tx")
+    with pytest.raises(InputError, match="known: cortex-m7"):
+        device("zzz")
+
+
+# The model --------------------------------------------------------------------------------------
+
+
+def test_a_roofline_is_bound_by_arithmetic_or_memory() -> None:
+    profile = read(example())
+    assert profile.processor.peak is not None and profile.processor.bandwidth is not None
+    found = {layer.name: layer for layer in frame(profile, rows="whole").layers}
+    macs = 16 * 12 * 8 * 3 * 9
+    assert found["conv1"].seconds == pytest.approx(2 * macs / 2.4e9)
+    assert found["conv1"].how == "roofline, bound by arithmetic"
+    moved = 3 * 4 * 16 * 12 * 8  # two operands and the sum
+    assert found["add"].seconds == pytest.approx(moved / 1.6e9)
+    assert found["add"].how == "roofline, bound by memory"
+
+
+def test_launches_are_counted_a_phase() -> None:
+    text = example().replace("[processor]", f"[processor]\nlaunch = {number('7', 'us')}")
+    one, all_rows = (frame(read(text), rows=rows) for rows in (1, "whole"))
+    phases = [sum(layer.phases for layer in found.layers) for found in (one, all_rows)]
+    assert sum(layer.launch for layer in one.layers) == pytest.approx(7e-6 * phases[0])
+    assert phases[0] > phases[1] and one.seconds > all_rows.seconds
+
+
+def test_layers_are_dealt_out_to_cores_in_order() -> None:
+    times = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]
+    assert stages(times, 1) == (31.0,)
+    assert max(stages(times, 3)) == 14.0
+    assert sum(stages(times, 3)) == 31.0
+    assert stages(times, 100)[0] <= 9.0 and stages([], 2) == ()
+
+
+def test_more_cores_give_more_frames_until_memory_is_the_limit() -> None:
+    text = example()
+    found = [frame(read(text.replace("value = 1, unit", f"value = {cores}, unit"))) for cores in (1, 2)]
+    assert found[0].pipelined == pytest.approx(found[0].seconds)
+    assert found[1].pipelined < found[0].pipelined
+    slow = read(text.replace("value = 1, unit", "value = 4, unit").replace("value = 1.6", "value = 0.001"))
+    assert frame(slow).limit == "the memory that the cores share"
+
+
+def test_energy_only_where_a_source_gives_a_power() -> None:
+    text = example()
+    assert frame(read(text)).energy is None
+    found = frame(read(text.replace("[processor]", f"[processor]\npower = {number('2', 'W')}")))
+    assert found.energy == pytest.approx(2 * found.seconds)
+
+
+def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
+    network = csdfgen.load(residual_classifier(height=64))
+    whole = csdfgen.plan(network, rows="whole")
+    low = csdfgen.plan(network, rows=1)
+    sizes = [sum(plan.figures[name] for name in ("arena", "workspace", "parameters")) for plan in (whole, low)]
+    assert sizes[1] < sizes[0]
+
+    def with_room(size: int) -> DeviceProfile:
+        return read(example().replace(MEMORY, f"usable = {number(str(size), 'B')}"))
+
+    tight = with_room(sizes[1])
+    (need,) = demands(whole, tight)
+    assert (need.needed, need.there, need.fits) == (sizes[0], sizes[1], False)
+    assert tallest_height(network, tight).rows == "1"
+    assert tallest_height(network, with_room(sizes[0])).rows == "whole"
+    none = tallest_height(network, with_room(16))
+    assert none.rows is None and none.least_needed <= sizes[1]
+
+
+def test_parameters_may_have_a_memory_of_their_own() -> None:
+    text = example().replace("[memory]", f"[memory]\nparameters = {number('100', 'B')}")
+    working, parameters = demands(csdfgen.plan(csdfgen.load(residual_classifier())), read(text))
+    assert working.fits and not parameters.fits and parameters.there == 100
+
+
+def test_layers_of_equal_shape_have_equal_keys_and_names_do_not_matter() -> None:
+    network = csdfgen.load(residual_classifier())
+    keys = [layer_key(layer) for layer in network.layers]
+    assert len(set(keys)) == len(keys)
+    assert keys[0].startswith("Conv 1x3x16x12 [8x3x3x3,8] -> 1x8x16x12 ")
+    assert [kernel_class(layer) for layer in network.layers][:3] == ["3x3", "", "3x3"]
+    assert not any("conv1" in key for key in keys)
+
+
+def test_a_line_is_found_again_and_never_goes_below_zero() -> None:
+    fit = fit_line([1, 2, 5, 9], [3e-6 + 2e-6 * n for n in (1, 2, 5, 9)])
+    assert fit.launch == pytest.approx(3e-6) and fit.slope == pytest.approx(2e-6) and fit.largest < 1e-9
+    assert fit_line([1, 2, 4], [1.0, 3.0, 7.0]).launch == 0
+    assert fit_line([1, 2, 4], [3.0, 2.0, 1.0]).slope == 0
+
+
+def test_a_quantity_prints_as_it_was_written() -> None:
+    assert str(Quantity(8, "GiB", 8 * 2**30, "published", "sheet")) == "8 GiB"
