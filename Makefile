@@ -1,11 +1,12 @@
 # Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
-#   make demo    a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
-#   make test    all tests; ARGS="-k conv -x" goes to pytest
-#   make test-zoo   every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
-#   make lint    ruff, formatting, types
-#   make bench   time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
-#   make docs    rewrites docs/operators.md from the table of operators, and README.md with the real output of its commands
-#   make clean   removes .venv, out and caches
+#   make demo            a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
+#   make test            all tests; ARGS="-k conv -x" goes to pytest
+#   make test-zoo        every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
+#   make lint            ruff, formatting, types
+#   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
+#   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
+#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, and README.md with the real output of its commands
+#   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
 
@@ -24,7 +25,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench docs clean
+.PHONY: demo test test-zoo lint bench bench-profile docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -45,8 +46,13 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
 
+bench-profile: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_profile $(ARGS)
+
 docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.operators_page
+	@$(PY) -m tests.paper_page
+	@$(PY) -m csdfgen.paper.plots docs
 	@$(PY) -m tests.readme
 
 clean:

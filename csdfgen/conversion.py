@@ -110,7 +110,7 @@ def _running(parts: Iterable[Rows]) -> tuple[int, ...]:
     return tuple(part.stop for part in parts)
 
 
-def _input_actor(name: str, tensor: Tensor, height: int) -> ActorWork:
+def _input_actor(name: str, tensor: Tensor, height: int | tuple[int, ...]) -> ActorWork:
     parts = slabs(tensor.rows, height)
     last = len(parts) - 1
     run = _running(parts)
@@ -130,7 +130,7 @@ def _output_actor(name: str, tensor: Tensor) -> ActorWork:
     return ActorWork(name, "output", None, (Phase(rows, (rows,)),), (_read(tensor, 0, (rows,)),), (), (0,))
 
 
-def _layer_actor(layer: Layer, height: int) -> ActorWork:
+def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
     operator = operator_of(layer)
     work = phases(operator, layer, height)
     reads = []
@@ -176,15 +176,19 @@ def convert(network: Network, rows: int | str | RowSpec = "auto", *, image: str 
 
 def _check_phases(network: Network, spec: RowSpec) -> None:
     """Refuse what would take hours before anything of that size is made."""
-    total = sum(-(-t.rows // spec.height(t.name, t, t.rows)) for t in network.inputs)
+    total = sum(_slab_count(t.rows, spec.height(t.name, t, t.rows)) for t in network.inputs)
     for layer in network.layers:
         height, rows = layer_height(spec, layer)
-        total += -(-rows // height)
+        total += _slab_count(rows, height)
         if total > MAX_PHASES:
             raise InputError(
                 f"layer '{layer.name}' cuts {rows} rows into slabs of {height}: {total} phases so far, at most {MAX_PHASES} "
                 "are planned; use taller slabs (--rows whole)"
             )
+
+
+def _slab_count(rows: int, height: int | tuple[int, ...]) -> int:
+    return -(-rows // height) if isinstance(height, int) else len(slabs(rows, height))
 
 
 def csdf_graph(conversion: Conversion, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:

@@ -15,20 +15,28 @@ from csdfgen.ops.base import Mode, height_along
 
 __all__ = ["AUTO_PIXELS", "RowSpec", "auto_height", "parse_rows"]
 
+Asked = int | str | tuple[int, ...]
+"""What is asked for a layer: rows a phase, "auto", "whole", or the rows of each phase, of which the last is repeated."""
+
 AUTO_PIXELS = 64
 """Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small (DESIGN section 4)."""
 
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Slab heights as asked for: `general` is a number, "auto" or "whole"; `layers` overrides by layer name."""
+    """Slab heights as asked for: `general` is a number, "auto" or "whole"; `layers` overrides by layer name.
+
+    A layer may also have a tuple: rows of its first phase, of its second, ...; the last one is repeated.
+    """
 
     general: int | str = "auto"
-    layers: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
+    layers: Mapping[str, Asked] = field(default_factory=lambda: MappingProxyType({}))
 
-    def height(self, name: str, tensor: Tensor, total: int) -> int:
-        """Rows a phase of actor `name` whose phases cut `total` rows of `tensor`."""
+    def height(self, name: str, tensor: Tensor, total: int) -> int | tuple[int, ...]:
+        """Rows a phase, as `rows.slabs` takes them, of actor `name` whose phases cut `total` rows of `tensor`."""
         value = self.layers.get(name, self.general)
+        if isinstance(value, tuple):
+            return value
         if value == "whole":
             return max(1, total)
         if value == "auto":
@@ -47,7 +55,11 @@ class RowSpec:
             )
 
     def __str__(self) -> str:
-        return ",".join([str(self.general), *(f"{name}={value}" for name, value in sorted(self.layers.items()))])
+        return ",".join([str(self.general), *(f"{name}={_written(value)}" for name, value in sorted(self.layers.items()))])
+
+
+def _written(value: Asked) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _number(text: str, whole: str) -> int | str:
@@ -58,23 +70,36 @@ def _number(text: str, whole: str) -> int | str:
     return int(text)
 
 
-def parse_rows(rows: int | str | RowSpec) -> RowSpec:
-    """A row specification from `4`, `"auto"`, `"whole"`, `"conv1=4,conv2=whole"` or `"1,conv1=4"`.
+def _of_layer(text: str, whole: str) -> Asked:
+    """What stands behind "LAYER=": as in general, or rows of each phase such as 24+8."""
+    if "+" not in text:
+        return _number(text, whole)
+    parts = [_number(part.strip(), whole) for part in text.split("+")]
+    numbers = tuple(part for part in parts if isinstance(part, int))
+    if len(numbers) < len(parts):
+        raise InputError(f"--rows {whole}: '{text}' adds up what is not a number of rows; write LAYER=24+8")
+    return numbers
 
-    >>> str(parse_rows("2,conv1=whole"))
-    '2,conv1=whole'
+
+def parse_rows(rows: int | str | RowSpec) -> RowSpec:
+    """A row specification from `4`, `"auto"`, `"whole"`, `"conv1=4,conv2=whole"`, `"1,conv1=4"` or `"image=24+8"`.
+
+    "24+8" is a first phase of 24 rows and phases of 8 behind it.
+
+    >>> str(parse_rows("2,conv1=whole,image=24+8"))
+    '2,conv1=whole,image=24+8'
     """
     if isinstance(rows, RowSpec):
         return rows
     text = str(rows).strip()
     general: int | str = "auto"
-    layers: dict[str, int | str] = {}
+    layers: dict[str, Asked] = {}
     for item in text.split(","):
         name, equals, value = item.rpartition("=")
         if not equals:
             general = _number(item.strip(), text)
         else:
-            layers[name.strip()] = _number(value.strip(), text)
+            layers[name.strip()] = _of_layer(value.strip(), text)
     return RowSpec(general, MappingProxyType(layers))
 
 
@@ -93,7 +118,7 @@ def auto_height(tensor: Tensor) -> int:
     return max(1, round(AUTO_PIXELS / max(1, prod(behind))))
 
 
-def layer_height(spec: RowSpec, layer: Layer) -> tuple[int, int]:
+def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], int]:
     """(rows a phase, rows in all) of a layer: of its output, or of the input that it accumulates over."""
     operator = operator_of(layer)
     mode = operator.mode(layer)

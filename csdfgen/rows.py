@@ -77,13 +77,25 @@ class Window:
         return Rows(low, max(low, min(height, stop)))
 
 
-def slabs(height: int, rows: int) -> tuple[Rows, ...]:
+def slabs(height: int, rows: int | Sequence[int]) -> tuple[Rows, ...]:
     """`height` rows cut into slabs of `rows`, the last one shorter if need be.
+
+    rows: of every slab, or of the first, the second, ...; the last number holds for all that follow.
 
     >>> slabs(5, 2)
     (Rows(start=0, stop=2), Rows(start=2, stop=4), Rows(start=4, stop=5))
+    >>> slabs(32, (24, 8))
+    (Rows(start=0, stop=24), Rows(start=24, stop=32))
     """
-    return tuple(Rows(a, min(a + rows, height)) for a in range(0, height, rows))
+    if isinstance(rows, int):
+        return tuple(Rows(a, min(a + rows, height)) for a in range(0, height, rows))
+    *first, general = rows
+    parts, start = [], 0
+    for size in first:
+        if start < height:
+            parts.append(Rows(start, min(start + size, height)))
+            start = parts[-1].stop
+    return (*parts, *(Rows(start + part.start, start + part.stop) for part in slabs(height - start, general)))
 
 
 def needs(reads: Sequence[Rows], height: int) -> tuple[int, ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -252,6 +253,7 @@ class Program:
         self._compiler = _Compiler(plan, lambda: Scratch(self._workspace), taps)
         per_firing = self._compiler.firings()
         self.firings = len(per_firing)
+        self._calls = tuple(map(len, per_firing))
         self._segments = [
             [call for calls in per_firing[start : start + SEGMENT] for call in calls] for start in range(0, self.firings, SEGMENT)
         ]
@@ -293,6 +295,32 @@ class Program:
                         progress(image * self.firings + min(self.firings, (index + 1) * SEGMENT), total)
         finally:
             np.setbufsize(before)
+
+    def time_firings(
+        self, x: np.ndarray | Mapping[str, np.ndarray], clock: Callable[[], int] = perf_counter_ns
+    ) -> tuple[int, ...]:
+        """Run a frame (of a batch, its last image counts) and tell when each firing ended by `clock`, the start in front.
+
+        The calls are those of every frame, in their order; only the clock is read between firings.
+        """
+        times: list[int] = []
+
+        def timed(image: int) -> None:
+            calls = iter([call for segment in self._segments for call in segment])
+            per_firing = [tuple(islice(calls, count)) for count in self._calls]
+            before = np.setbufsize(UFUNC_BUFFER)
+            times.clear()
+            try:
+                times.append(clock())
+                for firing in per_firing:
+                    for function, arguments in firing:
+                        function(*arguments)
+                    times.append(clock())
+            finally:
+                np.setbufsize(before)
+
+        self._frame(x, timed)
+        return tuple(times)
 
     def _empty(self, tensor: Tensor | None, constant: np.ndarray | None) -> np.ndarray:
         if tensor is None:

@@ -6,6 +6,7 @@ Modules that load numpy, onnx or onnxruntime are imported when a command runs, s
 from __future__ import annotations
 
 import difflib
+import enum
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -35,6 +36,23 @@ DEFAULT_COMMAND = "convert"
 _GROUP_OPTIONS = ("--help", "-h", "--version")
 
 _CHECKS = ("outputs", "layers")
+
+
+class Part(str, enum.Enum):
+    """What `reproduce` can reproduce."""
+
+    fig1 = "fig1"
+    table2 = "table2"
+    table3 = "table3"
+    all = "all"
+
+
+class Counting(str, enum.Enum):
+    """How Table III is counted."""
+
+    paper = "paper"
+    schedule = "schedule"
+    both = "both"
 
 
 class InterruptedByUserError(Exception):
@@ -228,6 +246,92 @@ def run(
             repeat=repeat,
         )
     )
+
+
+@app.command(epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json")
+def reproduce(
+    part: Annotated[Part, typer.Argument(metavar="fig1|table2|table3|all", show_default=False)],
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all cells as JSON.")] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all cells as CSV.")] = None,
+    counting: Annotated[
+        Counting,
+        typer.Option("--counting", help="Table III as its authors counted, as our schedules need it (executed), or both."),
+    ] = Counting.both,
+) -> None:
+    """Compute the figure and tables of the base paper (Minakova and Stefanov 2020) beside what it prints."""
+    from csdfgen.cli.reproduce import run_reproduce
+
+    run_reproduce(part.value, json_file, csv_file, counting.value)
+
+
+@app.command(
+    epilog="Examples:\n\n  csdfgen analyze model.onnx --device jetson-tx2\n\n"
+    "  csdfgen analyze model.onnx --device cortex-m7 --rows 1 --json\n\n"
+    "  csdfgen profile model.onnx -o host.toml && csdfgen analyze model.onnx --device host --csv layers.csv"
+)
+def analyze(
+    model: ModelArgument,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME|FILE.toml", help="Memory, time and frames per second there; see csdfgen devices."),
+    ] = None,
+    rows: RowsOption = None,
+    fuse: FuseOption = None,
+    image: ImageOption = None,
+    shape: ShapeOption = None,
+    batch: BatchOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the report.")] = False,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the times of the layers as a table.")] = None,
+) -> None:
+    """Say what a model needs, and what it would do on a device: memory, time a layer and a phase, frames per second."""
+    from csdfgen.cli.analyze import AnalyzeRequest, run_analyze
+
+    run_analyze(AnalyzeRequest(model, model_options(rows, fuse, image, shape, batch), device, as_json, csv))
+
+
+@app.command(epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json")
+def devices(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME|FILE.toml]", help="Show this one.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the devices that are known, or show every number of one with its unit and origin."""
+    from csdfgen.cli.devices import run_devices
+
+    run_devices(name, as_json)
+
+
+@app.command(
+    epilog="Examples:\n\n  csdfgen profile model.onnx -o host.toml\n\n  csdfgen profile --heights 1,4,16 --repeats 31\n\n"
+    "  csdfgen profile --diff before.toml after.toml"
+)
+def profile(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="ONNX model; without it built-in layers.", show_default=False)
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The profile.")] = Path("host.toml"),
+    heights: Annotated[str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")] = "1,2,3,6,12",
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, max=10_000, help="Timed frames a height.")] = 11,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra.")] = 1,
+    fuse: FuseOption = None,
+    shape: ShapeOption = None,
+    batch: BatchOption = None,
+    diff: Annotated[
+        tuple[Path, Path] | None, typer.Option("--diff", metavar="A B", help="Measure nothing; compare two profiles.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison of --diff as JSON.")] = False,
+) -> None:
+    """Measure the phases of a model's layers on this machine, and fit launch + rows * slope to each layer shape."""
+    if diff is not None:
+        if model is not None:
+            raise typer.BadParameter("compares two profiles and takes no MODEL", param_hint="--diff")
+        from csdfgen.cli.profile import run_difference
+
+        run_difference(*diff, as_json)
+        return
+    from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
+
+    options = model_options(None, fuse, None, shape, batch)
+    run_profile(ProfileRequest(model, output, options, parse_heights(heights), repeats, threads))
 
 
 @app.command(

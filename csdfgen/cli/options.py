@@ -72,7 +72,7 @@ RowsOption = Annotated[
     typer.Option(
         "--rows",
         metavar="N|auto|whole|LAYER=N,...",
-        help="Rows a phase: a number, 'auto' (about 64 output pixels), 'whole', or by layer: '4,conv1=1,pool5=whole'. "
+        help="Rows a phase: a number, 'auto' (about 64 output pixels), 'whole', or by layer: '4,conv1=1,pool5=whole,image=24+8'. "
         "\\[default: auto]",
         show_default=False,
     ),

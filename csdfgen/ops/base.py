@@ -295,7 +295,7 @@ def broadcast_view(array: np.ndarray, output: Tensor, out: Rows, *, sliced: bool
     return array.transpose(output.order)
 
 
-def phases(operator: Operator, layer: Layer, height: int) -> tuple[Phase, ...]:
+def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tuple[Phase, ...]:
     """The phases of a layer with `height` rows a phase (of its output; of its input where it accumulates)."""
     output_rows = Rows(0, layer.output.rows)
     whole = operator.input_rows(layer, output_rows)

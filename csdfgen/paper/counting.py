@@ -1,0 +1,231 @@
+"""How did the authors count Table III of paper 002? One actor per ONNX node, one buffer per edge.
+
+Algorithm 1 as printed does not give the table (its line 9 leaves ReLU, BatchNormalization, 1x1 convolutions and
+2x2/2 pools one phase each, so that whole tensors stay). The rules below do (DESIGN section 5); those that the print does
+not have were read out of the authors' published tool, espamAI, commit ead19f1 of 2020-03-11:
+
+ - Dropout and changes of shape vanish, an Add of a constant is part of its producer; every other node is an actor (a Mul
+   by a constant too), and every edge, those of input and output too, has a buffer of its own: a tensor with
+   four readers counts four times. 4 bytes a value, MB = 10^6, m = parameters + buffers. LRN adds twice its output to
+   the parameters.
+ - m_DL: a buffer is the whole tensor.
+ - m_our: convolution, pool, ReLU, BatchNormalization and LRN have a phase for every output row; Concat and Add
+   take from each producer at that producer's rates and emit their whole tensor in one phase; the rest has one phase.
+   The buffer of a channel is its largest single production or consumption; self-loops (k - s) * W * C count.
+ - The last layer stays whole: the tool walks from the output to the input, makes every producer it meets a row high,
+   and leaves out entry 0 of that walk. That entry was meant to be the input (whose number is 0), but is the output, so that
+   the output's producer is never met. It shows in tiny YOLO v2 alone, which ends in a convolution of 12 rows.
+ - time: a published cost per operation, and 5 microseconds for every phase of a layer whose time is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from types import MappingProxyType
+
+from csdfgen.network import Layer, Network, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.rows import Window
+
+__all__ = ["PHASE_SECONDS", "Count", "Node", "count", "nodes", "takes_time"]
+
+BYTES = 4
+PHASE_SECONDS = 5e-6
+
+VANISHING = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+ROW_PHASED = ("Conv", "MaxPool", "AveragePool", "Relu", "LeakyRelu", "BatchNormalization", "LRN")
+JOINING = ("Concat", "Add", "Sum")
+
+PERFORMANCE: Mapping[str, float] = MappingProxyType(
+    {
+        "1x1": 81,
+        "3x3": 122,
+        "5x5": 73,
+        "7x7": 81,
+        "pool": 33,
+        "BatchNormalization": 32,
+        "LRN": 7,
+        "Gemm": 1141,
+        "Softmax": 18,
+    }
+)
+"""Published costs of the Jetson TX2's GPU, 1e-10 ms an operation (espamAI, commit ead19f1, its platform file)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One actor as the authors count it. sources: index of the producer of each input, None for the network's input.
+
+    last: it gives the network's output.
+    """
+
+    layer: Layer
+    sources: tuple[int | None, ...]
+    tensors: tuple[Tensor, ...]
+    last: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.layer.op_type
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A row of Table III before rounding: MB (10^6 bytes) and frames per second."""
+
+    parameters: int
+    buffers_dl: int
+    buffers_our: int
+    seconds: float
+    phases: int
+
+    @property
+    def m_dl(self) -> float:
+        return (self.parameters + self.buffers_dl) / 1e6
+
+    @property
+    def m_our(self) -> float:
+        return (self.parameters + self.buffers_our) / 1e6
+
+    @property
+    def tau_dl(self) -> float:
+        return 1 / self.seconds
+
+    @property
+    def tau_our(self) -> float:
+        return 1 / (self.seconds + PHASE_SECONDS * self.phases)
+
+
+def nodes(network: Network) -> tuple[Node, ...]:
+    """The network's layers as the authors' actors, in order."""
+    found: list[Node] = []
+    made_by: dict[str, int | None] = {t.name: None for t in network.inputs}
+    for layer in network.layers:
+        computed = [t for t in layer.inputs if t is not None]
+        adds_constant = layer.op_type == "Add" and len(computed) == 1
+        if layer.op_type in VANISHING or adds_constant:
+            made_by.update((t.name, made_by[computed[0].name]) for t in layer.outputs)
+            continue
+        made_by.update((t.name, len(found)) for t in layer.outputs)
+        found.append(Node(layer, tuple(made_by[t.name] for t in computed), tuple(computed)))
+    ends = {made_by[output.tensor.name] for output in network.outputs if output.tensor is not None}
+    return tuple(replace(node, last=index in ends) for index, node in enumerate(found))
+
+
+def _window(node: Node) -> Window | None:
+    return operator_of(node.layer).window(node.layer) if node.kind in ("Conv", "MaxPool", "AveragePool") else None
+
+
+def _phased(node: Node) -> bool:
+    """Whether the actor has a phase for every output row."""
+    if node.last:
+        return False
+    return node.kind in ROW_PHASED or (node.kind == "Mul" and len(node.tensors) == 1)
+
+
+def _largest_production(node: Node | None, tensor: Tensor) -> int:
+    """Most values that one phase of the producer gives; the network's input comes row by row."""
+    if node is None or _phased(node):
+        return tensor.elements // tensor.rows
+    return tensor.elements
+
+
+def _largest_consumption(node: Node, tensor: Tensor, production: int) -> int:
+    """Most values that one phase of the reader takes."""
+    if node.kind in JOINING:
+        return production
+    if not _phased(node):
+        return tensor.elements
+    window = _window(node)
+    row = tensor.elements // tensor.rows
+    if window is None:
+        return row
+    return row * max(_consumed_rows(window, tensor.rows, node.layer.output.rows))
+
+
+def _consumed_rows(window: Window, height: int, phases: int) -> list[int]:
+    """First kernel - padding, then stride, the rest last; a surplus is cut from the tail."""
+    wanted = [max(0, window.kernel - window.pad_top)] + [window.stride] * (phases - 1)
+    left, rows = height, []
+    for index, value in enumerate(wanted):
+        rows.append(left if index == phases - 1 else min(value, left))
+        left -= rows[-1]
+    return rows
+
+
+def _self_loop(node: Node, tensor: Tensor) -> int:
+    window = _window(node)
+    if window is None or window.stride >= window.kernel or _phases(node) == 1:
+        return 0
+    return (window.kernel - window.stride) * (tensor.elements // tensor.rows)
+
+
+def _milliseconds(node: Node) -> float:
+    """Time of a layer by the published model: cost per operation times operations."""
+    layer, out = node.layer, node.layer.output
+    if node.kind == "Conv":
+        kernel = layer.attributes["kernel_shape"]
+        cost = PERFORMANCE.get(f"{kernel[0]}x{kernel[0]}", PERFORMANCE["7x7"])
+        return cost * 1e-10 * node.tensors[0].shape[1] * out.elements * prod(kernel)
+    kind, operations = _OPERATIONS.get(node.kind, ("", None))
+    return PERFORMANCE[kind] * 1e-10 * operations(node) if operations is not None else 0.0
+
+
+def _size_times_pixels(node: Node) -> int:
+    size: int = node.layer.attributes["size"]
+    return size * prod(node.layer.output.shape[2:])
+
+
+def _outputs(node: Node) -> int:
+    return node.layer.output.elements
+
+
+def _inputs_times_outputs(node: Node) -> int:
+    return node.tensors[0].elements * node.layer.output.elements
+
+
+_OPERATIONS: Mapping[str, tuple[str, Callable[[Node], int]]] = MappingProxyType(
+    {
+        "MaxPool": ("pool", _outputs),
+        "AveragePool": ("pool", _outputs),
+        "GlobalAveragePool": ("pool", _outputs),
+        "BatchNormalization": ("BatchNormalization", _outputs),
+        "Softmax": ("Softmax", _outputs),
+        "LRN": ("LRN", _size_times_pixels),
+        "Gemm": ("Gemm", _inputs_times_outputs),
+        "MatMul": ("Gemm", _inputs_times_outputs),
+    }
+)
+"""ONNX operator -> its cost and how its operations are counted; what is not here takes no time."""
+
+
+def takes_time(layer: Layer) -> bool:
+    """Whether the published model has a time for such a layer."""
+    return layer.op_type == "Conv" or layer.op_type in _OPERATIONS
+
+
+def _phases(node: Node) -> int:
+    return node.layer.output.rows if _phased(node) else 1
+
+
+def count(network: Network) -> Count:
+    """Count a network (unfused, as loaded) as Table III does."""
+    actors = nodes(network)
+    parameters = network.parameter_bytes
+    dl = our = 0
+    for node in actors:
+        if node.kind == "LRN":
+            parameters += 2 * node.layer.output.elements * BYTES
+        for source, tensor in zip(node.sources, node.tensors, strict=True):
+            production = _largest_production(actors[source] if source is not None else None, tensor)
+            dl += tensor.elements
+            our += max(production, _largest_consumption(node, tensor, production)) + _self_loop(node, tensor)
+    for output in network.outputs:
+        if output.tensor is not None:
+            dl += output.tensor.elements
+            our += output.tensor.elements
+    times = [(_milliseconds(node), _phases(node)) for node in actors]
+    seconds = sum(time for time, _ in times) / 1e3
+    return Count(parameters, dl * BYTES, our * BYTES, seconds, sum(phases for time, phases in times if time))

@@ -1,0 +1,161 @@
+"""What single graphs show about execution, deadlock, throughput, storage and schedules."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import inf
+
+import pytest
+
+from csdfgen.errors import CapacityExceededError, DeadlockError, GraphError, ScheduleError
+from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from schedules.analysis import analyze, to_json
+from schedules.check import check
+from schedules.hitting import Cuts
+from schedules.liveness import check_live, find_deadlock
+from schedules.periodic import periodic_schedule
+from schedules.selftimed import first_iteration
+from schedules.static import static_schedule
+from schedules.storage import lower_bounds, pareto_front, storage_for
+from schedules.throughput import throughput
+from tests.cnn_graphs import SHAPES, cnn_graph
+from tests.graphs import convolution, ring
+
+
+def pair(tokens: int = 0) -> CsdfGraph:
+    """Two serial actors of times 2 and 3."""
+    actors = Actor("A", (2,)), Actor("B", (3,))
+    return with_serial_loops(CsdfGraph("pair", actors, (Channel("ab", "A", "B", (1,), (1,), tokens),)))
+
+
+def test_space_is_claimed_at_the_start_and_freed_at_the_end() -> None:
+    assert throughput(pair(), {"ab": 1}).value == Fraction(1, 5)
+    assert throughput(pair(), {"ab": 2}).value == Fraction(1, 3)
+    assert throughput(pair()).value == Fraction(1, 3)
+
+
+def test_the_critical_cycle_is_named() -> None:
+    critical = throughput(pair(), {"ab": 1}).critical
+    assert {(link.channel, link.space) for link in critical} == {("ab", False), ("ab", True)}
+    assert [(link.source, link.channel) for link in throughput(pair()).critical] == [("B", "")]
+
+
+def test_a_large_capacity_costs_linear_time() -> None:
+    found = throughput(pair(), {"ab": 30_000}, method="self-timed")
+    assert (found.value, found.method, found.period) == (Fraction(1, 3), "self-timed", 3)
+    assert found.transient is not None and 60_000 < found.transient < 200_000
+    assert found.peaks is not None and found.peaks["ab"] == 30_000
+
+
+def test_what_nothing_limits_is_infinite() -> None:
+    free = CsdfGraph("free", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),))
+    still = CsdfGraph("still", (Actor("A", (0,)), Actor("B", (0,))), ring().channels)
+    for graph in (free, still):
+        for method in ("auto", "self-timed", "1-periodic"):
+            assert throughput(graph, method=method).value == inf  # type: ignore[arg-type]
+    with pytest.raises(ScheduleError, match="nothing limits its throughput"):
+        periodic_schedule(free)
+    assert to_json(analyze(free))["throughput"] == "inf"
+
+
+def test_tokens_arrive_in_the_order_of_the_firings() -> None:
+    overtaking = CsdfGraph(
+        "overtaking",
+        (Actor("A", (5, 1)), Actor("B", (1,))),
+        (Channel("ab", "A", "B", (1, 1), (1,)), Channel("ba", "B", "A", (1,), (1, 1), 2)),
+    )
+    assert throughput(overtaking).value == throughput(overtaking, method="self-timed").value == Fraction(1, 6)
+
+
+def test_a_deadlock_names_the_cycle_and_what_is_lacking() -> None:
+    deadlock = find_deadlock(ring(0))
+    assert deadlock is not None
+    assert [(wait.actor, wait.channel, wait.lacking) for wait in deadlock.cycle] == [("A", "ba", 1), ("B", "ab", 1)]
+    with pytest.raises(DeadlockError, match=r"'A' phase 1 waits for 1 more token\(s\) in 'ba' \(0 of 1\)"):
+        check_live(ring(0))
+    with pytest.raises(DeadlockError, match=r"free place\(s\) in 'rows'"):
+        check_live(convolution(), {"rows": 3})
+    assert throughput(ring(0)).value == 0
+
+
+def test_capacities_must_fit() -> None:
+    with pytest.raises(CapacityExceededError, match="2 initial tokens, but the capacity is 1"):
+        throughput(pair(2), {"ab": 1})
+    with pytest.raises(GraphError, match="has no channel 'xy'"):
+        throughput(pair(), {"xy": 1})
+    with pytest.raises(GraphError, match="method 'fast' is not one of"):
+        throughput(pair(), method="fast")  # type: ignore[arg-type]
+
+
+def test_an_iteration_too_long_to_expand_has_a_periodic_bound() -> None:
+    long = CsdfGraph("long", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (3_000_017,), (2_000_003,)),))
+    found = throughput(with_serial_loops(long))
+    assert (found.value, found.exact, found.method) == (Fraction(1, 3_000_017), True, "1-periodic")
+    bounded = throughput(with_serial_loops(long), {"ab": 500_000_000})
+    assert bounded.method == "1-periodic"
+    assert 0 < bounded.value <= bounded.upper
+
+
+def test_latency_is_that_of_one_iteration_from_the_start() -> None:
+    timing = first_iteration(pair(), {"ab": 1})
+    assert (timing.makespan, timing.starts[0], timing.peaks[0]) == (5, (0,), 1)
+
+
+def test_the_lower_bound_is_a_true_one() -> None:
+    actors = Actor("A", (1, 1, 1)), Actor("B", (1,))
+    graph = with_serial_loops(CsdfGraph("g", actors, (Channel("ab", "A", "B", (4, 1, 1), (6,)),)))
+    assert lower_bounds(graph) == {"ab": 6}
+    assert storage_for(graph).capacities == {"ab": 6}
+
+
+def test_overlap_loops_are_sized_like_any_other_channel() -> None:
+    found = storage_for(with_serial_loops(convolution()), unit="bytes")
+    assert found.exact
+    assert found.capacities == {"in": 2, "rows": 4, "out": 1}
+    assert found.size == 2 * 40 + 4 * 40 + 16
+
+
+def test_a_target_throughput() -> None:
+    assert storage_for(pair(), Fraction(1, 4)).capacities == {"ab": 2}
+    with pytest.raises(GraphError, match="throughput 1/2 is wanted; the highest is 1/3"):
+        storage_for(pair(), Fraction(1, 2))
+
+
+def test_without_time_the_front_says_how_large_its_gap_is() -> None:
+    graph = cnn_graph("residual", 9, 16)
+    exact, hasty = list(pareto_front(graph)), list(pareto_front(graph, seconds=0.0, rest=4))
+    assert all(point.exact for point in exact)
+    assert hasty[-1].throughput == exact[-1].throughput
+    assert hasty[-1].least <= exact[-1].size <= hasty[-1].size
+    for point in hasty:
+        assert throughput(graph, point.capacities).value >= point.throughput
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_storage_of_networks(shape: str) -> None:
+    graph = cnn_graph(shape, 8, 16)
+    live = storage_for(graph, "live")
+    assert live.exact
+    check(graph, static_schedule(graph, live.capacities))
+    assert throughput(graph, live.capacities).value == throughput(graph, live.capacities, method="self-timed").value
+
+
+def test_cuts_are_hit_at_least_cost() -> None:
+    cuts = Cuts([1, 1, 1], [1, 2, 1], [1, 1, 5])
+    cuts.add({0: 3, 1: 1})
+    cuts.add({1: 3, 2: 1})
+    assert cuts.minimum() == [1, 5, 1]
+    cuts.add({2: 1})
+    assert cuts.minimum() == [1, 3, 2]
+
+
+def test_answers_are_json() -> None:
+    answer = to_json(analyze(pair(), with_latency=True, buffers="front"))
+    assert json.loads(json.dumps(answer)) == answer
+    assert answer["latency"] == 5
+    assert [(point["size"], point["throughput"]) for point in answer["buffers"]] == [(1, "1/5"), (2, "1/3")]
+    inconsistent = CsdfGraph("odd", ring().actors, (ring().channels[0], Channel("ba", "B", "A", (2,), (1,), 1)))
+    answer = to_json(analyze(inconsistent))
+    assert answer["consistent"] is False
+    assert "'B' produces 2 * 1 = 2 tokens, 'A' consumes 1 * 1 = 1" in answer["inconsistency"]
