@@ -21,11 +21,13 @@ from csdfgen.rows import Rows
 __all__ = [
     "attribute_or_input",
     "checked_shape",
+    "first_only",
     "integers",
     "normal_axes",
     "normal_axis",
     "one_input_layer",
     "output_elements",
+    "source_of",
     "storage_axis",
 ]
 
@@ -104,3 +106,15 @@ def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: An
 def output_elements(layer: Layer, out: Rows) -> int:
     """Cost of moving elements: those of the given rows of all outputs."""
     return sum(len(out) * prod(tensor.row_shape) for tensor in layer.outputs)
+
+
+def source_of(layer: Layer) -> Tensor:
+    """The computed input of a layer that has one, at position 0."""
+    tensor = layer.inputs[0]
+    assert tensor is not None
+    return tensor
+
+
+def first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
+    """`input_rows` of a layer whose input 0 is computed and whose other inputs are constants or absent."""
+    return (rows, *(None,) * (len(layer.inputs) - 1))

@@ -20,10 +20,12 @@ from csdfgen.ops._copies import Selection, contiguous, cut, gather, take
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
+    first_only,
     normal_axes,
     normal_axis,
     one_input_layer,
     output_elements,
+    source_of,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -42,16 +44,6 @@ from csdfgen.ops.base import (
 from csdfgen.rows import Rows
 
 __all__ = ["OPERATORS"]
-
-
-def _source(layer: Layer) -> Tensor:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
-def _first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
-    return (rows, *(None,) * (len(layer.inputs) - 1))
 
 
 # Concat ------------------------------------------------------------------------------------------
@@ -202,22 +194,22 @@ def _build_split(node: Node) -> Layer:
 
 
 def _splits_rows(layer: Layer) -> bool:
-    return layer.attributes["axis"] == _source(layer).row_axis
+    return layer.attributes["axis"] == source_of(layer).row_axis
 
 
 def _split_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return _first_only(layer, Rows(0, _source(layer).rows) if _splits_rows(layer) else out)
+    return first_only(layer, Rows(0, source_of(layer).rows) if _splits_rows(layer) else out)
 
 
 def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
     if _splits_rows(layer):
         return ()
-    place = storage_axis(_source(layer), layer.attributes["axis"])
+    place = storage_axis(source_of(layer), layer.attributes["axis"])
     return tuple(Alias(AliasKind.VIEW, 0, index, place - 1, start) for index, start in enumerate(layer.attributes["starts"]))
 
 
 def _split_kernel(layer: Layer) -> Emit:
-    source, axis, starts = _source(layer), layer.attributes["axis"], layer.attributes["starts"]
+    source, axis, starts = source_of(layer), layer.attributes["axis"], layer.attributes["starts"]
     place = storage_axis(source, axis)
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
@@ -281,22 +273,22 @@ def _build_slice(node: Node) -> Layer:
 
 def _row_slice(layer: Layer) -> tuple[int, int]:
     """First row and step along the row axis; (0, 1) without one."""
-    k = _source(layer).row_axis
+    k = source_of(layer).row_axis
     return (0, 1) if k is None else (layer.attributes["starts"][k], layer.attributes["steps"][k])
 
 
 def _slice_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     start, step = _row_slice(layer)
     if step < 0:
-        return _first_only(layer, Rows(0, _source(layer).rows))
+        return first_only(layer, Rows(0, source_of(layer).rows))
     if not out:
-        return _first_only(layer, Rows(0, 0))
-    return _first_only(layer, Rows(start + out.start * step, start + (out.stop - 1) * step + 1))
+        return first_only(layer, Rows(0, 0))
+    return first_only(layer, Rows(start + out.start * step, start + (out.stop - 1) * step + 1))
 
 
 def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if all rows stay and at most one axis within the row is cut, with step 1."""
-    source, output = _source(layer), layer.output
+    source, output = source_of(layer), layer.output
     cut = [axis for axis, size in enumerate(source.shape) if output.shape[axis] != size]
     if any(step != 1 for step in layer.attributes["steps"]) or len(cut) > 1 or source.row_axis in cut:
         return ()
@@ -306,7 +298,7 @@ def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _slice_kernel(layer: Layer) -> Emit:
-    source, output = _source(layer), layer.output
+    source, output = source_of(layer), layer.output
     starts, steps = layer.attributes["starts"], layer.attributes["steps"]
     first_row, row_step = _row_slice(layer)
     cuts = [slice(None)] * len(output.storage_shape)
@@ -365,7 +357,7 @@ def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
 
 
 def _gathers_rows(layer: Layer) -> bool:
-    return layer.attributes["axis"] == _source(layer).row_axis
+    return layer.attributes["axis"] == source_of(layer).row_axis
 
 
 def _gather_mode(layer: Layer) -> Mode:
@@ -378,15 +370,15 @@ def _gather_mode(layer: Layer) -> Mode:
 
 def _gather_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if not _gathers_rows(layer):
-        return _first_only(layer, out)
+        return first_only(layer, out)
     if _gather_mode(layer) is Mode.WHOLE:
-        return _first_only(layer, Rows(0, _source(layer).rows))
+        return first_only(layer, Rows(0, source_of(layer).rows))
     indices = layer.attributes["indices"][out.start : out.stop]
-    return _first_only(layer, Rows(int(indices[0]), int(indices[-1]) + 1) if out else Rows(0, 0))
+    return first_only(layer, Rows(int(indices[0]), int(indices[-1]) + 1) if out else Rows(0, 0))
 
 
 def _gather_kernel(layer: Layer) -> Emit:
-    source, output = _source(layer), layer.output
+    source, output = source_of(layer), layer.output
     axis, indices = layer.attributes["axis"], layer.attributes["indices"]
     # the axis of the indices in a stored array; rows gathered by other than a list come out in natural order
     natural = output.row_axis is None
@@ -472,7 +464,7 @@ GATHER_ND = replace(
     GATHER,
     op_type="GatherND",
     build=_build_gather_nd,
-    input_rows=lambda layer, out: _first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out),
+    input_rows=lambda layer, out: first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out),
     kernel=lambda layer: (_flat_kernel if _is_flat(layer) else _gather_kernel)(layer),
     mode=lambda layer: Mode.WHOLE if _is_flat(layer) else _gather_mode(layer),
     since=11,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.network import Layer, Node
 from csdfgen.ops._copies import OUTSIDE, RowTable, Segment, copy_segments, cut, segments
 from csdfgen.ops._operands import (
     attribute_or_input,
@@ -25,6 +25,7 @@ from csdfgen.ops._operands import (
     normal_axes,
     one_input_layer,
     output_elements,
+    source_of,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -87,14 +88,8 @@ def _row_table(padding: _Padding) -> RowTable:
     return RowTable.of(table, table, padding.length)
 
 
-def _source(layer: Layer) -> Tensor:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
 def _padding(layer: Layer, axis: int) -> _Padding:
-    pads, source = layer.attributes["pads"], _source(layer)
+    pads, source = layer.attributes["pads"], source_of(layer)
     return _Padding(source.shape[axis], pads[axis], pads[axis + len(source.shape)], layer.attributes["mode"])
 
 
@@ -141,12 +136,12 @@ def _build(node: Node) -> Layer:
 
 
 def _wraps_rows(layer: Layer) -> bool:
-    k = _source(layer).row_axis
+    k = source_of(layer).row_axis
     return k is not None and layer.attributes["mode"] == "wrap" and max(_padding(layer, k).begin, _padding(layer, k).end) > 0
 
 
 def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    source = _source(layer)
+    source = source_of(layer)
     if source.row_axis is None:
         rows = out
     elif _wraps_rows(layer):
@@ -158,7 +153,7 @@ def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
     """Where the slab's rows go among output rows `out`; `OUTSIDE` for constant rows."""
-    k = _source(layer).row_axis
+    k = source_of(layer).row_axis
     if k is None:
         return segments([0])
     table = _table(_padding(layer, k))[out.start : out.stop]
@@ -166,7 +161,7 @@ def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
 
 
 def _kernel(layer: Layer) -> Emit:
-    source = _source(layer)
+    source = source_of(layer)
     constant = layer.attributes["mode"] == "constant"
     value = np.array(layer.attributes["value"], source.dtype)
     paddings: Mapping[int, _Padding] = {

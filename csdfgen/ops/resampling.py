@@ -23,6 +23,7 @@ from csdfgen.ops._copies import Segment, Selection, contiguous, copy_segments, c
 from csdfgen.ops._interpolation import COORDINATES, MODES, ROUNDINGS, Sampling, Taps, row_table, taps_of
 from csdfgen.ops._operands import (
     checked_shape,
+    first_only,
     integers,
     normal_axes,
     one_input_layer,
@@ -57,10 +58,6 @@ def _source(layer: Layer) -> Tensor:
     tensor = layer.inputs[0]
     assert tensor is not None
     return replace(tensor, row_axis=layer.input_axes[0])
-
-
-def _first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
-    return (rows, *(None,) * (len(layer.inputs) - 1))
 
 
 def _read_along(layer: Layer, axis: int | None) -> Layer:
@@ -207,9 +204,9 @@ def _sampling(layer: Layer, axis: int) -> Sampling:
 def _resize_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     k = layer.output.row_axis
     if k is None:
-        return _first_only(layer, out)
+        return first_only(layer, out)
     sampling = _sampling(layer, k)
-    return _first_only(layer, out if sampling.is_identity else row_table(sampling).input_rows(out))
+    return first_only(layer, out if sampling.is_identity else row_table(sampling).input_rows(out))
 
 
 def _resize_aliases(layer: Layer) -> tuple[Alias, ...]:
@@ -450,7 +447,7 @@ def _block_runs(out: Rows, size: int) -> list[tuple[Rows, Rows, Rows]]:
 
 def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     size = layer.attributes["blocksize"]
-    return _first_only(layer, Rows(out.start // size, -(-out.stop // size)))
+    return first_only(layer, Rows(out.start // size, -(-out.stop // size)))
 
 
 def _depth_to_space_kernel(layer: Layer) -> Emit:
@@ -472,7 +469,7 @@ def _depth_to_space_kernel(layer: Layer) -> Emit:
 
 def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     size = layer.attributes["blocksize"]
-    return _first_only(layer, Rows(out.start * size, out.stop * size))
+    return first_only(layer, Rows(out.start * size, out.stop * size))
 
 
 def _space_to_depth_kernel(layer: Layer) -> Emit:

@@ -22,10 +22,12 @@ from csdfgen.ops._copies import reshaped_copy, reshaped_view, strided_copy
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
+    first_only,
     integers,
     normal_axes,
     one_input_layer,
     output_elements,
+    source_of,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -47,16 +49,6 @@ from csdfgen.rows import Rows
 __all__ = ["OPERATORS"]
 
 _WHOLE_ROW = (Alias(AliasKind.VIEW, 0),)
-
-
-def _source(layer: Layer) -> Tensor:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
-def _first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
-    return (rows, *(None,) * (len(layer.inputs) - 1))
 
 
 # Reshape, Flatten, Squeeze, Unsqueeze ------------------------------------------------------------
@@ -83,7 +75,7 @@ def _kept_row_axis(source: Tensor, shape: Shape) -> int | None:
 
 
 def _loses_rows(layer: Layer) -> bool:
-    source = _source(layer)
+    source = source_of(layer)
     return source.row_axis is not None and layer.output.row_axis is None and not _is_natural(source)
 
 
@@ -145,11 +137,11 @@ def _build_unsqueeze(node: Node) -> Layer:
 
 
 def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return _first_only(layer, Rows(0, _source(layer).rows) if _loses_rows(layer) else out)
+    return first_only(layer, Rows(0, source_of(layer).rows) if _loses_rows(layer) else out)
 
 
 def _reshape_kernel(layer: Layer) -> Emit:
-    source = _source(layer)
+    source = source_of(layer)
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         slab, rows = slabs[0], phase.ins[0]
@@ -221,14 +213,14 @@ def _build_transpose(node: Node) -> Layer:
 
 def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first in both)."""
-    source, perm = _source(layer), layer.attributes["perm"]
+    source, perm = source_of(layer), layer.attributes["perm"]
     before = [axis for axis in source.order if source.shape[axis] > 1]
     after = [perm[axis] for axis in layer.output.order if source.shape[perm[axis]] > 1]
     return _WHOLE_ROW if before == after else ()
 
 
 def _transpose_kernel(layer: Layer) -> Emit:
-    source, output, perm = _source(layer), layer.output, layer.attributes["perm"]
+    source, output, perm = source_of(layer), layer.output, layer.attributes["perm"]
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         assert slabs[0] is not None
@@ -240,7 +232,7 @@ def _transpose_kernel(layer: Layer) -> Emit:
 TRANSPOSE = Operator(
     "Transpose",
     _build_transpose,
-    _first_only,
+    first_only,
     _transpose_kernel,
     output_elements,
     aliases=_transpose_aliases,
@@ -269,7 +261,7 @@ def _build_expand(node: Node) -> Layer:
 
 
 def _expand_kernel(layer: Layer) -> Emit:
-    source, axis, output = _source(layer), layer.input_axes[0], layer.output
+    source, axis, output = source_of(layer), layer.input_axes[0], layer.output
 
     def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         assert slabs[0] is not None
@@ -279,7 +271,7 @@ def _expand_kernel(layer: Layer) -> Emit:
 
 
 def _same_elements(layer: Layer) -> tuple[Alias, ...]:
-    return _WHOLE_ROW if layer.output.elements == _source(layer).elements else ()
+    return _WHOLE_ROW if layer.output.elements == source_of(layer).elements else ()
 
 
 EXPAND = Operator(
@@ -307,15 +299,15 @@ def _build_tile(node: Node) -> Layer:
 
 
 def _tiles_rows(layer: Layer) -> bool:
-    return layer.output.rows != _source(layer).rows
+    return layer.output.rows != source_of(layer).rows
 
 
 def _tile_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return _first_only(layer, Rows(0, _source(layer).rows) if _tiles_rows(layer) else out)
+    return first_only(layer, Rows(0, source_of(layer).rows) if _tiles_rows(layer) else out)
 
 
 def _tile_kernel(layer: Layer) -> Emit:
-    source = _source(layer)
+    source = source_of(layer)
     stored = {storage_axis(source, axis): repeat for axis, repeat in enumerate(layer.attributes["repeats"])}
     repeats = [stored.get(place, 1) for place in range(len(source.storage_shape))]
 
