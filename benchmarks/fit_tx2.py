@@ -193,7 +193,7 @@ def plot_sweep(found: dict[str, LineFit], path: Path) -> None:
         theirs = _cost(device(PUBLISHED), Work(kernel, 0)).time.value * 1e3
         panel.plot([m / 1e9 for m in ends], [theirs * m for m in ends], "k:", label="published operator model")
         panel.set(
-            title=f"{kernel} convolution", xlabel="multiply-accumulates, 10^9", ylabel="time, ms", xlim=(0, None), ylim=(0, None)
+            title=f"{kernel} convolution", xlabel="multiply-accumulates, 10⁹", ylabel="time, ms", xlim=(0, None), ylim=(0, None)
         )
         panel.legend(fontsize=7.5, frameon=False)
         panel.grid(alpha=0.25)

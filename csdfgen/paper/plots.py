@@ -34,10 +34,11 @@ def figure1(path: Path) -> None:
     graph = figure1_graph()
     place = {actor.name: number for number, actor in enumerate(graph.actors)}
     figure, axes = plt.subplots(figsize=(11, 2.6))
+    boxes = []
     for actor, x in zip(graph.actors, range(len(place)), strict=True):
         text = f"{actor.name}\n{actor.phases} phase{'s' if actor.phases > 1 else ''}"
-        axes.text(x, 0, text, ha="center", va="center", bbox={"boxstyle": "round,pad=0.5", "facecolor": "white"})
-
+        shape = {"boxstyle": "round,pad=0.5", "facecolor": "white"}
+        boxes.append(axes.text(x, 0, text, ha="center", va="center", bbox=shape).get_bbox_patch())
     for channel in graph.channels:
         start, stop = place[channel.source], place[channel.target]
         made, taken = short_form(channel.production), short_form(channel.consumption)
@@ -46,7 +47,8 @@ def figure1(path: Path) -> None:
             axes.annotate("", (start + 0.12, 0.14), (start - 0.12, 0.14), arrowprops=arrow)
             axes.text(start, 0.5, f"U: {made}\nV: {taken}", ha="center", fontsize=8)
         else:
-            axes.annotate("", (stop - 0.25, 0), (start + 0.25, 0), arrowprops={"arrowstyle": "->", "color": DARK})
+            ends = {"patchA": boxes[start], "patchB": boxes[stop], "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", (stop, 0), (start, 0), arrowprops={"arrowstyle": "->", "color": DARK, **ends})
             axes.text((start + stop) / 2, -0.3, f"U: {made}\nV: {taken}", ha="center", va="top", fontsize=8)
     axes.set(xlim=(-0.4, len(place) - 0.6), ylim=(-0.8, 0.9))
     axes.axis("off")
