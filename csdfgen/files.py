@@ -15,7 +15,17 @@ from typing import Any
 
 from csdfgen.errors import CsdfgenError, InputError
 
-__all__ = ["MAX_FILE_BYTES", "MAX_INTEGER", "Fields", "load_json", "quoted", "read_bytes", "write_bytes", "write_json"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "MAX_INTEGER",
+    "Fields",
+    "load_json",
+    "parse_json",
+    "quoted",
+    "read_bytes",
+    "write_bytes",
+    "write_json",
+]
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_INTEGER = 2**63 - 1
@@ -142,15 +152,20 @@ def _no_constant(text: str) -> Any:
 
 def load_json(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> Any:
     """The value in a JSON file. Raises InputError: unreadable, too large, not JSON (with the line)."""
-    data = read_bytes(path, limit)
+    return parse_json(read_bytes(path, limit), str(path))
+
+
+def parse_json(data: bytes | str, where: str) -> Any:
+    """The value in JSON text. Raises InputError: not JSON (with the line)."""
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_pairs, parse_constant=_no_constant)
+        text = data.decode("utf-8") if isinstance(data, bytes) else data
+        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise InputError(f"is not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None
+        raise InputError(f"is not JSON: {error.msg}", where=f"{where}:{error.lineno}") from None
     except RecursionError:
-        raise InputError("is nested too deeply", where=str(path)) from None
+        raise InputError("is nested too deeply", where=where) from None
     except ValueError as error:  # not UTF-8, a key twice, a number of thousands of digits
-        raise InputError(f"is not JSON: {error}", where=str(path)) from None
+        raise InputError(f"is not JSON: {error}", where=where) from None
 
 
 def write_json(path: str | os.PathLike[str], value: object) -> None:

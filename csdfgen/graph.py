@@ -17,6 +17,7 @@ from math import gcd, lcm
 from typing import Literal, get_args
 
 from csdfgen.errors import GraphError, InconsistentError
+from csdfgen.origin import Origin
 
 __all__ = [
     "KINDS",
@@ -94,11 +95,15 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class CsdfGraph:
-    """A cyclo-static dataflow graph; the order of actors and channels is kept everywhere."""
+    """A cyclo-static dataflow graph; the order of actors and channels is kept everywhere.
+
+    origin: the network that it was made from, None for any other graph. No analysis looks at it.
+    """
 
     name: str
     actors: tuple[Actor, ...]
     channels: tuple[Channel, ...]
+    origin: Origin | None = None
 
     @property
     def phases(self) -> dict[str, int]:

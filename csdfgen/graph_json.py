@@ -4,6 +4,8 @@
  "actors": [{"name": "n3", "execution_times": "4*1", "function": "Conv 5x5"}],
  "channels": [{"name": "e23", "source": "n2", "target": "n3", "production": "16*64",
                "consumption": "1*384,2*192,1*256", "initial_tokens": 0, "token_bytes": 1, "kind": "data"}]}
+
+A graph that was made from a network says how under "origin" (see `origin`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from csdfgen import origin
 from csdfgen.errors import GraphError
 from csdfgen.files import Fields, load_json, quoted, write_json
 from csdfgen.graph import KINDS, MAX_RATES, Actor, Channel, CsdfGraph, parse_short_form, short_form, validate
@@ -27,6 +30,7 @@ def to_json(graph: CsdfGraph) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "name": graph.name,
+        **({"origin": origin.to_json(graph.origin)} if graph.origin is not None else {}),
         "actors": [
             {"name": a.name, "execution_times": short_form(a.execution_times), "function": a.function} for a in graph.actors
         ],
@@ -88,7 +92,8 @@ def from_json(data: object, where: str = "graph") -> CsdfGraph:
                 next(known for known in KINDS if known == kind),
             )
         )
-    graph = CsdfGraph(fields.text("name"), actors, tuple(channels))
+    made = origin.from_fields(fields.child("origin")) if "origin" in fields else None
+    graph = CsdfGraph(fields.text("name"), actors, tuple(channels), made)
     try:
         validate(graph)
     except GraphError as error:

@@ -1,4 +1,4 @@
-"""From a network to a plan in one call: fuse, convert, place, order, pack.
+"""From a network to a plan, or to a graph, in one call: fuse, convert, place, order, pack.
 
 Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager` (as soon as
 it can) and `layers` (one layer after another); the plan with the smallest arena is kept. Nobody needs an external
@@ -10,18 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from csdfgen.conversion import Conversion, convert
+from csdfgen.algorithm1 import algorithm1
+from csdfgen.conversion import Conversion, convert, csdf_graph
 from csdfgen.errors import InputError
 from csdfgen.fuse import FUSE_LEVELS
 from csdfgen.fuse import fuse as rewritten
+from csdfgen.graph import CsdfGraph
 from csdfgen.heights import RowSpec
 from csdfgen.network import Network
 from csdfgen.placement import Placement, place
 from csdfgen.planning import Plan, storages
+from csdfgen.provenance import origin_of
 from schedules.demand import POLICIES, firing_order
 from schedules.memory import BufferPlan, Occupancy, Storage, occupancy, pack
 
-__all__ = ["assemble", "named_order", "plan", "prepare", "whole_layer_live"]
+__all__ = ["assemble", "graph_of", "named_order", "plan", "prepare", "whole_layer_live"]
 
 
 def plan(
@@ -52,6 +55,24 @@ def plan(
     buffers, lifetimes, order, chosen = min(candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live))
     draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)
     return assemble(draft)
+
+
+def graph_of(
+    conversion: Conversion, fuse: str, image: str, *, tokens: str = "elements", rates: str = "exact", overlap: bool = True
+) -> CsdfGraph:
+    """The CSDF graph of a conversion, which knows how it was made (`graph.origin`), without serial self-loops.
+
+    fuse, image: those with which the conversion was prepared. tokens: "elements" or "rows". rates: "exact" by the row rule,
+    or "paper" by Algorithm 1. overlap: with self-loops for the rows that a reader keeps. Raises InputError.
+    """
+    if rates not in ("exact", "paper"):
+        raise InputError(f"--rates {rates}: neither 'exact' nor 'paper'")
+    if rates == "paper":
+        graph = algorithm1(conversion, tokens=tokens)
+        graph = graph if overlap else replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
+    else:
+        graph = csdf_graph(conversion, tokens=tokens, overlap=overlap)
+    return replace(graph, origin=origin_of(conversion, fuse, image, tokens, rates))
 
 
 def prepare(

@@ -27,8 +27,10 @@ from csdfgen.conversion import Conversion
 from csdfgen.errors import CsdfgenError, PlanError, ScheduleError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.network import Network
+from csdfgen.origin import read_shapes
 from csdfgen.pipeline import assemble, prepare
 from csdfgen.planning import Plan
+from csdfgen.provenance import whole_shape
 from schedules.memory import ALIGNMENT, BufferPlan, BufferSlot, Storage, occupancy
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
@@ -36,8 +38,6 @@ __all__ = ["FORMAT", "VERSION", "PlanFile", "read_plan", "to_json", "to_plan", "
 
 FORMAT = "csdfgen-plan"
 VERSION = 1
-
-_MAX_RANK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "version": VERSION,
         "model": Path(network.source).name or network.name,
         "batch": network.batch,
-        "inputs": {tensor.name: list(_whole_shape(network, tensor.shape)) for tensor in network.inputs},
+        "inputs": {tensor.name: list(whole_shape(network, tensor)) for tensor in network.inputs},
         "options": {
             "rows": str(plan.conversion.rows),
             "fuse": plan.fuse,
@@ -89,11 +89,6 @@ def to_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _whole_shape(network: Network, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an input with all images of the batch."""
-    return shape if network.batch == 1 else (network.batch, *shape[1:])
-
-
 def write_plan(path: str | os.PathLike[str], plan: Plan) -> None:
     """Write a plan file; the same plan gives the same bytes. Raises InputError."""
     write_json(path, to_json(plan))
@@ -105,7 +100,6 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
     fields = Fields(load_json(path), where, PlanError)
     fields.check_header(FORMAT, VERSION)
     options = fields.child("options")
-    inputs = fields.child("inputs")
     firings = firings_from_json(fields)
     late = next((firing for firing in firings if firing.iteration), None)
     if late is not None:
@@ -114,7 +108,7 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
         where,
         fields.text("model"),
         fields.integer("batch", low=1),
-        MappingProxyType({name: _shape(inputs, name) for name in inputs.value}),
+        MappingProxyType(dict(read_shapes(fields.child("inputs")))),
         MappingProxyType({name: options.text(name) for name in ("rows", "fuse", "image", "policy")}),
         fields.integer("arena"),
         tuple(
@@ -123,13 +117,6 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
         ),
         tuple((firing.actor, firing.phase) for firing in firings),
     )
-
-
-def _shape(fields: Fields, name: str) -> tuple[int, ...]:
-    sizes = fields.required(name, "a list of sizes")
-    if not isinstance(sizes, list) or len(sizes) > _MAX_RANK or not all(type(size) is int and size >= 0 for size in sizes):
-        raise fields.fault(f"'{name}' is no list of at most {_MAX_RANK} sizes")
-    return tuple(sizes)
 
 
 def to_plan(file: PlanFile, network: Network) -> Plan:

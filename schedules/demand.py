@@ -11,7 +11,6 @@ needs, so that they cannot deadlock (DESIGN section 5: largest-rate capacities c
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from types import MappingProxyType
 
 from csdfgen.errors import DeadlockError, GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
@@ -39,7 +38,7 @@ def demand_driven(graph: CsdfGraph, iterations: int = 1, *, policy: str = "deman
         firings.append(Firing(names[actor], phase, fired[actor] // run.quota[actor]))
         fired[actor] += 1
     capacities = {channel.name: peak for channel, peak in zip(graph.channels, run.peak, strict=True)}
-    return Schedule(graph.name, tuple(firings), MappingProxyType(capacities), iterations, policy)
+    return Schedule.of(graph, firings, capacities, iterations, policy)
 
 
 def eager(graph: CsdfGraph, iterations: int = 1) -> Schedule:

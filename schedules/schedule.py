@@ -14,6 +14,8 @@ In a file a schedule is JSON, its firings as loops:
                  {"repeat": 5, "body": [{"actor": "n1", "first": 17, "count": 1},
                                         {"actor": "n2", "first": 1, "count": 1}]}]}
 
+Of a graph that was made from a network, "origin" says how (see `csdfgen.origin`), "token_bytes" what a token of each
+channel weighs, and "throughput" (a string "p/q") what the capacities allow where that is known; all three may be missing.
 A run fires `count` phases of `actor` from `first` (counted from 0; "iteration" is written where it is not 0,
 and "phases", after how many the actor begins again, where it does so within an iteration).
 A loop repeats its body; every repetition goes on where the one before stopped: all `first` move by
@@ -23,13 +25,20 @@ the number of firings that their actor has in the body.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+from types import MappingProxyType
 from typing import Any
 
+from csdfgen import origin
 from csdfgen.errors import ScheduleError
-from csdfgen.files import Fields, load_json, write_json
+from csdfgen.files import Fields, load_json, quoted, write_json
+from csdfgen.graph import CsdfGraph
+from csdfgen.origin import Origin
 from schedules.loops import Tree, repetitions
 
 __all__ = [
@@ -51,6 +60,8 @@ __all__ = [
 
 FORMAT = "csdfgen-schedule"
 VERSION = 1
+
+_FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
 MAX_FIRINGS = 10_000_000
 """Firings that a schedule may list."""
@@ -99,7 +110,8 @@ class Schedule:
 
     capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule, DESIGN section 6:
     output space is claimed when a firing starts, input space freed when it ends). iterations: how many of them
-    the firings make. policy: the rule that chose the order.
+    the firings make. policy: the rule that chose the order. throughput: iterations per time unit that the capacities
+    allow, None if not known. token_bytes and origin: of the graph, where it says them.
     """
 
     graph_name: str
@@ -107,6 +119,25 @@ class Schedule:
     capacities: Mapping[str, int] = field(default_factory=dict)
     iterations: int = 1
     policy: str = ""
+    throughput: Fraction | float | None = None
+    token_bytes: Mapping[str, int] = field(default_factory=dict)
+    origin: Origin | None = None
+
+    @classmethod
+    def of(
+        cls, graph: CsdfGraph, firings: Iterable[Firing], capacities: Mapping[str, int], iterations: int, policy: str
+    ) -> Schedule:
+        """A schedule of a graph, with what the graph says of its tokens and its origin."""
+        sizes = {channel.name: channel.token_bytes for channel in graph.channels}
+        return cls(
+            graph.name,
+            tuple(firings),
+            MappingProxyType(dict(capacities)),
+            iterations,
+            policy,
+            token_bytes=MappingProxyType(sizes),
+            origin=graph.origin,
+        )
 
 
 def compact(firings: Iterable[Firing], *, nested: bool = True) -> tuple[Run | Loop, ...]:
@@ -279,15 +310,21 @@ def _item_from_json(fields: Fields, depth: int) -> Run | Loop:
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
     """The schedule as JSON values; `from_json` gives it back."""
-    return {
+    out: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "graph": schedule.graph_name,
         "policy": schedule.policy,
         "iterations": schedule.iterations,
-        "capacities": dict(schedule.capacities),
-        "firings": firings_to_json(schedule.firings),
     }
+    if schedule.throughput is not None:
+        out["throughput"] = str(schedule.throughput)
+    if schedule.origin is not None:
+        out["origin"] = origin.to_json(schedule.origin)
+    out["capacities"] = dict(schedule.capacities)
+    if schedule.token_bytes:
+        out["token_bytes"] = dict(schedule.token_bytes)
+    return {**out, "firings": firings_to_json(schedule.firings)}
 
 
 def from_json(data: object, where: str = "schedule") -> Schedule:
@@ -297,15 +334,30 @@ def from_json(data: object, where: str = "schedule") -> Schedule:
     """
     fields = Fields(data, where, ScheduleError)
     fields.check_header(FORMAT, VERSION)
-    room = fields.child("capacities")
-    capacities = {channel: room.integer(channel) for channel in room.value}
     return Schedule(
         fields.text("graph"),
         firings_from_json(fields),
-        capacities,
+        _numbers(fields.child("capacities")),
         fields.integer("iterations", low=1, default=1),
         fields.text("policy", ""),
+        _throughput(fields) if "throughput" in fields else None,
+        _numbers(fields.child("token_bytes")) if "token_bytes" in fields else {},
+        origin.from_fields(fields.child("origin")) if "origin" in fields else None,
     )
+
+
+def _numbers(fields: Fields) -> dict[str, int]:
+    return {channel: fields.integer(channel) for channel in fields.value}
+
+
+def _throughput(fields: Fields) -> Fraction | float:
+    """A throughput "p/q", "p" or "inf"."""
+    text = fields.text("throughput")
+    if text == "inf":
+        return inf
+    if not _FRACTION.fullmatch(text):
+        raise fields.fault(f"'throughput' is {quoted(text)}; a fraction such as \"3/4\" is needed")
+    return Fraction(text)
 
 
 def read_schedule(path: str | os.PathLike[str]) -> Schedule:

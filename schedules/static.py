@@ -6,16 +6,19 @@ space it found there, as all that had started before has ended (DESIGN section 6
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 from csdfgen.errors import GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.liveness import check_live
-from schedules.schedule import MAX_FIRINGS, Firing, Schedule
+from schedules.schedule import MAX_FIRINGS, Firing, Schedule, write_schedule
 from schedules.selftimed import first_iteration
+from schedules.storage import StorageDistribution
 
-__all__ = ["static_schedule"]
+__all__ = ["point_of", "schedule_for", "static_schedule", "write_storage_plan"]
 
 
 def static_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1) -> Schedule:
@@ -35,7 +38,41 @@ def static_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = Non
         listed.append(Firing(actor.name, fired[number] % actor.phases, fired[number] // firings[actor.name]))
         fired[number] += 1
     room = {**_needed(graph, listed), **(capacities or {})}
-    return Schedule(graph.name, tuple(listed), MappingProxyType(room), iterations, "self-timed")
+    return Schedule.of(graph, listed, room, iterations, "self-timed")
+
+
+def schedule_for(graph: CsdfGraph, distribution: StorageDistribution) -> Schedule:
+    """A firing order of one iteration that keeps the capacities of a storage distribution, with its throughput.
+
+    Channels that the distribution leaves out (serial self-loops) get what the order needs. Raises what `static_schedule` raises:
+    DeadlockError if the capacities do not suffice.
+    """
+    return replace(static_schedule(graph, distribution.capacities), throughput=distribution.throughput)
+
+
+def point_of(points: Sequence[StorageDistribution], at_least: Fraction | None = None) -> StorageDistribution:
+    """The point of a front that is written: the least storage, or the least with a throughput of `at_least`.
+
+    Raises GraphError if there is none: the throughput wanted, and the highest one.
+    """
+    if not points:
+        raise GraphError("no capacities are known with which it does not deadlock, so that there is no schedule to write")
+    enough = [point for point in points if at_least is None or point.throughput >= at_least]
+    if not enough:
+        best = max(point.throughput for point in points)
+        raise GraphError(f"throughput {at_least} is wanted; the highest of {len(points)} storage distributions is {best}")
+    return min(enough, key=lambda point: point.size)
+
+
+def write_storage_plan(path: str | os.PathLike[str], graph: CsdfGraph, distribution: StorageDistribution) -> Schedule:
+    """Write capacities and a firing order that keeps them, as a file for `csdfgen run --plan`; returns what was written.
+
+    The file runs if the graph says which network it was made from (`graph.origin`); the schedule of any other graph is a result
+    to look at. Raises InputError, and what `schedule_for` raises.
+    """
+    schedule = schedule_for(graph, distribution)
+    write_schedule(path, schedule)
+    return schedule
 
 
 def _needed(graph: CsdfGraph, firings: list[Firing]) -> dict[str, int]:

@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 
 from lxml import etree
 
-from csdfgen.errors import GraphError
+from csdfgen.errors import CsdfgenError, GraphError
 from csdfgen.files import MAX_FILE_BYTES, quoted, read_bytes
 from csdfgen.graph import KINDS, MAX_RATES, Actor, Channel, CsdfGraph, Kind, parse_short_form, validate
+from csdfgen.origin import Origin, from_text
 from sdf3_bridge.names import decode_name, printable
 
 __all__ = ["from_xml", "read"]
@@ -181,7 +182,7 @@ class _Reader:
                 self.dropped[_tag(element)] += 1
         actors = tuple(self._actor(node) for node in self.nodes.values())
         body_name = self.name(body) if body.get("name") else application.get("name", "graph")
-        return CsdfGraph(body_name, actors, tuple(channel for _, channel in channels))
+        return CsdfGraph(body_name, actors, tuple(channel for _, channel in channels), self._origin(body))
 
     def _find_graph(self, root: etree._Element) -> tuple[etree._Element, etree._Element]:
         """The application graph and the graph element in it."""
@@ -209,6 +210,16 @@ class _Reader:
         elif kind != _tag(bodies[0]):
             raise self.fault(bodies[0], f"is in a file of type '{kind}'")
         return applications[0], bodies[0]
+
+    def _origin(self, body: etree._Element) -> Origin | None:
+        """How the graph was made from a network, if it says so."""
+        text = body.get("csdfgen")
+        if text is None:
+            return None
+        try:
+            return from_text(text)
+        except CsdfgenError as error:
+            raise self.fault(body, f"attribute {error}") from None
 
     def _read_actor(self, element: etree._Element, *, single: bool) -> None:
         name = self.attribute(element, "name")

@@ -3,7 +3,7 @@
 As both read it without a warning or a guess: decimal numbers without blanks or leading zeros, lists of one
 length per actor with runs as `n*v`, `type` everywhere, one default processor with execution times
 for every actor, every port on one channel. What the tools do not know stands in attributes that both ignore
-(`originalName`, `function`, `channelKind`) or that only Kiter reads (`size`, the bytes of a token), so
+(`csdfgen`, `originalName`, `function`, `channelKind`) or that only Kiter reads (`size`, the bytes of a token), so
 that `sdf3read.read` gives the graph back. The same graph gives the same bytes.
 """
 
@@ -16,6 +16,7 @@ from xml.sax.saxutils import quoteattr
 from csdfgen.errors import GraphError
 from csdfgen.files import write_bytes
 from csdfgen.graph import Actor, Channel, CsdfGraph, short_form, validate, with_serial_loops
+from csdfgen.origin import to_text
 from sdf3_bridge.names import encode_name, printable
 
 __all__ = ["to_xml", "write"]
@@ -53,7 +54,7 @@ def to_xml(graph: CsdfGraph, *, serial: bool = True) -> bytes:
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<sdf3 type="csdf" version="1.0">',
         f" <applicationGraph name={name}>",
-        f"  <csdf name={name} type={name}{_original(graph.name)}>",
+        f"  <csdf name={name} type={name}{_original(graph.name)}{_origin(graph)}>",
     ]
     for actor in graph.actors:
         lines += [f"   {_actor_start(actor)}", *ports[actor.name], "   </actor>"]
@@ -73,6 +74,11 @@ def to_xml(graph: CsdfGraph, *, serial: bool = True) -> bytes:
 def _original(name: str) -> str:
     """The attribute that keeps a name which had to be encoded."""
     return "" if encode_name(name) == name else f" originalName={quoteattr(printable(name))}"
+
+
+def _origin(graph: CsdfGraph) -> str:
+    """The attribute that keeps how the graph was made from a network."""
+    return "" if graph.origin is None else f" csdfgen={quoteattr(to_text(graph.origin))}"
 
 
 def _actor_start(actor: Actor) -> str:

@@ -8,16 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from csdfgen import graph_json
-from csdfgen.algorithm1 import algorithm1
-from csdfgen.cli.models import DEFAULTS, load_network, plan_network, read_graph_file
+from csdfgen.cli.models import load_network, network_graph, plan_network, read_graph_file
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, figures_table, plain, stages, table
-from csdfgen.conversion import csdf_graph
 from csdfgen.dot import to_dot
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.graph import CsdfGraph, repetition_vector, short_form, with_serial_loops
-from csdfgen.pipeline import prepare
+from csdfgen.pipeline import graph_of
 from csdfgen.planning import Plan
 
 __all__ = ["WRITERS", "run_convert"]
@@ -68,20 +66,12 @@ def _graph_of_model(
     with stages() as stage:
         stage("loading")
         network = load_network(model, options)
-        plan = None
-        if with_plan:
-            stage("planning")
-            plan = plan_network(network, options)
-            conversion = plan.conversion
-        else:
+        if not with_plan:
             stage("converting")
-            chosen = (getattr(options, name) or default for name, default in DEFAULTS.items())
-            try:
-                conversion = prepare(network, *chosen)[0]
-            except CsdfgenError as error:
-                raise error.at(model) from None
-        make = algorithm1 if rates == "paper" else csdf_graph
-        return make(conversion, tokens=tokens), plan
+            return network_graph(network, options, tokens=tokens, rates=rates), None
+        stage("planning")
+        plan = plan_network(network, options)
+        return graph_of(plan.conversion, plan.fuse, plan.image, tokens=tokens, rates=rates), plan
 
 
 def _sizes(graph: CsdfGraph) -> str:

@@ -6,11 +6,12 @@ from csdfgen.cli.options import ModelOptions
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.graph import CsdfGraph
 from csdfgen.network import Network
+from csdfgen.pipeline import graph_of, prepare
 from csdfgen.pipeline import plan as planned
 from csdfgen.planning import Plan
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["DEFAULTS", "input_span", "load_network", "plan_network", "read_graph_file"]
+__all__ = ["DEFAULTS", "input_span", "load_network", "network_graph", "plan_network", "read_graph_file"]
 
 DEFAULTS = {"rows": "auto", "fuse": "full", "image": "streamed"}
 
@@ -39,6 +40,18 @@ def plan_network(network: Network, options: ModelOptions) -> Plan:
             fuse=options.fuse or DEFAULTS["fuse"],
             image=options.image or DEFAULTS["image"],
         )
+    except CsdfgenError as error:
+        raise error.at(network.source or network.name) from None
+
+
+def network_graph(
+    network: Network, options: ModelOptions, *, tokens: str, rates: str = "exact", overlap: bool = True
+) -> CsdfGraph:
+    """The CSDF graph with the options given, and the defaults, as `pipeline.graph_of` makes it. Errors name the model."""
+    rows, fuse, image = (getattr(options, name) or default for name, default in DEFAULTS.items())
+    try:
+        conversion = prepare(network, rows, fuse, image)[0]
+        return graph_of(conversion, fuse, image, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

@@ -16,6 +16,7 @@ PACKAGES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")
 GROUPS = {
     "csdfgen.errors": "base",
     "csdfgen.files": "base",
+    "csdfgen.origin": "base",
     "csdfgen.rows": "rows",
     "csdfgen.graph": "graph",
     "csdfgen.graph_json": "graph",

@@ -1,0 +1,96 @@
+"""From which network was a graph made, and how? Kept with the graph and with its schedules, so that these can be run.
+
+{"model": "net.onnx", "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
+ "options": {"rows": "auto", "fuse": "full", "image": "streamed", "tokens": "elements", "rates": "exact"},
+ "digest": "5d0ef2a1c8b34f76"}
+
+`digest` is that of the network's phases, see `provenance.digest_of`: of names, shapes and rows, not of weights. The same
+form stands in graph.json, in a schedule, and, as one attribute that SDF3 and Kiter ignore, in graph.xml.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from csdfgen.errors import CsdfgenError, GraphError
+from csdfgen.files import Fields, parse_json
+
+__all__ = ["OPTIONS", "Origin", "from_fields", "from_text", "read_shapes", "to_json", "to_text"]
+
+OPTIONS = ("rows", "fuse", "image", "tokens", "rates")
+"""How a network was converted, as the options of these names say it."""
+
+_MAX_RANK = 32
+_DIGEST_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A network by file name, batch and whole input shapes (name, sizes); the options; the digest of its phases."""
+
+    model: str
+    batch: int
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    rows: str
+    fuse: str
+    image: str
+    tokens: str
+    rates: str
+    digest: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The values of `OPTIONS`."""
+        return {name: getattr(self, name) for name in OPTIONS}
+
+
+def to_json(origin: Origin) -> dict[str, Any]:
+    """The origin as JSON values; `from_fields` gives it back."""
+    return {
+        "model": origin.model,
+        "batch": origin.batch,
+        "inputs": {name: list(shape) for name, shape in origin.inputs},
+        "options": origin.options,
+        "digest": origin.digest,
+    }
+
+
+def from_fields(fields: Fields) -> Origin:
+    """The origin in a JSON object. Raises the error of `fields`, with place, key and what is there."""
+    options = fields.child("options")
+    digest = fields.text("digest")
+    if len(digest) > _DIGEST_LENGTH:
+        raise fields.fault(f"'digest' has {len(digest)} characters; at most {_DIGEST_LENGTH} are read")
+    return Origin(
+        fields.text("model"),
+        fields.integer("batch", low=1),
+        tuple(read_shapes(fields.child("inputs")).items()),
+        digest=digest,
+        **{name: options.text(name) for name in OPTIONS},
+    )
+
+
+def read_shapes(inputs: Fields) -> Mapping[str, tuple[int, ...]]:
+    """Input name -> sizes, of a JSON object {"x": [1, 3, 224, 224]}."""
+    return {name: _shape(inputs, name) for name in inputs.value}
+
+
+def _shape(fields: Fields, name: str) -> tuple[int, ...]:
+    sizes = fields.required(name, "a list of sizes")
+    if not isinstance(sizes, list) or len(sizes) > _MAX_RANK or not all(type(size) is int and size >= 0 for size in sizes):
+        raise fields.fault(f"'{name}' is no list of at most {_MAX_RANK} sizes")
+    return tuple(sizes)
+
+
+def to_text(origin: Origin) -> str:
+    """The JSON on one line, in ASCII, so that any name survives in an attribute."""
+    return json.dumps(to_json(origin))
+
+
+def from_text(text: str, error: type[CsdfgenError] = GraphError) -> Origin:
+    """The origin in a text of `to_text`. Raises `error`."""
+    where = "csdfgen"
+    return from_fields(Fields(parse_json(text, where), where, error))

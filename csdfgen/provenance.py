@@ -1,0 +1,61 @@
+"""Which network is this, and is it the one that a graph was made from? Its phases in a digest, its making in an `Origin`.
+
+A graph fits every network that has the same tensors, in the same rows, read and written by phases of the same actors:
+other weights change nothing that a schedule depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from csdfgen.conversion import ActorWork, Conversion, function_of
+from csdfgen.network import Network, Tensor
+from csdfgen.origin import Origin
+
+__all__ = ["digest_of", "origin_of", "whole_shape"]
+
+_DIGITS = 16
+
+
+def origin_of(conversion: Conversion, fuse: str, image: str, tokens: str, rates: str) -> Origin:
+    """How a graph of this conversion was made; the options as in `pipeline.prepare` and `conversion.csdf_graph`."""
+    network = conversion.network
+    return Origin(
+        model=Path(network.source).name or network.name,
+        batch=network.batch,
+        inputs=tuple((tensor.name, whole_shape(network, tensor)) for tensor in network.inputs),
+        rows=str(conversion.rows),
+        fuse=fuse,
+        image=image,
+        tokens=tokens,
+        rates=rates,
+        digest=digest_of(conversion),
+    )
+
+
+def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
+    """The shape of an input with all images of the batch."""
+    return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
+
+
+def digest_of(conversion: Conversion) -> str:
+    """16 hexadecimal digits of all that orders of firings and buffers depend on: who reads and writes which rows when."""
+    found = hashlib.sha256()
+    for work in conversion.actors:
+        for part in _described(work):
+            found.update(repr(part).encode("utf-8", "surrogatepass") + b"\n")
+    return found.hexdigest()[:_DIGITS]
+
+
+def _described(work: ActorWork) -> Iterator[object]:
+    yield work.name, function_of(work), len(work.phases)
+    for read in work.reads:
+        yield "reads", _tensor(read.tensor), read.need, read.release
+    for write in work.writes:
+        yield "writes", _tensor(write.tensor), write.complete, write.claimed
+
+
+def _tensor(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.name, tensor.shape, tensor.dtype, tensor.row_axis
