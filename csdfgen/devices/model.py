@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from csdfgen.conversion import ActorWork, function_of
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
@@ -92,7 +94,8 @@ def stages(times: Sequence[float], cores: int) -> tuple[float, ...]:
     >>> stages([1, 1, 2, 4], 2), stages([5, 1], 4)
     ((4, 4), (5, 1))
     """
-    low, high = max(times, default=0.0), sum(times)
+    # added one by one as `_dealt` does: `sum` rounds differently since Python 3.12, and may then fall short of a core's share
+    low, high = max(times, default=0.0), reduce(add, times, 0.0)
     if len(_dealt(times, low)) <= cores:
         return _dealt(times, low)
     for _ in range(_HALVINGS):
