@@ -7,28 +7,23 @@ with its weights as constants. The table goes between markers into docs/benchmar
 from __future__ import annotations
 
 import argparse
-import datetime
-import platform
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
-from pathlib import Path
 
-import numpy as np
 import onnx
 from threadpoolctl import threadpool_limits
 
 import csdfgen
 import runtime
+from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.demo.comparison import interleaved
 from runtime.reference import MismatchError, Reference, compare
 from tests.networks import LIGHT, feeds, light, trained
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "docs" / "benchmarks.md", ROOT / "README.md")
-START, END = "<!-- bench: start -->", "<!-- bench: end -->"
+MARKER = "bench"
 
 NAMES = (*LIGHT, "centerface 480x640", "centerface 1088x1920")
 
@@ -75,7 +70,7 @@ def measure(name: str, repeats: int) -> Measured:
     return Measured(name, ours, theirs, figures["arena"] + figures["workspace"], figures["whole_layer_live"])
 
 
-def table(rows: Sequence[Measured]) -> str:
+def table(rows: Sequence[Measured]) -> list[str]:
     """Markdown, with the conditions of the measurement below."""
     lines = [
         "| network | csdfgen, ms | onnxruntime, ms | time ratio | arena + workspace, MiB | whole layers, MiB | memory ratio |",
@@ -95,40 +90,15 @@ def table(rows: Sequence[Measured]) -> str:
     time_mean = exp(sum(log(m.ratio) for m in rows) / len(rows))
     memory_mean = exp(sum(log(m.whole / m.slabs) for m in rows) / len(rows))
     lines.append(f"| **geometric mean** | | | **{time_mean:.2f}** | | | **{memory_mean:.1f}** |")
-    return "\n".join([*lines, "", conditions()])
+    return [*lines, "", conditions()]
 
 
 def conditions() -> str:
     """Where, how and with what it was measured."""
     return (
-        f"One thread each, frames interleaved, medians; {machine()}. "
+        f"One thread each, frames interleaved, medians; {machine('onnxruntime')}. "
         "Times are measured, memory is planned (a frame touches just that much of the arena); whole layers are modelled."
     )
-
-
-def machine() -> str:
-    """Processor, versions and day."""
-    import onnxruntime
-
-    return (
-        f"{_processor()}; Python {platform.python_version()}, numpy {np.__version__}, "
-        f"onnxruntime {onnxruntime.__version__}; {datetime.date.today().isoformat()}"
-    )
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    return found[1] if found else platform.processor() or platform.machine()
-
-
-def write(text: str, page: Path) -> None:
-    """Replace what stands between the markers of a page."""
-    before, start, rest = page.read_text().partition(START)
-    _, end, after = rest.partition(END)
-    if not (start and end):
-        raise SystemExit(f"{page} has no '{START}' and '{END}' to write between")
-    page.write_text(f"{before}{START}\n{text}\n{END}{after}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,11 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{m.slabs / MIB:.2f} MiB, whole layers {m.whole / MIB:.2f} MiB",
                 flush=True,
             )
-    text = table(rows)
-    print(f"\n{text}")
+    lines = table(rows)
+    print("\n" + "\n".join(lines))
     if not options.names:
         for page in PAGES:
-            write(text, page)
+            write_between(page, MARKER, lines)
     return 0
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from benchmarks.pages import ROOT, write_between
 from benchmarks.tx2_layers import COPY, DATA, NETWORKS, Row, Work, rows, sweep
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import write_profile
 from csdfgen.devices.fitting import LineFit, fit_line
 from csdfgen.devices.profile import FRACTIONS, TIMES, TIMES_OF_WORK, DeviceProfile, OperatorCost, Quantity
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "devices.md"
 PROFILE = ROOT / "csdfgen" / "devices" / "data" / "jetson-tx2-sweep.toml"
 SWEEP_PLOT, LAYERS_PLOT = ROOT / "docs" / "devices-sweep.svg", ROOT / "docs" / "devices-layers.svg"
@@ -234,16 +234,6 @@ def _save(figure, path: Path) -> None:  # type: ignore[no-untyped-def]
 
 
 # The page ---------------------------------------------------------------------------------------
-
-
-def write_between(page: Path, name: str, lines: Sequence[str]) -> None:
-    """Replace what stands between the markers `name: start` and `name: end` of a page."""
-    start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-    before, found, rest = page.read_text().partition(start)
-    _, ended, after = rest.partition(end)
-    if not (found and ended):
-        raise SystemExit(f"{page} has no '{start}' and '{end}' to write between")
-    page.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")
 
 
 def main() -> int:

@@ -15,12 +15,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from benchmarks.bench_frame import machine
+from benchmarks.pages import ROOT, machine
 from zoo_models import ZOO, ZooEntry, count
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "zoo.md"
 
 MIB = 2**20
@@ -89,7 +87,8 @@ def page(outcomes: Sequence[Outcome]) -> str:
         rows.append(f"| {' | '.join(cells)} |\n")
     total = sum(one.seconds for one in outcomes)
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
-    below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {machine()}."
+    software = machine("onnxruntime")
+    below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {software}."
     return f"{HEAD}{''.join(rows)}\n{below}\n"
 
 

@@ -57,7 +57,10 @@ FIT, MEASURED, SYSTEM = "fit", "frames", "system"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One layer shape at one slab height: phases and rows in all, seconds of all phases (median, quartiles), work."""
+    """One layer shape at one slab height: phases and rows in all, seconds of all phases (median, quartiles), work.
+
+    layers: how many layers of a frame have this shape; all else is the mean of one of them.
+    """
 
     phases: int
     rows: int
@@ -66,6 +69,7 @@ class Point:
     low: float
     high: float
     amount: float
+    layers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,7 @@ def _mean(points: Sequence[Point]) -> Point:
     if len(points) == 1:
         return first
     seconds, low, high = (statistics.fmean(getattr(p, name) for p in points) for name in ("seconds", "low", "high"))
-    return replace(first, seconds=seconds, low=low, high=high)
+    return replace(first, seconds=seconds, low=low, high=high, layers=len(points))
 
 
 # The profile ------------------------------------------------------------------------------------

@@ -20,39 +20,26 @@ not have were read out of the authors' published tool, espamAI, commit ead19f1 o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
-from types import MappingProxyType
 
+from csdfgen.devices.catalogue import device
+from csdfgen.devices.model import rule_of
+from csdfgen.devices.profile import DeviceProfile, OperatorCost
 from csdfgen.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.rows import Window
 
-__all__ = ["PHASE_SECONDS", "Count", "Node", "count", "nodes", "takes_time"]
+__all__ = ["Count", "Node", "count", "nodes", "phase_seconds", "takes_time"]
 
 BYTES = 4
-PHASE_SECONDS = 5e-6
+DEVICE = "jetson-tx2"
+"""The profile whose published costs and time a phase are used (`csdfgen devices jetson-tx2` prints them)."""
 
 VANISHING = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 ROW_PHASED = ("Conv", "MaxPool", "AveragePool", "Relu", "LeakyRelu", "BatchNormalization", "LRN")
 JOINING = ("Concat", "Add", "Sum")
-
-PERFORMANCE: Mapping[str, float] = MappingProxyType(
-    {
-        "1x1": 81,
-        "3x3": 122,
-        "5x5": 73,
-        "7x7": 81,
-        "pool": 33,
-        "BatchNormalization": 32,
-        "LRN": 7,
-        "Gemm": 1141,
-        "Softmax": 18,
-    }
-)
-"""Published costs of the Jetson TX2's GPU, 1e-10 ms an operation (espamAI, commit ead19f1, its platform file)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -95,7 +82,7 @@ class Count:
 
     @property
     def tau_our(self) -> float:
-        return 1 / (self.seconds + PHASE_SECONDS * self.phases)
+        return 1 / (self.seconds + phase_seconds() * self.phases)
 
 
 def nodes(network: Network) -> tuple[Node, ...]:
@@ -162,48 +149,46 @@ def _self_loop(node: Node, tensor: Tensor) -> int:
     return (window.kernel - window.stride) * (tensor.elements // tensor.rows)
 
 
-def _milliseconds(node: Node) -> float:
-    """Time of a layer by the published model: cost per operation times operations."""
-    layer, out = node.layer, node.layer.output
-    if node.kind == "Conv":
-        kernel = layer.attributes["kernel_shape"]
-        cost = PERFORMANCE.get(f"{kernel[0]}x{kernel[0]}", PERFORMANCE["7x7"])
-        return cost * 1e-10 * node.tensors[0].shape[1] * out.elements * prod(kernel)
-    kind, operations = _OPERATIONS.get(node.kind, ("", None))
-    return PERFORMANCE[kind] * 1e-10 * operations(node) if operations is not None else 0.0
+@cache
+def _published() -> DeviceProfile:
+    return device(DEVICE)
 
 
-def _size_times_pixels(node: Node) -> int:
-    size: int = node.layer.attributes["size"]
-    return size * prod(node.layer.output.shape[2:])
+def phase_seconds() -> float:
+    """Seconds that every phase of a layer adds whose time is not 0."""
+    launch = _published().processor.launch
+    assert launch is not None
+    return launch.value
 
 
-def _outputs(node: Node) -> int:
-    return node.layer.output.elements
-
-
-def _inputs_times_outputs(node: Node) -> int:
-    return node.tensors[0].elements * node.layer.output.elements
-
-
-_OPERATIONS: Mapping[str, tuple[str, Callable[[Node], int]]] = MappingProxyType(
-    {
-        "MaxPool": ("pool", _outputs),
-        "AveragePool": ("pool", _outputs),
-        "GlobalAveragePool": ("pool", _outputs),
-        "BatchNormalization": ("BatchNormalization", _outputs),
-        "Softmax": ("Softmax", _outputs),
-        "LRN": ("LRN", _size_times_pixels),
-        "Gemm": ("Gemm", _inputs_times_outputs),
-        "MatMul": ("Gemm", _inputs_times_outputs),
-    }
-)
-"""ONNX operator -> its cost and how its operations are counted; what is not here takes no time."""
+def _published_cost(layer: Layer) -> OperatorCost | None:
+    """What the authors published for a layer's kind; what the profile adds for other networks is left out."""
+    cost = rule_of(_published(), layer)
+    return cost if cost is not None and cost.time.origin == "published" else None
 
 
 def takes_time(layer: Layer) -> bool:
     """Whether the published model has a time for such a layer."""
-    return layer.op_type == "Conv" or layer.op_type in _OPERATIONS
+    return _published_cost(layer) is not None
+
+
+def _seconds(node: Node) -> float:
+    """Time of a layer by the published model: cost per operation times operations."""
+    cost = _published_cost(node.layer)
+    return cost.time.value * _operations(node, cost.work) if cost is not None else 0.0
+
+
+def _operations(node: Node, work: str) -> int:
+    """Operations of a layer as the published model counts them, in the unit of its cost."""
+    out = node.layer.output
+    if work == "tap":
+        size: int = node.layer.attributes["size"]
+        return size * prod(out.shape[2:])
+    if work == "element":
+        return out.elements
+    if node.kind != "Conv":
+        return node.tensors[0].elements * out.elements
+    return node.tensors[0].shape[1] * out.elements * prod(node.layer.attributes["kernel_shape"])
 
 
 def _phases(node: Node) -> int:
@@ -226,6 +211,6 @@ def count(network: Network) -> Count:
         if output.tensor is not None:
             dl += output.tensor.elements
             our += output.tensor.elements
-    times = [(_milliseconds(node), _phases(node)) for node in actors]
-    seconds = sum(time for time, _ in times) / 1e3
+    times = [(_seconds(node), _phases(node)) for node in actors]
+    seconds = sum(time for time, _ in times)
     return Count(parameters, dl * BYTES, our * BYTES, seconds, sum(phases for time, phases in times if time))

@@ -17,7 +17,7 @@ import zoo_models
 from csdfgen.errors import PlanError
 from csdfgen.loader import load
 from csdfgen.network import Network
-from csdfgen.paper.counting import PHASE_SECONDS, Count, count, takes_time
+from csdfgen.paper.counting import Count, count, phase_seconds, takes_time
 from csdfgen.paper.printed import COLUMNS, TABLE_3
 from csdfgen.pipeline import plan
 
@@ -81,7 +81,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
         (network.parameter_bytes + whole) / 1e6,
         (planned.network.parameter_bytes + planned.planned_bytes) / 1e6,
         counted.tau_dl,
-        1 / (counted.seconds + PHASE_SECONDS * launched),
+        1 / (counted.seconds + phase_seconds() * launched),
     )
 
 

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import csdfgen
 import runtime
+from benchmarks import bench_profile
 from csdfgen.cli import main
 from csdfgen.devices import facts
 from csdfgen.devices.catalogue import device
@@ -268,3 +269,28 @@ def test_wrong_use_is_told_in_one_line(call: Any, arguments: tuple[str, ...], sa
     code, out, err = call(*arguments)
     assert code == 1 and out == "" and err.count("\n") == 1
     assert said in err
+
+
+# The benchmark ----------------------------------------------------------------------------------
+
+
+def test_the_benchmark_splits_the_error_of_a_frame_by_layer_shape() -> None:
+    with threadpool_limits(1):
+        results = list(bench_profile.measure("resnet8", repeats=3))
+    assert [one.height for one in results] == [1, 4, "auto"]
+    for one in results:
+        assert any(share.key.startswith("Conv+Relu 1x3x32x32") for share in one.shares)
+        assert sum(share.firings for share in one.shares) < 2 * one.processor
+        assert [abs(share.off) for share in one.shares] == sorted((abs(share.off) for share in one.shares), reverse=True)
+
+
+def test_the_benchmark_explains_what_is_not_within_the_bound() -> None:
+    near, far = bench_profile.Share("Relu 1x8 -> 1x8", 3e-3, 3.1e-3), bench_profile.Share("Conv 1x3 [8x3] -> 1x8", 9e-3, 5e-3)
+    within = bench_profile.Result("fine", 1, 10, 12e-3, 11e-3, 11e-3, (near,))
+    off = bench_profile.Result("slow", "auto", 10, 12e-3, 10e-3, 10e-3, (far, near))
+    lines = bench_profile.table((within, off))
+    assert "- slow at auto: +20.0%, of which +39.0% are the lines: Conv 1x3 [8x3]: 9.00 for 5.00 ms; Relu 1x8: " in "\n".join(
+        lines
+    )
+    assert not any(line.startswith("- fine") for line in lines)
+    assert lines[-1].startswith("1 of 2 within 15%, largest 20.0%")

@@ -1,0 +1,43 @@
+"""Where do the results of benchmarks go? Between markers of a page, with the machine that they come from."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from csdfgen.devices import facts
+
+__all__ = ["ROOT", "between", "machine", "write_between"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def machine(*packages: str) -> str:
+    """Processor, versions of Python, numpy and the packages, and day."""
+    told = facts.board_facts()["cpu"]
+    processor = platform.processor() or platform.machine() if told == facts.NOT_TOLD else told
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", *packages))
+    return f"{processor}; Python {platform.python_version()}, {versions}; {datetime.date.today().isoformat()}"
+
+
+def _markers(name: str) -> tuple[str, str]:
+    return f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+
+
+def between(page: Path, name: str) -> str:
+    """What stands between the markers `name: start` and `name: end` of a page; "" where there are none."""
+    start, end = _markers(name)
+    return page.read_text().partition(start)[2].partition(end)[0]
+
+
+def write_between(page: Path, name: str, lines: Sequence[str]) -> None:
+    """Replace what stands between the markers of a page by lines."""
+    start, end = _markers(name)
+    before, found, rest = page.read_text().partition(start)
+    _, ended, after = rest.partition(end)
+    if not (found and ended):
+        raise SystemExit(f"{page} has no '{start}' and '{end}' to write between")
+    page.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")
