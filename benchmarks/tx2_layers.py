@@ -190,7 +190,7 @@ def _is_dense(layer: Layer) -> bool:
 
 
 def _work(layer: Layer) -> Work:
-    """Operations as the published model counts them (DESIGN section 5)."""
+    """Operations as the published model counts them (`csdfgen.paper.counting`)."""
     if layer.op_type in MULTIPLYING:
         operations = operator_of(layer).cost(layer, Rows(0, layer.output.rows))
         kind = "x".join(map(str, layer.attributes["kernel_shape"])) if layer.op_type == "Conv" and not _is_dense(layer) else "FC"

@@ -5,7 +5,7 @@ weaknesses shown (`--rates paper`). Three things the print does not say are fill
 an actor with one phase produces and consumes whole tensors (line 31 alone would give one row and an
 inconsistent graph); the last phase consumes whatever rows remain (section V-B: "all the remaining
 data"), where lines 38 and 42 leave rows behind if (H + pads - k) is no multiple of s; a data layer has a phase a row
-on input (Table II, Ex4) and one phase on output.
+on input (Table II, Ex4) and one phase on output. `literal_last=True` keeps to lines 38 and 42, to show what they do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import height_along
 from csdfgen.rows import Window
 
-__all__ = ["algorithm1"]
+__all__ = ["algorithm1", "last_rows"]
 
 
 def _window(layer: Layer, position: int) -> Window:
@@ -59,12 +59,25 @@ def _produced(tensor: Tensor, count: int) -> tuple[int, ...]:
     return _remainder_last([1] * count, tensor.rows)
 
 
-def _consumed(window: Window, height: int, count: int) -> tuple[int, ...]:
-    """Lines 32 to 42: rows of input a phase."""
+def _middle(window: Window) -> int:
+    """Lines 36 and 40: rows of input that a phase takes which is neither the first nor the last."""
+    return min(window.stride, window.extent)
+
+
+def last_rows(window: Window) -> int:
+    """Lines 38 and 42 to the letter: rows of input that the last of several phases takes. May be negative."""
+    return _middle(window) - window.pad_bottom
+
+
+def _consumed(window: Window, height: int, count: int, literal_last: bool) -> tuple[int, ...]:
+    """Lines 32 to 42: rows of input a phase.
+
+    literal_last: in all as many as lines 33 to 42 add up to; a last phase below 0 is taken from the phases before it.
+    """
     if count == 1:
         return (height,)
-    middle = window.stride if window.stride < window.extent else window.extent
-    return _remainder_last([window.extent - window.pad_top] + [middle] * (count - 1), height)
+    rows = [window.extent - window.pad_top] + [_middle(window)] * (count - 2)
+    return _remainder_last([*rows, 0], sum(rows) + last_rows(window) if literal_last else height)
 
 
 def _remainder_last(rows: list[int], total: int) -> tuple[int, ...]:
@@ -81,8 +94,11 @@ def _kept(window: Window, count: int) -> int:
     return window.extent - window.stride if count > 1 and window.stride < window.extent else 0
 
 
-def algorithm1(conversion: Conversion, *, tokens: str = "elements") -> CsdfGraph:
-    """The CSDF graph that Algorithm 1 of paper 002 gives for a network; slab heights play no part in it."""
+def algorithm1(conversion: Conversion, *, tokens: str = "elements", literal_last: bool = False) -> CsdfGraph:
+    """The CSDF graph that Algorithm 1 of paper 002 gives for a network; slab heights play no part in it.
+
+    literal_last: the last phase by lines 38 and 42 instead of "all the remaining data"; the graph may be inconsistent.
+    """
     counts = {work.name: _phases(work) for work in conversion.actors}
     writer = {w.tensor.name: work for work in conversion.actors for w in work.writes}
     actors: list[Actor] = []
@@ -99,7 +115,7 @@ def algorithm1(conversion: Conversion, *, tokens: str = "elements") -> CsdfGraph
             if any(c.name == name for c in channels):
                 name += f"#{read.position}"
             production = tuple(unit * n for n in _produced(tensor, counts[source.name]))
-            consumption = tuple(unit * n for n in _consumed(window, tensor.rows, count))
+            consumption = tuple(unit * n for n in _consumed(window, tensor.rows, count, literal_last))
             channels.append(Channel(name, source.name, work.name, production, consumption, 0, size, "data"))
             kept = unit * _kept(window, count)
             if kept:

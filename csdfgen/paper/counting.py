@@ -1,8 +1,8 @@
 """How did the authors count Table III of paper 002? One actor per ONNX node, one buffer per edge.
 
 Algorithm 1 as printed does not give the table (its line 9 leaves ReLU, BatchNormalization, 1x1 convolutions and
-2x2/2 pools one phase each, so that whole tensors stay). The rules below do (DESIGN section 5); those that the print does
-not have were read out of the authors' published tool, espamAI, commit ead19f1 of 2020-03-11:
+2x2/2 pools one phase each, so that whole tensors stay). The rules below do; those that the print does not have were read
+out of the authors' published tool, espamAI, commit ead19f1 of 2020-03-11:
 
  - Dropout and changes of shape vanish, an Add of a constant is part of its producer; every other node is an actor (a Mul
    by a constant too), and every edge, those of input and output too, has a buffer of its own: a tensor with
@@ -15,7 +15,8 @@ not have were read out of the authors' published tool, espamAI, commit ead19f1 o
  - The last layer stays whole: the tool walks from the output to the input, makes every producer it meets a row high,
    and leaves out entry 0 of that walk. That entry was meant to be the input (whose number is 0), but is the output, so that
    the output's producer is never met. It shows in tiny YOLO v2 alone, which ends in a convolution of 12 rows.
- - time: a published cost per operation, and 5 microseconds for every phase of a layer whose time is not 0.
+ - time: a published cost per operation, and 5 microseconds for every phase of a layer whose time is not 0; both are in the
+   profile of the board.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from csdfgen.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.rows import Window
 
-__all__ = ["Count", "Node", "count", "nodes", "phase_seconds", "takes_time"]
+__all__ = ["AS_PRINTED", "Count", "Node", "Rules", "count", "nodes", "phase_seconds", "takes_time"]
 
 BYTES = 4
 DEVICE = "jetson-tx2"
@@ -40,6 +41,7 @@ DEVICE = "jetson-tx2"
 VANISHING = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 ROW_PHASED = ("Conv", "MaxPool", "AveragePool", "Relu", "LeakyRelu", "BatchNormalization", "LRN")
 JOINING = ("Concat", "Add", "Sum")
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -56,6 +58,22 @@ class Node:
     @property
     def kind(self) -> str:
         return self.layer.op_type
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Two rules that the print leaves open, to show what each is worth.
+
+    last_whole: the layer that gives the network's output has one phase. top_padding: the padding above the map is
+    taken off the rows of the first phase (line 33).
+    """
+
+    last_whole: bool = True
+    top_padding: bool = True
+
+
+AS_PRINTED = Rules()
+"""The rules that give the printed table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,36 +123,37 @@ def _window(node: Node) -> Window | None:
     return operator_of(node.layer).window(node.layer) if node.kind in ("Conv", "MaxPool", "AveragePool") else None
 
 
-def _phased(node: Node) -> bool:
+def _phased(node: Node, rules: Rules) -> bool:
     """Whether the actor has a phase for every output row."""
-    if node.last:
+    if node.last and rules.last_whole:
         return False
     return node.kind in ROW_PHASED or (node.kind == "Mul" and len(node.tensors) == 1)
 
 
-def _largest_production(node: Node | None, tensor: Tensor) -> int:
+def _largest_production(node: Node | None, tensor: Tensor, rules: Rules) -> int:
     """Most values that one phase of the producer gives; the network's input comes row by row."""
-    if node is None or _phased(node):
+    if node is None or _phased(node, rules):
         return tensor.elements // tensor.rows
     return tensor.elements
 
 
-def _largest_consumption(node: Node, tensor: Tensor, production: int) -> int:
+def _largest_consumption(node: Node, tensor: Tensor, production: int, rules: Rules) -> int:
     """Most values that one phase of the reader takes."""
     if node.kind in JOINING:
         return production
-    if not _phased(node):
+    if not _phased(node, rules):
         return tensor.elements
     window = _window(node)
     row = tensor.elements // tensor.rows
     if window is None:
         return row
-    return row * max(_consumed_rows(window, tensor.rows, node.layer.output.rows))
+    return row * max(_consumed_rows(window, tensor.rows, node.layer.output.rows, rules))
 
 
-def _consumed_rows(window: Window, height: int, phases: int) -> list[int]:
+def _consumed_rows(window: Window, height: int, phases: int, rules: Rules) -> list[int]:
     """First kernel - padding, then stride, the rest last; a surplus is cut from the tail."""
-    wanted = [max(0, window.kernel - window.pad_top)] + [window.stride] * (phases - 1)
+    padding = window.pad_top if rules.top_padding else 0
+    wanted = [max(0, window.kernel - padding)] + [window.stride] * (phases - 1)
     left, rows = height, []
     for index, value in enumerate(wanted):
         rows.append(left if index == phases - 1 else min(value, left))
@@ -142,9 +161,9 @@ def _consumed_rows(window: Window, height: int, phases: int) -> list[int]:
     return rows
 
 
-def _self_loop(node: Node, tensor: Tensor) -> int:
+def _self_loop(node: Node, tensor: Tensor, rules: Rules) -> int:
     window = _window(node)
-    if window is None or window.stride >= window.kernel or _phases(node) == 1:
+    if window is None or window.stride >= window.kernel or _phases(node, rules) == 1:
         return 0
     return (window.kernel - window.stride) * (tensor.elements // tensor.rows)
 
@@ -191,11 +210,11 @@ def _operations(node: Node, work: str) -> int:
     return node.tensors[0].shape[1] * out.elements * prod(node.layer.attributes["kernel_shape"])
 
 
-def _phases(node: Node) -> int:
-    return node.layer.output.rows if _phased(node) else 1
+def _phases(node: Node, rules: Rules) -> int:
+    return node.layer.output.rows if _phased(node, rules) else 1
 
 
-def count(network: Network) -> Count:
+def count(network: Network, rules: Rules = AS_PRINTED) -> Count:
     """Count a network (unfused, as loaded) as Table III does."""
     actors = nodes(network)
     parameters = network.parameter_bytes
@@ -204,13 +223,13 @@ def count(network: Network) -> Count:
         if node.kind == "LRN":
             parameters += 2 * node.layer.output.elements * BYTES
         for source, tensor in zip(node.sources, node.tensors, strict=True):
-            production = _largest_production(actors[source] if source is not None else None, tensor)
+            production = _largest_production(actors[source] if source is not None else None, tensor, rules)
             dl += tensor.elements
-            our += max(production, _largest_consumption(node, tensor, production)) + _self_loop(node, tensor)
+            our += max(production, _largest_consumption(node, tensor, production, rules)) + _self_loop(node, tensor, rules)
     for output in network.outputs:
         if output.tensor is not None:
             dl += output.tensor.elements
             our += output.tensor.elements
-    times = [(_seconds(node), _phases(node)) for node in actors]
+    times = [(_seconds(node), _phases(node, rules)) for node in actors]
     seconds = sum(time for time, _ in times)
     return Count(parameters, dl * BYTES, our * BYTES, seconds, sum(phases for time, phases in times if time))

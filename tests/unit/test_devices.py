@@ -71,7 +71,7 @@ def test_no_board_is_claimed_as_measured(name: str) -> None:
 
 
 def test_the_published_model_counts_as_the_base_paper_does() -> None:
-    """DESIGN section 5: ms = perf * 1e-10 * operations, and 5 us a phase of what is not free."""
+    """As Table III was counted (docs/paper.md): ms = perf * 1e-10 * operations, and 5 us a phase of what is not free."""
     found = {layer.name: layer for layer in frame(device("jetson-tx2"), rows=1).layers}
     macs = 16 * 12 * 8 * 3 * 9
     assert found["conv1"].phases == 16

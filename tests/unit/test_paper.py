@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from csdfgen.algorithm1 import algorithm1
+from csdfgen.algorithm1 import algorithm1, last_rows
 from csdfgen.cli import main
 from csdfgen.conversion import convert
-from csdfgen.errors import InputError
+from csdfgen.errors import InconsistentError, InputError
+from csdfgen.graph import repetition_vector
 from csdfgen.heights import parse_rows
 from csdfgen.paper.deadlock import Full, largest_rates, stuck
 from csdfgen.paper.figure1 import check_figure1, figure1_graph
+from csdfgen.paper.findings import Finding, findings, readings, row_graph, skip_graph
 from csdfgen.paper.printed import TABLE_2, TABLE_3
 from csdfgen.paper.table2 import reproduce_table2
 from csdfgen.paper.table3 import Cell, load_network, reproduce_table3, schedule_values
-from csdfgen.rows import Rows, slabs
+from csdfgen.rows import Rows, Window, slabs
 from schedules import check, demand_driven
 from tests import paper_page
 
@@ -44,13 +46,13 @@ def test_a_match_is_equality_after_the_printed_rounding() -> None:
     assert not Cell("x", "paper", "tau_our", 3.876, 3.87).match
 
 
-@pytest.mark.parametrize("name", ["squeezenet1_1", "inception_v1"])
+@pytest.mark.parametrize("name", TABLE_3)
 def test_our_schedules_need_no_more_than_printed(name: str) -> None:
     assert schedule_values(name)[1] <= TABLE_3[name][1]
 
 
 def test_largest_rates_deadlock_beside_a_window() -> None:
-    graph = paper_page.skip_graph()
+    graph = skip_graph()
     assert stuck(graph, largest_rates(graph)) == (Full("skip", held=1, produced=1, capacity=1),)
     schedule = demand_driven(graph)
     check(graph, schedule)
@@ -60,14 +62,58 @@ def test_largest_rates_deadlock_beside_a_window() -> None:
 
 @pytest.mark.parametrize("name", TABLE_3)
 def test_which_networks_deadlock(name: str) -> None:
-    graph = paper_page.row_graph(load_network(name, weights=False))
+    graph = row_graph(load_network(name, weights=False))
     assert bool(stuck(graph, largest_rates(graph))) == (name in ("resnet18", "densenet121"))
     assert not stuck(graph, demand_driven(graph).capacities)
 
 
-def test_algorithm_1_as_printed_saves_next_to_nothing() -> None:
-    graph = algorithm1(convert(load_network("squeezenet1_1", weights=False), 1))
-    assert sum(largest_rates(graph).values()) * 4 / 1e6 > 29  # of 29.2 MB of buffers whole
+@pytest.fixture(scope="module")
+def found() -> dict[str, Finding]:
+    return {name: findings(name) for name in TABLE_3}
+
+
+def test_algorithm_1_as_printed_saves_next_to_nothing(found: dict[str, Finding]) -> None:
+    for one in found.values():
+        assert one.m_algorithm1 > 0.9 * one.m_dl > one.m_printed
+
+
+def test_lines_38_and_42_to_the_letter_do_not_balance(found: dict[str, Finding]) -> None:
+    def images_and_results(name: str) -> tuple[int, int]:
+        assert not found[name].iteration.unbalanced
+        return found[name].iteration.images, found[name].iteration.results
+
+    assert {name for name, one in found.items() if one.iteration.unbalanced} == {"resnet18"}
+    assert "stage2/block1" in found["resnet18"].iteration.unbalanced  # the first block whose shortcut has a stride
+    assert images_and_results("squeezenet1_1") == images_and_results("googlenet") == (223, 224)
+    assert images_and_results("densenet121") == (223 * 111, 224 * 112)
+    for name, one in found.items():
+        if not one.leaving:
+            assert images_and_results(name) == (1, 1)
+    with pytest.raises(InconsistentError, match="out of balance"):
+        repetition_vector(algorithm1(convert(load_network("resnet18", weights=False), 1), literal_last=True))
+
+
+def test_lines_38_and_42_take_less_than_no_rows_where_padding_exceeds_the_stride(found: dict[str, Finding]) -> None:
+    assert len(found["googlenet"].negative) == 10  # the 7x7 in front and a 5x5 in each of nine modules
+    assert found["vgg19"].negative == ()
+    assert last_rows(Window(5, 1, pad_top=2, pad_bottom=2)) == -1
+    assert last_rows(Window(3, 1, pad_top=1, pad_bottom=1)) == 0
+
+
+def test_the_text_of_algorithm_1_balances_every_network() -> None:
+    for name in TABLE_3:
+        graph = algorithm1(convert(load_network(name, weights=False), 1))
+        assert repetition_vector(graph) == graph.phases
+
+
+def test_what_each_open_rule_is_worth() -> None:
+    found = {(one.network, one.rule.partition(":")[0]): one for one in readings()}
+    yolo = [one for one in found.values() if one.network == "tiny_yolo_v2"]
+    assert [(round(one.m_our, 2), one.match) for one in yolo] == [(65.58, True), (65.04, False), (65.73, True)]
+    assert not found["densenet121", "k rows in the first phase, whatever the padding"].match
+    # a row less in front of the pools behind the first and third convolutions: 112 * 64 + 56 * 192 values
+    padded, counted = (found["googlenet", rule].m_our for rule in ("strided pools padded by 1 on every side", "as counted"))
+    assert counted - padded == pytest.approx((112 * 64 + 56 * 192) * 4 / 1e6)
 
 
 def test_slabs_of_unequal_height() -> None:
@@ -87,6 +133,16 @@ def test_the_command_writes_json_and_csv(tmp_path: Path) -> None:
     assert list(found) == ["fig1", "table2", "table3"]
     assert len(found["table3"]) == 42
     assert len(cells.read_text().splitlines()) == 1 + 4 + 4 + 42
+
+
+def test_findings_are_printed_and_no_part_of_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    assert main(["reproduce", "findings", "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "In buffers of the largest rate it stops at 'skip', which holds 1 of 1" in printed
+    rows = json.loads(out.read_text())["findings"]
+    assert [row["network"] for row in rows[:7]] == list(TABLE_3)
+    assert rows[0]["full_channels"][-1]["channel"] == "maxpool1->stage1/block1/add1"
 
 
 @pytest.mark.networks

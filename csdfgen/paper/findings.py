@@ -1,0 +1,179 @@
+"""What did the reproduction of paper 002 turn up? Algorithm 1 kept to the letter, its capacities, and the rules it leaves open.
+
+`csdfgen reproduce findings` prints all of it; docs/paper.md explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx
+
+import zoo_models
+from csdfgen.algorithm1 import algorithm1, last_rows
+from csdfgen.conversion import convert, csdf_graph
+from csdfgen.errors import InconsistentError
+from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector
+from csdfgen.loader import load
+from csdfgen.network import Network
+from csdfgen.ops import operator_of
+from csdfgen.paper.counting import AS_PRINTED, Rules, count
+from csdfgen.paper.deadlock import Full, largest_rates, stuck
+from csdfgen.paper.printed import TABLE_3
+from csdfgen.paper.table3 import load_network
+from csdfgen.rows import Window
+
+__all__ = [
+    "Finding",
+    "Iteration",
+    "Reading",
+    "findings",
+    "googlenet_padded_all_round",
+    "readings",
+    "row_graph",
+    "skip_graph",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What an iteration of a graph takes and gives. unbalanced: "", or where the balance equations contradict each other."""
+
+    images: int
+    results: int
+    unbalanced: str = ""
+
+    def __str__(self) -> str:
+        if self.unbalanced:
+            return f"none, unbalanced at {self.unbalanced}"
+        return " in, ".join(f"{n:,}" for n in (self.images, self.results)) + " out"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One network of Table III. MB is 10^6 bytes.
+
+    m_algorithm1: parameters and largest rates of Algorithm 1's graph. leaving: windows that do not end with the map;
+    negative: layers that would take less than no rows in their last phase; iteration: of Algorithm 1 with lines 38 and 42
+    to the letter. full: channels on which a row a phase stops in largest-rate capacities.
+    """
+
+    network: str
+    m_dl: float
+    m_algorithm1: float
+    m_printed: float
+    leaving: tuple[str, ...]
+    negative: tuple[str, ...]
+    iteration: Iteration
+    full: tuple[Full, ...]
+
+
+def findings(name: str) -> Finding:
+    """What Algorithm 1 as printed, its last phases and its capacities do to a network of Table III."""
+    network = load_network(name, weights=False)
+    conversion = convert(network, 1)
+    graph, rows = algorithm1(conversion), row_graph(network)
+    capacities = largest_rates(graph)
+    buffers = sum(capacities[channel.name] * channel.token_bytes for channel in graph.channels)
+    windows = dict(_windows(network))
+    return Finding(
+        network=name,
+        m_dl=count(network).m_dl,
+        m_algorithm1=(buffers + network.parameter_bytes) / 1e6,
+        m_printed=TABLE_3[name][1],
+        leaving=tuple(layer for layer, (window, height) in windows.items() if _left(window, height)),
+        negative=tuple(layer for layer, (window, _) in windows.items() if last_rows(window) < 0),
+        iteration=_iteration(algorithm1(conversion, tokens="rows", literal_last=True)),
+        full=stuck(rows, largest_rates(rows)),
+    )
+
+
+def _windows(network: Network) -> Iterator[tuple[str, tuple[Window, int]]]:
+    """Layers with a window, and the rows that it moves over."""
+    for layer in network.layers:
+        window, tensor = operator_of(layer).window(layer), layer.inputs[0]
+        if layer.op_type in ("Conv", "MaxPool", "AveragePool") and window is not None and tensor is not None:
+            yield layer.name, (window, tensor.rows)
+
+
+def _left(window: Window, height: int) -> int:
+    """Rows, padding counted, below the last place of a window."""
+    return (height + window.pad_top + window.pad_bottom - window.extent) % window.stride
+
+
+def _iteration(graph: CsdfGraph) -> Iteration:
+    try:
+        firings = repetition_vector(graph)
+    except InconsistentError as error:
+        return Iteration(0, 0, error.where)
+    phases = graph.phases
+    images, results = (
+        next(firings[name] // phases[name] for name in firings if name.startswith(kind)) for kind in ("input:", "output:")
+    )
+    return Iteration(images, results)
+
+
+# Capacities -------------------------------------------------------------------------------------
+
+
+def row_graph(network: Network) -> CsdfGraph:
+    """A network as loaded, a row a phase, data channels alone."""
+    return csdf_graph(convert(network, 1), tokens="rows", overlap=False)
+
+
+def skip_graph() -> CsdfGraph:
+    """The least graph that stops in largest-rate capacities: a row that goes round a 3x3 convolution to an Add."""
+    ones = (1,) * 8
+    actors = (Actor("split", ones), Actor("conv", ones), Actor("add", ones))
+    channels = (
+        Channel("split->conv", "split", "conv", ones, (2, 1, 1, 1, 1, 1, 1, 0)),
+        Channel("conv->add", "conv", "add", ones, ones),
+        Channel("skip", "split", "add", ones, ones),
+    )
+    return CsdfGraph("skip", actors, channels)
+
+
+# Rules that the print leaves open ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """m_our of a network, in MB, by another reading of the rules."""
+
+    network: str
+    rule: str
+    m_our: float
+    printed: float
+
+    @property
+    def match(self) -> bool:
+        return round(self.m_our) == self.printed
+
+
+def googlenet_padded_all_round() -> Network:
+    """GoogLeNet whose strided pools are padded on every side, not below and to the right alone: the maps are as large."""
+    model = zoo_models.ZOO["googlenet"].build(weights=False)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "MaxPool" and attribute.name == "pads" and list(attribute.ints) == [0, 0, 1, 1]:
+                attribute.CopyFrom(onnx.helper.make_attribute("pads", [1, 1, 1, 1]))
+    return load(model)
+
+
+_READINGS = (
+    ("tiny_yolo_v2", "as counted", AS_PRINTED),
+    ("tiny_yolo_v2", "the last layer by rows, too", Rules(last_whole=False)),
+    ("tiny_yolo_v2", "k rows in the first phase, whatever the padding", Rules(top_padding=False)),
+    ("densenet121", "as counted", AS_PRINTED),
+    ("densenet121", "k rows in the first phase, whatever the padding", Rules(top_padding=False)),
+    ("googlenet", "as counted: strided pools padded below and on the right", AS_PRINTED),
+)
+
+
+def readings() -> Iterator[Reading]:
+    """What each rule that the print leaves open is worth, where it is worth anything."""
+    for name, rule, rules in _READINGS:
+        yield Reading(name, rule, count(load_network(name, weights=False), rules).m_our, TABLE_3[name][1])
+    padded = count(googlenet_padded_all_round()).m_our
+    yield Reading("googlenet", "strided pools padded by 1 on every side", padded, TABLE_3["googlenet"][1])
