@@ -11,8 +11,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from csdfgen.algorithm1 import algorithm1
+from csdfgen.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.conversion import Conversion, convert, csdf_graph
-from csdfgen.errors import InputError
+from csdfgen.errors import InputError, PlanError
 from csdfgen.fuse import FUSE_LEVELS
 from csdfgen.fuse import fuse as rewritten
 from csdfgen.graph import CsdfGraph
@@ -20,11 +21,12 @@ from csdfgen.heights import RowSpec
 from csdfgen.network import Network
 from csdfgen.placement import Placement, place
 from csdfgen.planning import Plan, storages
-from csdfgen.provenance import origin_of
+from csdfgen.provenance import digest_of, origin_of
 from schedules.demand import POLICIES, firing_order
 from schedules.memory import BufferPlan, Occupancy, Storage, occupancy, pack
+from schedules.schedule import Schedule
 
-__all__ = ["assemble", "graph_of", "named_order", "plan", "prepare", "whole_layer_live"]
+__all__ = ["assemble", "graph_of", "named_order", "plan", "plan_from_schedule", "prepare", "whole_layer_live"]
 
 
 def plan(
@@ -85,6 +87,40 @@ def prepare(
     conversion = convert(fused, rows, image=image)
     placement = place(fused, share=fuse == "full")
     return conversion, placement, storages(conversion, placement)
+
+
+def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
+    """The plan that fires a network in the order of a schedule of its graph, in buffers within the capacities there.
+
+    network: loaded with the shapes and the batch of `schedule.origin`, whose options say how to cut it. Raises PlanError if the
+    schedule is of no network, of another one, or of a graph that does not run; ScheduleError and
+    CapacityExceededError where its firings do not follow from each other or do not keep its capacities; InputError
+    for options that do not exist.
+    """
+    origin = schedule.origin
+    if origin is None:
+        raise PlanError(
+            f"graph '{schedule.graph_name}' does not say which network it was made from; make it with csdfgen MODEL -o graph.xml"
+        )
+    if origin.rates != "exact":
+        raise PlanError(f"is of a graph with --rates {origin.rates}, whose phases are not run; make it with --rates exact")
+    if schedule.iterations != 1 or any(firing.iteration for firing in schedule.firings):
+        last = max((firing.iteration for firing in schedule.firings), default=0) + 1
+        raise PlanError(f"fires {max(schedule.iterations, last)} iterations; a plan has 1, which every image repeats")
+    conversion, placement, found = prepare(network, origin.rows, origin.fuse, origin.image)
+    order = tuple((firing.actor, firing.phase) for firing in schedule.firings)
+    check_order(order, conversion, origin.model, origin.options)
+    digest = digest_of(conversion)
+    if digest != origin.digest:
+        raise PlanError(
+            f"made for '{origin.model}' ({origin.digest}), whose phases have other rows or shapes than those of "
+            f"'{network.name}' ({digest}); make graph and schedule from this model"
+        )
+    rooms = check_channels(conversion, schedule)
+    lifetimes = occupancy(order, found)
+    check_buffers(found, lifetimes, row_limits(conversion, placement, rooms))
+    buffers = pack(found, lifetimes)
+    return assemble(Plan(conversion, placement, origin.fuse, origin.image, schedule.policy, order, found, buffers, lifetimes))
 
 
 def named_order(conversion: Conversion, policy: str) -> tuple[tuple[str, int], ...]:

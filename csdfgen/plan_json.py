@@ -23,8 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.conversion import Conversion
-from csdfgen.errors import CsdfgenError, PlanError, ScheduleError
+from csdfgen.capacities import check_order
+from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.network import Network
 from csdfgen.origin import read_shapes
@@ -34,7 +34,7 @@ from csdfgen.provenance import whole_shape
 from schedules.memory import ALIGNMENT, BufferPlan, BufferSlot, Storage, occupancy
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
-__all__ = ["FORMAT", "VERSION", "PlanFile", "read_plan", "to_json", "to_plan", "write_plan"]
+__all__ = ["FORMAT", "VERSION", "PlanFile", "from_json", "read_plan", "to_json", "to_plan", "write_plan"]
 
 FORMAT = "csdfgen-plan"
 VERSION = 1
@@ -96,8 +96,12 @@ def write_plan(path: str | os.PathLike[str], plan: Plan) -> None:
 
 def read_plan(path: str | os.PathLike[str]) -> PlanFile:
     """Read a plan file. Raises InputError or PlanError, one line with place, key and what is there."""
-    where = str(path)
-    fields = Fields(load_json(path), where, PlanError)
+    return from_json(load_json(path), str(path))
+
+
+def from_json(data: object, where: str = "plan") -> PlanFile:
+    """The plan in JSON values. Raises PlanError."""
+    fields = Fields(data, where, PlanError)
     fields.check_header(FORMAT, VERSION)
     options = fields.child("options")
     firings = firings_from_json(fields)
@@ -128,7 +132,7 @@ def to_plan(file: PlanFile, network: Network) -> Plan:
     options = file.options
     try:
         conversion, placement, found = prepare(network, options["rows"], options["fuse"], options["image"])
-        _check_order(file, conversion)
+        check_order(file.order, conversion, file.model, options)
         slots = _slots(file, found)
         occupied = occupancy(file.order, found)
         buffers = BufferPlan(
@@ -143,27 +147,6 @@ def to_plan(file: PlanFile, network: Network) -> Plan:
         return assemble(Plan(conversion, placement, fuse, image, policy, file.order, found, buffers, occupied))
     except CsdfgenError as error:
         raise error.at(file.where) from None
-
-
-def _check_order(file: PlanFile, conversion: Conversion) -> None:
-    """The file fires the phases of this network's actors, each once and in order."""
-    following = {work.name: 0 for work in conversion.actors}
-    counts = {work.name: len(work.phases) for work in conversion.actors}
-    for number, (actor, phase) in enumerate(file.order, start=1):
-        if actor not in counts:
-            raise PlanError(
-                f"made for '{file.model}', it fires '{actor}', which is no actor of '{conversion.network.name}' with "
-                f"--rows {file.options['rows']} --fuse {file.options['fuse']}"
-            )
-        if phase != following[actor]:
-            raise ScheduleError(f"firing {number} is {actor}[{phase}], where phase {following[actor]} comes next")
-        following[actor] += 1
-    for actor, count in counts.items():
-        if following[actor] != count:
-            raise ScheduleError(
-                f"fires {following[actor]} phases of '{actor}', which has {count} in '{conversion.network.name}' with "
-                f"--rows {file.options['rows']}"
-            )
 
 
 def _slots(file: PlanFile, found: Sequence[Storage]) -> list[_Buffer]:

@@ -18,9 +18,10 @@ from csdfgen.cli.models import input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import Stage, console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.heights import parse_rows
 from csdfgen.network import Network
-from csdfgen.plan_json import read_plan, to_plan
 from csdfgen.planning import Plan
+from csdfgen.saved import CONVERSION_OPTIONS, SavedPlan, read_saved
 from runtime.images import ImageOptions, check_output_path, read_inputs, read_labels, top_classes, write_outputs
 from runtime.reference import MismatchError
 from runtime.report import Report, kept_whole, to_json
@@ -80,20 +81,28 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
         network = load_network(request.model, request.options)
         stage("planning")
         return plan_network(network, request.options), network
-    file = read_plan(request.plan)
-    for name in ("rows", "fuse", "image"):
-        wanted = getattr(request.options, name)
-        if wanted is not None and wanted != file.options[name]:
-            raise PlanError(f"was made with --{name} {file.options[name]}, not {wanted}; leave --{name} out", where=file.where)
-    shapes = {**file.inputs, **request.options.shapes}
-    if shapes != file.inputs or request.options.batch not in (None, file.batch):
-        raise PlanError("was made for other shapes; leave --shape and --batch out, or make a plan for them", where=file.where)
+    saved = read_saved(request.plan)
+    _check_agreement(saved, request.options)
     try:
-        network = load_network(request.model, ModelOptions(shapes=file.inputs))
+        network = load_network(request.model, ModelOptions(shapes=saved.inputs))
     except CsdfgenError as error:
-        raise PlanError(f"made for '{file.model}', cannot be loaded with the plan's shapes: {error}", where=file.where) from None
+        message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
+        raise PlanError(message, where=saved.where) from None
+    if network.batch != saved.batch:
+        raise PlanError(f"is for {saved.batch} image(s) in inputs of {network.batch}", where=saved.where)
     stage("reading the plan")
-    return to_plan(file, network), network
+    return saved.plan(network), network
+
+
+def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
+    """What the user asks for is what the file was made with. Raises PlanError."""
+    for name in CONVERSION_OPTIONS:
+        wanted, there = getattr(options, name), saved.options[name]
+        if wanted is not None and wanted != there and not (name == "rows" and str(parse_rows(wanted)) == there):
+            raise PlanError(f"was made with --{name} {there}, not {wanted}; leave --{name} out", where=saved.where)
+    shapes = {**saved.inputs, **options.shapes}
+    if shapes != saved.inputs or options.batch not in (None, saved.batch):
+        raise PlanError("was made for other shapes; leave --shape and --batch out, or make a plan for them", where=saved.where)
 
 
 def _measured(

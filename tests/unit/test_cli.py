@@ -170,7 +170,45 @@ def test_tampered_plan_is_one_line(csdfgen: Any) -> None:
     assert refused(csdfgen("run", "net.onnx", "--plan", "plan.json")).startswith("plan.json: ")
     assert "net.onnx" in refused(csdfgen("run", "two.onnx", "--plan", "plan.json"))
     csdfgen("net.onnx", "-o", "graph.json")
-    assert "'csdfgen-plan' is needed" in refused(csdfgen("run", "net.onnx", "--plan", "graph.json"))
+    assert "csdfgen schedule GRAPH -o PLAN.json makes a plan" in refused(csdfgen("run", "net.onnx", "--plan", "graph.json"))
+
+
+@pytest.mark.parametrize("graph", ["graph.xml", "graph.json"])
+@pytest.mark.parametrize("tokens", ["elements", "rows"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--rows", "1"),
+        ("--rows", "whole"),
+        ("--rows", "2,conv2=1"),
+        ("--fuse", "none"),
+        ("--fuse", "fold", "--image", "resident"),
+    ],
+)
+def test_the_schedule_of_a_models_graph_runs_the_model(csdfgen: Any, graph: str, tokens: str, options: tuple[str, ...]) -> None:
+    assert csdfgen("net.onnx", "-o", graph, "--tokens", tokens, *options).code == 0
+    assert csdfgen("schedule", graph, "-o", "plan.json").code == 0
+    found = csdfgen("run", "net.onnx", "--plan", "plan.json", "--check", "--json", *options).json
+    assert found["ok"] is True
+    assert found["planned_bytes"] == found["measured_bytes"]
+    wanted = dict(zip(options[::2], options[1::2], strict=True))
+    for option, default in (("--rows", "auto"), ("--fuse", "full"), ("--image", "streamed")):
+        assert found[option[2:]] == wanted.get(option, default)
+
+
+def test_the_schedule_of_a_graph_keeps_shapes_and_batch(csdfgen: Any) -> None:
+    csdfgen("free.onnx", "-o", "graph.xml", "--shape", "x=2x3x16x12")
+    csdfgen("schedule", "graph.xml", "-o", "plan.json")
+    found = csdfgen("run", "free.onnx", "--plan", "plan.json", "--check", "--json").json
+    assert found["ok"] is True and found["outputs"]["scores"]["shape"] == [2, 7, 1, 1]
+    assert csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "2", "--shape", "x=2x3x16x12").code == 0
+    assert "other shapes" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3"))
+    assert "made with --rows auto, not 1" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1"))
+    values = json.loads(Path("plan.json").read_text())
+    values["origin"]["batch"] = 5
+    Path("plan.json").write_text(json.dumps(values))
+    assert refused(csdfgen("run", "free.onnx", "--plan", "plan.json")) == "plan.json: is for 5 image(s) in inputs of 2"
 
 
 @pytest.mark.parametrize("suffix", ["json", "xml"])

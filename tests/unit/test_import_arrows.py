@@ -26,8 +26,10 @@ GROUPS = {
     "csdfgen": "stages",  # loader, fuse, conversion and their helpers: whatever is not named here
     "csdfgen.planning": "planning",
     "csdfgen.audit": "planning",
+    "csdfgen.capacities": "planning",
     "csdfgen.pipeline": "pipeline",
     "csdfgen.plan_json": "pipeline",
+    "csdfgen.saved": "pipeline",
     "csdfgen.devices": "pipeline",
     "csdfgen.__init__": "top",
     "csdfgen.__main__": "top",

@@ -1,0 +1,202 @@
+"""Do firings keep the capacities that a schedule gives to channels, and how many rows may a buffer hold then?
+
+A schedule of a graph counts tokens in channels, the executor rows in buffers (DESIGN section 3). While firings keep all
+capacities,
+
+    rows of a tensor in its buffer <= capacity of the channel to a reader + most rows that this reader keeps,
+
+the largest over its readers: a channel holds what was written (or claimed) and not yet taken, and what was taken and is
+still read are the rows that the reader keeps, at most the capacity of its overlap self-loop. Tensors that share a
+buffer are connected by the layers between them: a writer is ahead of the reader of another tensor by at most the
+capacities on a way from one to the other. Against the direction of a channel nobody is ahead, as nobody reads what is
+not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import gcd
+
+from csdfgen.conversion import ActorWork, Conversion, Read, Write, csdf_graph
+from csdfgen.errors import PlanError, ScheduleError
+from csdfgen.graph import Channel, CsdfGraph, with_serial_loops
+from csdfgen.placement import Placement
+from schedules.check import check
+from schedules.memory import Occupancy, Storage
+from schedules.schedule import Schedule
+
+__all__ = ["check_buffers", "check_channels", "check_order", "row_limits"]
+
+
+def check_order(order: Sequence[tuple[str, int]], conversion: Conversion, made_for: str, options: Mapping[str, str]) -> None:
+    """An order from a file fires the phases of this network's actors, each once and in turn.
+
+    made_for and options ("rows", "fuse"): of the file, for its error. Raises PlanError, ScheduleError, with both numbers.
+    """
+    following = {work.name: 0 for work in conversion.actors}
+    counts = {work.name: len(work.phases) for work in conversion.actors}
+    for number, (actor, phase) in enumerate(order, start=1):
+        if actor not in counts:
+            raise PlanError(
+                f"made for '{made_for}', it fires '{actor}', which is no actor of '{conversion.network.name}' with "
+                f"--rows {options['rows']} --fuse {options['fuse']}"
+            )
+        if phase != following[actor]:
+            raise ScheduleError(f"firing {number} is {actor}[{phase}], where phase {following[actor]} comes next")
+        following[actor] += 1
+    for actor, count in counts.items():
+        if following[actor] != count:
+            raise ScheduleError(
+                f"fires {following[actor]} phases of '{actor}', which has {count} in '{conversion.network.name}' with "
+                f"--rows {options['rows']}"
+            )
+
+
+def check_channels(conversion: Conversion, schedule: Schedule) -> dict[str, int]:
+    """The capacities of a schedule in rows, once its firings are seen to keep them, token by token.
+
+    The schedule may be of a graph with overlap self-loops or without, with tokens of any size that divides a channel's rates.
+    Raises PlanError for a channel that is missing, unknown, or counted in tokens that do not fit; what
+    `schedules.check` raises for firings that do not follow from each other or exceed a capacity.
+    """
+    graph = csdf_graph(conversion, tokens="rows")
+    _check_names(graph, schedule)
+    listed = [channel for channel in graph.channels if channel.name in schedule.capacities]
+    rows = {channel.name: _rows(channel, schedule) for channel in listed}
+    try:
+        check(replace(graph, channels=tuple(listed)), Schedule(graph.name, schedule.firings, rows))
+    except ScheduleError as error:
+        raise error.at("with rows for tokens") from None
+    return rows
+
+
+def _check_names(graph: CsdfGraph, schedule: Schedule) -> None:
+    """Every data channel has a capacity, and nothing that is not in the graph; serial self-loops store nothing."""
+    missing = [c.name for c in graph.channels if c.kind == "data" and c.name not in schedule.capacities]
+    if missing:
+        counts = f"{len(missing)} such, {len(schedule.capacities)} capacities"
+        raise PlanError(f"gives no capacity to channel '{missing[0]}' ({counts})")
+    known = {channel.name for channel in with_serial_loops(graph).channels}
+    unknown = [name for name in schedule.capacities if name not in known]
+    if unknown:
+        raise PlanError(
+            f"gives a capacity to '{unknown[0]}', which is no channel here ({len(unknown)} such, {len(graph.channels)} channels)"
+        )
+
+
+def _rows(channel: Channel, schedule: Schedule) -> int:
+    """Rows that fit into the capacity of a channel whose own tokens are rows."""
+    size = schedule.token_bytes.get(channel.name)
+    if size is None:
+        raise PlanError(f"does not say how many bytes a token of channel '{channel.name}' has")
+    if not channel.token_bytes:
+        return max(sum(channel.production), channel.initial_tokens)  # rows of no bytes: as many as there are
+    least = gcd(*channel.production, *channel.consumption) * channel.token_bytes
+    if not size or least % size:
+        raise PlanError(
+            f"counts tokens of {size} bytes in channel '{channel.name}', whose rates are multiples of {least} bytes here"
+        )
+    return schedule.capacities[channel.name] * size // channel.token_bytes
+
+
+# From channels to buffers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """An actor that reads a tensor: rows that the writer may be ahead of what it has taken, and that it keeps of these."""
+
+    work: ActorWork
+    read: Read
+    room: int
+
+    @property
+    def held(self) -> int:
+        kept = (need - release for need, release in zip(self.read.need, self.read.release, strict=True))
+        return self.room + max(kept, default=0)
+
+
+def row_limits(conversion: Conversion, placement: Placement, rooms: Mapping[str, int]) -> dict[str, int]:
+    """Storage name -> rows that it can hold at most while all channels keep `rooms`, their capacities in rows."""
+    readers: dict[str, list[_Reader]] = {name: [] for name in placement.places}
+    for work, read, channel in _reads(conversion):
+        readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
+    writers = {write.tensor.name: (work, write) for work in conversion.actors for write in work.writes}
+    limits = {}
+    for storage, names in placement.members.items():
+        members = [name for name in names if name in writers]
+        ahead = _leads(members, readers, writers)
+        wanted = [
+            lead + _claimed_early(writers[name][1]) + _held(readers[other], writers[other][1])
+            for name in members
+            if writers[name][0].name not in placement.silent
+            for other, lead in _farthest(name, ahead).items()
+        ]
+        limits[storage] = min(placement.storages[storage].rows, max(wanted, default=0))
+    return limits
+
+
+def _reads(conversion: Conversion) -> Iterator[tuple[ActorWork, Read, str]]:
+    """Every read with the name of its data channel, in the order in which the graph lists them."""
+    names = iter(channel.name for channel in conversion.graph.channels)
+    for work in conversion.actors:
+        for read in work.reads:
+            yield work, read, next(names)
+
+
+def _held(readers: Sequence[_Reader], write: Write) -> int:
+    """Most rows of a tensor: up to its reader that is farthest behind, or those of one phase if nobody reads it."""
+    claims = (now - before for now, before in zip(write.claimed, (0, *write.claimed[:-1]), strict=True))
+    return max((reader.held for reader in readers), default=max(claims, default=0))
+
+
+def _claimed_early(write: Write) -> int:
+    """Rows that are claimed before they are complete, and so before a channel counts them."""
+    return max((claimed - done for claimed, done in zip(write.claimed, write.complete, strict=True)), default=0)
+
+
+_Leads = dict[str, list[tuple[str, int]]]
+
+
+def _leads(
+    members: Sequence[str], readers: Mapping[str, Sequence[_Reader]], writers: Mapping[str, tuple[ActorWork, Write]]
+) -> _Leads:
+    """By how many rows each tensor of a storage can be ahead of those that a layer makes of it, or that it is made of."""
+    ahead: _Leads = {name: [] for name in members}
+    makers: dict[str, list[str]] = {}
+    for name in members:
+        makers.setdefault(writers[name][0].name, []).append(name)
+    for name in members:
+        for reader in readers[name]:
+            for made in makers.get(reader.work.name, ()):
+                write = writers[made][1]
+                taken = max(need - done for need, done in zip(reader.read.need, write.complete, strict=True))
+                given = max(claimed - need for claimed, need in zip(write.claimed, reader.read.need, strict=True))
+                ahead[name].append((made, reader.room + max(0, taken)))
+                ahead[made].append((name, max(0, given)))
+    return ahead
+
+
+def _farthest(start: str, ahead: _Leads) -> dict[str, int]:
+    """Tensor -> rows by which the writer of `start` can be ahead of it: the least sum on any way there."""
+    found: dict[str, int] = {}
+    waiting = [(0, start)]
+    while waiting:
+        lead, name = heappop(waiting)
+        if name not in found:
+            found[name] = lead
+            for other, more in ahead[name]:
+                heappush(waiting, (lead + more, other))
+    return found
+
+
+def check_buffers(storages: Sequence[Storage], found: Occupancy, limits: Mapping[str, int]) -> None:
+    """No storage takes more rows than the channels allow. Raises PlanError with both numbers."""
+    for storage, capacity in zip(storages, found.capacities, strict=True):
+        if capacity > limits[storage.name]:
+            raise PlanError(
+                f"buffer '{storage.name}' takes {capacity} rows in this order; the capacities of its channels hold "
+                f"{limits[storage.name]}"
+            )

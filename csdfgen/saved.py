@@ -1,0 +1,84 @@
+"""What can a network be run from? A plan with its arena, or a schedule of the graph that was made from the network.
+
+A plan (`plan_json`) is taken as it is. A schedule (`schedules.schedule`, written by `csdfgen analyze GRAPH -o` and
+`csdfgen schedule GRAPH -o`) brings firings and the capacities that they keep; its arena is made here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from csdfgen import graph_json, plan_json
+from csdfgen.errors import CsdfgenError, PlanError
+from csdfgen.files import Fields, load_json, quoted
+from csdfgen.network import Network
+from csdfgen.pipeline import plan_from_schedule
+from csdfgen.plan_json import PlanFile, to_plan
+from csdfgen.planning import Plan
+from schedules import schedule as schedule_json
+from schedules.schedule import Schedule
+
+__all__ = ["CONVERSION_OPTIONS", "SavedPlan", "read_saved"]
+
+CONVERSION_OPTIONS = ("rows", "fuse", "image")
+"""How a network is cut into phases; a file says it, the user need not."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """A plan or a schedule from a file, before it is held against a network.
+
+    model: file name of the network that it was made for; inputs and batch: as it is to be loaded.
+    """
+
+    where: str
+    model: str
+    batch: int
+    inputs: Mapping[str, tuple[int, ...]]
+    options: Mapping[str, str]
+    content: PlanFile | Schedule
+
+    def plan(self, network: Network) -> Plan:
+        """The plan for the network, loaded with `inputs`.
+
+        Raises what `plan_json.to_plan` and `pipeline.plan_from_schedule` raise, with the file's name in front.
+        """
+        if isinstance(self.content, PlanFile):
+            return to_plan(self.content, network)
+        try:
+            return plan_from_schedule(network, self.content)
+        except CsdfgenError as error:
+            raise error.at(self.where) from None
+
+
+def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
+    """Read a plan or a schedule of a network. Raises InputError, PlanError, ScheduleError, one line each."""
+    where = str(path)
+    data = load_json(path)
+    fields = Fields(data, where, PlanError)
+    form = fields.text("format")
+    if form == schedule_json.FORMAT:
+        return _of_schedule(where, schedule_json.from_json(data, where))
+    if form == plan_json.FORMAT:
+        plan = plan_json.from_json(data, where)
+        options = {name: plan.options[name] for name in CONVERSION_OPTIONS}
+        return SavedPlan(where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan)
+    hint = "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph" if form == graph_json.FORMAT else ""
+    raise fields.fault(f"'format' is {quoted(form)}; '{plan_json.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}")
+
+
+def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
+    origin = schedule.origin
+    if origin is None:
+        raise PlanError(
+            f"is a schedule of graph {quoted(schedule.graph_name)}, which does not say from which network it was made; make the "
+            "graph with csdfgen MODEL -o graph.xml",
+            where=where,
+        )
+    options = {name: origin.options[name] for name in CONVERSION_OPTIONS}
+    return SavedPlan(
+        where, origin.model, origin.batch, MappingProxyType(dict(origin.inputs)), MappingProxyType(options), schedule
+    )
