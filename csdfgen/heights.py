@@ -16,7 +16,9 @@ from csdfgen.ops.base import Mode, height_along
 __all__ = ["AUTO_PIXELS", "RowSpec", "auto_height", "parse_rows"]
 
 Asked = int | str | tuple[int, ...]
-"""What is asked for a layer: rows a phase, "auto", "whole", or the rows of each phase, of which the last is repeated."""
+"""What is asked for a layer: rows a phase, one of `_WORDS`, or the rows of each phase, of which the last is repeated."""
+
+_WORDS = ("auto", "whole", "paper")
 
 AUTO_PIXELS = 64
 """Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small (DESIGN section 4)."""
@@ -24,9 +26,11 @@ AUTO_PIXELS = 64
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Slab heights as asked for: `general` is a number, "auto" or "whole"; `layers` overrides by layer name.
+    """Slab heights as asked for: `general` is a number or a word; `layers` overrides by layer name.
 
-    A layer may also have a tuple: rows of its first phase, of its second, ...; the last one is repeated.
+    "auto" and "whole" say themselves; "paper" is a phase for every row of output (DESIGN section 2), so that a layer which
+    could accumulate over the rows of its input has them all at once. A layer may also have a tuple: rows of its
+    first phase, of its second, ...; the last one is repeated.
     """
 
     general: int | str = "auto"
@@ -41,7 +45,7 @@ class RowSpec:
             return max(1, total)
         if value == "auto":
             return min(total, auto_height(tensor))
-        return min(total, int(value))
+        return 1 if value == "paper" else min(total, int(value))
 
     def check_names(self, network: Network) -> None:
         """Refuse names that are no layer of the network."""
@@ -63,10 +67,10 @@ def _written(value: Asked) -> str:
 
 
 def _number(text: str, whole: str) -> int | str:
-    if text in ("auto", "whole"):
+    if text in _WORDS:
         return text
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
-        raise InputError(f"--rows {whole}: '{text}' is not a number of rows above 0, 'auto' or 'whole'")
+        raise InputError(f"--rows {whole}: '{text}' is not a number of rows above 0, nor one of {', '.join(_WORDS)}")
     return int(text)
 
 
@@ -82,7 +86,7 @@ def _of_layer(text: str, whole: str) -> Asked:
 
 
 def parse_rows(rows: int | str | RowSpec) -> RowSpec:
-    """A row specification from `4`, `"auto"`, `"whole"`, `"conv1=4,conv2=whole"`, `"1,conv1=4"` or `"image=24+8"`.
+    """A row specification from `4`, `"auto"`, `"whole"`, `"paper"`, `"conv1=4,conv2=whole"`, `"1,conv1=4"` or `"image=24+8"`.
 
     "24+8" is a first phase of 24 rows and phases of 8 behind it.
 
@@ -130,4 +134,6 @@ def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], in
     tensor = layer.inputs[position]
     assert tensor is not None
     rows = height_along(tensor, layer.input_axes[position])
+    if spec.layers.get(layer.name, spec.general) == "paper":
+        return rows, rows
     return spec.height(layer.name, tensor, rows), rows

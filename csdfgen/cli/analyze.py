@@ -1,6 +1,8 @@
-"""`csdfgen analyze`: what does a model need, and how fast would it be? One section a question, each asked by an option.
+"""`csdfgen analyze`: what does a model or a graph need, and how fast is it? One section a question, each asked by an option.
 
-Every section is a function from the request to a `Section`: its JSON values, and how it is printed. `--device` is one.
+Every section is made by a function that knows its question: its JSON values, and how it is printed. What is asked about memory
+and devices is for models (`analyze_device`), what is asked about dataflow for graphs, and for models by way of
+their graph (`analyze_graph`).
 """
 
 from __future__ import annotations
@@ -8,27 +10,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
-from csdfgen.cli.models import DEFAULTS, load_network, plan_network
+from csdfgen.cli.analyze_device import COLUMNS, device_section
+from csdfgen.cli.analyze_graph import GRAPH_ROWS, Subject, graph_sections, graph_sizes, model_subject, without_overlap
+from csdfgen.cli.analyze_options import GraphQuestions
+from csdfgen.cli.models import DEFAULTS, load_network, plan_network, read_graph_file
 from csdfgen.cli.options import ModelOptions, is_graph_file
-from csdfgen.cli.terminal import Stage, console, counted, figures_table, mebibytes, plain, stages, table
+from csdfgen.cli.sections import Section
+from csdfgen.cli.terminal import Stage, console, counted, figures_table, plain, stages
 from csdfgen.devices.catalogue import device
-from csdfgen.devices.memory import Demand, FittingHeight, demands, tallest_height
-from csdfgen.devices.model import Estimate, LayerTime, estimate
-from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.planning import Plan
 
 __all__ = ["AnalyzeRequest", "run_analyze"]
-
-_COLUMNS = ("layer", "operator", "phases", "rows", "time_ms", "share", "phase_us", "origin", "how")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,190 +38,85 @@ class AnalyzeRequest:
     device: str | None
     as_json: bool
     csv: Path | None
+    questions: GraphQuestions
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """An answer: values under `name` in the JSON, `show` prints it, `rows` go to the CSV file."""
+class _Report:
+    """JSON members and a line that say what was analysed, and the answers."""
 
-    name: str
-    values: dict[str, Any]
-    show: Callable[[], None]
-    rows: tuple[tuple[Any, ...], ...] = ()
+    head: dict[str, Any]
+    title: str
+    sections: list[Section]
 
 
 def run_analyze(request: AnalyzeRequest) -> None:
-    """Answer what was asked about a model. Raises CsdfgenError."""
-    if is_graph_file(request.model):
-        raise InputError("is a graph; --device and memory figures are for models", where=request.model)
+    """Answer what was asked about a model or a graph. Raises CsdfgenError."""
     if request.csv is not None and request.device is None:
         raise InputError("--csv writes the layers' times; give --device NAME (csdfgen devices lists them)")
-    profile = device(request.device) if request.device is not None else None
     with stages() as stage:
-        stage("loading")
-        network = load_network(request.model, request.options)
-        stage("planning")
-        plan = plan_network(network, request.options)
-        sections = [_memory_section(plan)]
-        if profile is not None:
-            sections.append(_device_section(plan, profile, request, stage))
+        report = (_about_graph if is_graph_file(request.model) else _about_model)(request, stage)
     if request.csv is not None:
-        _write_csv(request.csv, sections)
+        _write_csv(request.csv, report.sections)
     if request.as_json:
-        head = {"model": request.model, "rows": str(plan.conversion.rows), "fuse": plan.fuse, "image": plan.image}
-        print(json.dumps({**head, **{section.name: section.values for section in sections}}, indent=2, allow_nan=False))
+        values = dict(report.head)
+        for section in report.sections:
+            values.update(section.to_json())
+        print(json.dumps(values, indent=2, allow_nan=False))
         return
-    console().print(
-        f"{plain(request.model)}: {counted(len(plan.network.layers), 'layer')} in {counted(len(plan.order), 'firing')}, "
-        f"--rows {plan.conversion.rows} --fuse {plan.fuse} --image {plan.image}\n"
-    )
-    for section in sections:
+    console().print(f"{report.title}\n")
+    for section in report.sections:
         section.show()
 
 
-def _write_csv(path: Path, sections: list[Section]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for section in sections:
-        writer.writerows(section.rows)
-    write_bytes(path, text.getvalue().encode("utf-8", "backslashreplace"))
+def _about_graph(request: AnalyzeRequest, stage: Stage) -> _Report:
+    questions = request.questions
+    given = request.options.given() + ["--device"] * (request.device is not None) + ["--tokens"] * (questions.tokens is not None)
+    stage("loading")
+    graph = read_graph_file(request.model, given)
+    subject = without_overlap(graph) if questions.overlap is False else Subject(graph)
+    if not questions.asked:
+        questions = replace(questions, throughput=True)
+    sections = graph_sections(subject, questions, request.model, stage)
+    return _Report({}, f"{plain(request.model)}: {graph_sizes(subject.graph)}", sections)
+
+
+def _about_model(request: AnalyzeRequest, stage: Stage) -> _Report:
+    questions, options = request.questions, request.options
+    if not questions.asked and questions.conditions():
+        asked = "--throughput, --buffers, --latency or --deadlock"
+        raise InputError(f"{questions.conditions()[0]} says how a question about dataflow is answered; add {asked}")
+    if questions.asked and options.rows is None:
+        options = replace(options, rows=GRAPH_ROWS)
+    profile = device(request.device) if request.device is not None else None
+    stage("loading")
+    network = load_network(request.model, options)
+    titles, sections = [], []
+    if profile is not None or not questions.asked:
+        stage("planning")
+        plan = plan_network(network, options)
+        titles.append(f"{counted(len(plan.network.layers), 'layer')} in {counted(len(plan.order), 'firing')}")
+        sections.append(_memory_section(plan))
+        if profile is not None:
+            sections.append(device_section(plan, profile, request.model, options, stage))
+    if questions.asked:
+        stage("converting")
+        subject = model_subject(network, options, questions)
+        titles.append(graph_sizes(subject.graph))
+        sections += graph_sections(subject, questions, request.model, stage)
+    settings = {name: getattr(options, name) or default for name, default in DEFAULTS.items()}
+    given = " ".join(f"--{name} {value}" for name, value in settings.items())
+    return _Report({"model": request.model, **settings}, f"{plain(request.model)}: {'; '.join(titles)}, {given}", sections)
 
 
 def _memory_section(plan: Plan) -> Section:
     return Section("memory", dict(plan.figures), lambda: console().print(figures_table(plan.figures)))
 
 
-# --device ---------------------------------------------------------------------------------------
-
-
-def _device_section(plan: Plan, profile: DeviceProfile, request: AnalyzeRequest, stage: Stage) -> Section:
-    found = estimate(plan, profile)
-    needs = demands(plan, profile)
-    height = None
-    if not needs[0].fits:
-        stage("looking for a slab height that fits")
-        fuse, image = (getattr(request.options, name) or DEFAULTS[name] for name in ("fuse", "image"))
-        # the plan's own network is fused already; heights are tried on the network as it was loaded
-        height = tallest_height(load_network(request.model, request.options), profile, fuse, image)
-    rows = tuple(_row(layer, found) for layer in found.layers)
-    values = {
-        "name": profile.name,
-        "title": profile.title,
-        "memory": [{"what": n.what, "needed": n.needed, "usable": n.there, "fits": n.fits} for n in needs],
-        "fits": all(demand.fits for demand in needs),
-        "rows_that_fit": height.rows if height is not None else str(plan.conversion.rows),
-        "sequential": {"latency_ms": 1e3 * found.seconds, "fps": _rate(found.seconds)},
-        "pipelined": {
-            "cores": len(found.stages),
-            "fps": _rate(found.pipelined),
-            "limit": found.limit,
-            "stages_ms": [1e3 * part for part in found.stages],
-        },
-        "energy_mj_at_most": None if found.energy is None else 1e3 * found.energy,
-        "origins": _origins(found),
-        "layers": [dict(zip(_COLUMNS, row, strict=True)) for row in rows],
-        "notes": list(profile.notes),
-    }
-    return Section("device", values, lambda: _show_device(plan, profile, found, needs, height), rows)
-
-
-def _row(layer: LayerTime, found: Estimate) -> tuple[Any, ...]:
-    """The cells of `_COLUMNS`."""
-    share = layer.seconds / found.seconds if found.seconds else 0.0
-    times = 1e3 * layer.seconds, round(share, 6), 1e6 * layer.phase
-    return (layer.name, layer.function, layer.phases, layer.rows, *times, layer.origin or "modelled", layer.how)
-
-
-def _rate(seconds: float) -> float | None:
-    return 1 / seconds if seconds else None
-
-
-def _origins(found: Estimate) -> dict[str, float]:
-    """Share of the frame's time by the origin of the numbers behind it."""
-    total = found.seconds
-    shares: dict[str, float] = {}
-    for layer in found.layers:
-        for origin, seconds in ((layer.origin, layer.seconds - layer.launch), (layer.launch_origin, layer.launch)):
-            if seconds > 0:
-                shares[origin] = shares.get(origin, 0.0) + seconds / total
-    if found.frame:
-        shares[found.frame_origin] = shares.get(found.frame_origin, 0.0) + found.frame / total
-    return shares
-
-
-def _show_device(
-    plan: Plan, profile: DeviceProfile, found: Estimate, needs: tuple[Demand, ...], height: FittingHeight | None
-) -> None:
-    out = console()
-    out.print(f"\n{plain(profile.name)}: {plain(profile.title)}\n")
-    layers = table("layer", "operator", "phases", "rows", "ms", "share", "us a phase", "origin", right=_RIGHT)
-    for layer in found.layers:
-        if not layer.phases:
-            continue
-        share = f"{layer.seconds / found.seconds:.1%}" if found.seconds else ""
-        cells = str(layer.phases), str(layer.rows), f"{1e3 * layer.seconds:,.3f}", share, f"{1e6 * layer.phase:,.1f}"
-        layers.add_row(plain(layer.name), layer.function, *cells, Text(f"{layer.origin}: {layer.how}", style="dim"))
-    out.print(layers)
-    views = sum(not layer.phases for layer in found.layers)
-    if views:
-        out.print(f"and {counted(views, 'layer')} without work of their own (views)")
-    out.print()
-    _show_memory(plan, needs, height)
-    _show_times(profile, found)
-    for note in profile.notes:
-        out.print(f"note       {plain(note)}")
-
-
-_RIGHT = ("phases", "rows", "ms", "share", "us a phase")
-
-
-def _show_memory(plan: Plan, needs: tuple[Demand, ...], height: FittingHeight | None) -> None:
-    out = console()
-    for need in needs:
-        said = "fits" if need.fits else "does not fit"
-        out.print(
-            f"memory     {said}: {need.what} take {need.needed:,} bytes ({mebibytes(need.needed)} MiB), usable are "
-            f"{need.there:,} ({mebibytes(need.there)} MiB)"
-        )
-    if not all(need.fits for need in needs[1:]):
-        out.print("           no slab height makes the parameters smaller")
-    if height is not None and height.rows is not None:
-        out.print(
-            f"           --rows {height.rows} would fit, the tallest of 1, 2, 4, ..., whole: {needs[0].what} take "
-            f"{height.least_needed:,} bytes"
-        )
-    elif height is not None:
-        out.print(
-            f"           no height of 1, 2, 4, ..., whole fits: the least, --rows {height.least_rows}, takes "
-            f"{height.least_needed:,} bytes; parameters are {plan.figures['parameters']:,} bytes"
-        )
-
-
-def _show_times(profile: DeviceProfile, found: Estimate) -> None:
-    out = console()
-    by_share = sorted(_origins(found).items(), key=lambda item: -item[1])
-    shares = ", ".join(f"{share:.0%} {origin}" for origin, share in by_share) or "none"
-    launches = sum(layer.launch for layer in found.layers)
-    out.print(
-        f"sequential {1e3 * found.seconds:,.3f} ms a frame, {_fps(found.seconds)}; launches of phases are "
-        f"{1e3 * launches:,.3f} ms of it; numbers behind it: {shares}"
-    )
-    cores = int(profile.processor.cores.value)
-    if cores > 1:
-        out.print(
-            f"pipelined  {_fps(found.pipelined)}, limited by {found.limit}: layers in their order dealt out to "
-            f"{counted(cores, 'core')} of equal speed, several frames in flight, whose buffers are not in the arena; modelled"
-        )
-    else:
-        out.print(f"pipelined  {_fps(found.seconds)}: the profile has one core, nothing to pipeline over")
-    power = profile.processor.power
-    if found.energy is None or power is None:
-        out.print("energy     no source gives it")
-    else:
-        said = f"{power}, the most that the module's power mode allows ({power.origin}: {power.source}), times the latency"
-        out.print(f"energy     at most {1e3 * found.energy:,.1f} mJ a frame: {said}")
-
-
-def _fps(seconds: float) -> str:
-    return f"{1 / seconds:,.2f} frames/s" if seconds else "no work"
+def _write_csv(path: Path, sections: list[Section]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for section in sections:
+        writer.writerows(section.rows)
+    write_bytes(path, text.getvalue().encode("utf-8", "backslashreplace"))

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
-from csdfgen.cli import run_options
+from csdfgen.cli import analyze_options, run_options
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
@@ -273,7 +273,10 @@ def reproduce(
 @app.command(
     epilog="Examples:\n\n  csdfgen analyze model.onnx --device jetson-tx2\n\n"
     "  csdfgen analyze model.onnx --device cortex-m7 --rows 1 --json\n\n"
-    "  csdfgen profile model.onnx -o host.toml && csdfgen analyze model.onnx --device host --csv layers.csv"
+    "  csdfgen profile model.onnx -o host.toml && csdfgen analyze model.onnx --device host --csv layers.csv\n\n"
+    "  csdfgen analyze graph.xml --throughput --latency\n\n  csdfgen analyze zoo:cnn5 --buffers\n\n"
+    "  csdfgen analyze graph.xml --throughput --capacities ab=4,bc=2\n\n"
+    "  csdfgen analyze graph.xml --buffers --at-throughput 1/5 --unit bytes --json",
 )
 def analyze(
     model: ModelArgument,
@@ -281,6 +284,19 @@ def analyze(
         str | None,
         typer.Option("--device", metavar="NAME|FILE.toml", help="Memory, time and frames per second there; see csdfgen devices."),
     ] = None,
+    throughput: analyze_options.ThroughputOption = False,
+    buffers: analyze_options.BuffersOption = False,
+    latency: analyze_options.LatencyOption = False,
+    deadlock: analyze_options.DeadlockOption = False,
+    engine: analyze_options.EngineOption = None,
+    storage: analyze_options.StorageOption = None,
+    at_throughput: analyze_options.AtThroughputOption = None,
+    unit: analyze_options.UnitOption = None,
+    seconds: analyze_options.SecondsOption = None,
+    method: analyze_options.MethodOption = None,
+    capacities: analyze_options.CapacitiesOption = None,
+    overlap: analyze_options.OverlapOption = None,
+    tokens: analyze_options.TokensOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,
     image: ImageOption = None,
@@ -289,10 +305,30 @@ def analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the report.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the times of the layers as a table.")] = None,
 ) -> None:
-    """Say what a model needs, and what it would do on a device: memory, time a layer and a phase, frames per second."""
+    """Say what a model needs and what it would do on a device, and how fast any CSDF graph is in which buffers.
+
+    A model alone: its memory; with --device time a layer and a phase, frames per second. A graph alone: consistency,
+    liveness, throughput. Asked about dataflow, a model is converted first: a token a row, no actor overlaps with itself.
+    """
     from csdfgen.cli.analyze import AnalyzeRequest, run_analyze
 
-    run_analyze(AnalyzeRequest(model, model_options(rows, fuse, image, shape, batch), device, as_json, csv))
+    questions = analyze_options.graph_questions(
+        throughput=throughput,
+        buffers=buffers,
+        latency=latency,
+        deadlock=deadlock,
+        engine=engine,
+        storage=storage,
+        at_throughput=at_throughput,
+        unit=unit,
+        seconds=seconds,
+        method=method,
+        capacities=capacities,
+        overlap=overlap,
+        tokens=tokens,
+    )
+    options = model_options(rows, fuse, image, shape, batch)
+    run_analyze(AnalyzeRequest(model, options, device, as_json, csv, questions))
 
 
 @app.command(epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json")

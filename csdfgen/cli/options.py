@@ -71,8 +71,9 @@ RowsOption = Annotated[
     str | None,
     typer.Option(
         "--rows",
-        metavar="N|auto|whole|LAYER=N,...",
-        help="Rows a phase: a number, 'auto' (about 64 output pixels), 'whole', or by layer: '4,conv1=1,pool5=whole,image=24+8'. "
+        metavar="N|auto|whole|paper|LAYER=N,...",
+        help="Rows a phase: a number, 'auto' (about 64 output pixels), 'whole', 'paper' (a phase for every output row; what "
+        "could accumulate over its input has it at once), or by layer: '4,conv1=1,pool5=whole,image=24+8'. "
         "\\[default: auto]",
         show_default=False,
     ),

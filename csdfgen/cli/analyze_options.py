@@ -1,0 +1,290 @@
+"""What can `analyze` be asked about dataflow, and how is that typed? Options with their values, read into one request."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "AtThroughputOption",
+    "BuffersOption",
+    "CapacitiesOption",
+    "DeadlockOption",
+    "Engine",
+    "EngineOption",
+    "GraphQuestions",
+    "LatencyOption",
+    "MethodOption",
+    "OverlapOption",
+    "SecondsOption",
+    "Storage",
+    "StorageOption",
+    "ThroughputMethod",
+    "ThroughputOption",
+    "TokensOption",
+    "Unit",
+    "UnitOption",
+    "graph_questions",
+]
+
+_QUESTIONS, _HOW = "Questions about dataflow", "How they are answered"
+"""Headings in the help."""
+
+_CAPACITY = re.compile(r"(.+?)=([0-9]{1,18})(?:,|$)", re.DOTALL)
+_RATIO = re.compile(r"[0-9]{1,60}(?:/(?P<divisor>[0-9]{1,60})|\.[0-9]{1,60})?")
+
+
+class Engine(str, enum.Enum):
+    """Who computes."""
+
+    auto = "auto"
+    native = "native"
+
+
+class Unit(str, enum.Enum):
+    """What the size of storage is counted in."""
+
+    tokens = "tokens"
+    bytes = "bytes"
+
+
+class Storage(str, enum.Enum):
+    """Which storage distributions are looked for."""
+
+    live = "live"
+    maximal = "maximal"
+    front = "front"
+
+
+class ThroughputMethod(str, enum.Enum):
+    """How throughput is computed; values of `schedules.throughput.METHODS`."""
+
+    auto = "auto"
+    cycle_ratio = "cycle-ratio"
+    self_timed = "self-timed"
+    one_periodic = "1-periodic"
+
+
+class TokensOfGraph(str, enum.Enum):
+    """What a token of a model's graph is."""
+
+    elements = "elements"
+    rows = "rows"
+
+
+ThroughputOption = Annotated[
+    bool, typer.Option("--throughput", rich_help_panel=_QUESTIONS, help="Iterations per time unit, exact, and what limits them.")
+]
+BuffersOption = Annotated[
+    bool,
+    typer.Option(
+        "--buffers", rich_help_panel=_QUESTIONS, help="Capacities of least total size against throughput, proven or with the gap."
+    ),
+]
+LatencyOption = Annotated[
+    bool,
+    typer.Option(
+        "--latency", rich_help_panel=_QUESTIONS, help="Time of one iteration, and the most tokens each channel then holds."
+    ),
+]
+DeadlockOption = Annotated[
+    bool, typer.Option("--deadlock", rich_help_panel=_QUESTIONS, help="Who waits for whom, and how many tokens each lacks.")
+]
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option("--engine", rich_help_panel=_HOW, help="native: our own, exact. \\[default: auto, native]", show_default=False),
+]
+StorageOption = Annotated[
+    Storage | None,
+    typer.Option(
+        "--storage",
+        rich_help_panel=_HOW,
+        help="Buffers: the least storage without deadlock, that for the highest throughput, or all between. \\[default: front]",
+        show_default=False,
+    ),
+]
+AtThroughputOption = Annotated[
+    str | None,
+    typer.Option("--at-throughput", metavar="P/Q", rich_help_panel=_HOW, help="Buffers: the least storage for this throughput."),
+]
+UnitOption = Annotated[
+    Unit | None,
+    typer.Option(
+        "--unit",
+        rich_help_panel=_HOW,
+        help="With --buffers: what is least, tokens or bytes. \\[default: tokens]",
+        show_default=False,
+    ),
+]
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        metavar="N",
+        min=0.0,
+        max=1e6,
+        rich_help_panel=_HOW,
+        help="With --buffers: how long the least storage is looked for before bounds are given. \\[default: 10]",
+        show_default=False,
+    ),
+]
+MethodOption = Annotated[
+    ThroughputMethod | None,
+    typer.Option(
+        "--method",
+        rich_help_panel=_HOW,
+        help="Throughput by the maximum cycle ratio, by self-timed execution (with transient and period), or a 1-periodic bound. "
+        "\\[default: auto]",
+        show_default=False,
+    ),
+]
+CapacitiesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--capacities",
+        metavar="CHANNEL=N,...|FILE.json",
+        rich_help_panel=_HOW,
+        help="Room in tokens that limits throughput, latency and liveness, by channel or as in a schedule; other channels are "
+        "unbounded; repeatable.",
+    ),
+]
+OverlapOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--overlap/--no-overlap",
+        rich_help_panel=_HOW,
+        help="With or without self-loops for the rows that a layer keeps between phases. \\[default: a graph file as it is, a "
+        "model without]",
+        show_default=False,
+    ),
+]
+TokensOption = Annotated[
+    TokensOfGraph | None,
+    typer.Option(
+        "--tokens",
+        rich_help_panel=_HOW,
+        help="A token of a model's graph is an element or a row. \\[default: rows]",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQuestions:
+    """What is asked about a graph, and how; None where the user said nothing.
+
+    capacities: tokens by channel; capacity_file: a schedule that has them. target: the throughput to be reached.
+    """
+
+    throughput: bool = False
+    buffers: bool = False
+    latency: bool = False
+    deadlock: bool = False
+    engine: str | None = None
+    storage: str | None = None
+    target: Fraction | None = None
+    unit: str | None = None
+    seconds: float | None = None
+    method: str | None = None
+    capacities: Mapping[str, int] = field(default_factory=dict)
+    capacity_file: Path | None = None
+    overlap: bool | None = None
+    tokens: str | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is a question at all."""
+        return self.throughput or self.buffers or self.latency or self.deadlock
+
+    def conditions(self) -> list[str]:
+        """The options given that say how a question is answered."""
+        names = ("engine", "method", "overlap", "tokens")
+        found = [f"--{name}" for name in names if getattr(self, name) is not None]
+        return found + ["--capacities"] * bool(self.capacities or self.capacity_file)
+
+
+def graph_questions(
+    *,
+    throughput: bool,
+    buffers: bool,
+    latency: bool,
+    deadlock: bool,
+    engine: Engine | None,
+    storage: Storage | None,
+    at_throughput: str | None,
+    unit: Unit | None,
+    seconds: float | None,
+    method: ThroughputMethod | None,
+    capacities: Sequence[str] | None,
+    overlap: bool | None,
+    tokens: TokensOfGraph | None,
+) -> GraphQuestions:
+    """The options as one value. Raises typer.BadParameter for values that are none and options that contradict each other."""
+    if storage is not None and at_throughput is not None:
+        raise typer.BadParameter("asks for other storage than --at-throughput; give one of them", param_hint="--storage")
+    buffers = buffers or storage is not None or at_throughput is not None
+    for name, value in (("--unit", unit), ("--seconds", seconds)):
+        if value is not None and not buffers:
+            raise typer.BadParameter("says which buffers are looked for; add --buffers", param_hint=name)
+    given, file = _capacities(capacities or ())
+    return GraphQuestions(
+        throughput,
+        buffers,
+        latency,
+        deadlock,
+        engine.value if engine else None,
+        storage.value if storage else None,
+        None if at_throughput is None else _ratio(at_throughput),
+        unit.value if unit else None,
+        seconds,
+        method.value if method else None,
+        given,
+        file,
+        overlap,
+        tokens.value if tokens else None,
+    )
+
+
+def _ratio(text: str) -> Fraction:
+    """A throughput above 0 from "1/5", "0.2" or "3"."""
+    match = _RATIO.fullmatch(text)
+    value = Fraction(text) if match is not None and int(match["divisor"] or 1) else Fraction(0)
+    if not value:
+        raise typer.BadParameter(f"'{text}' is not a throughput above 0, such as 1/5", param_hint="--at-throughput")
+    return value
+
+
+def _capacities(texts: Sequence[str]) -> tuple[dict[str, int], Path | None]:
+    """Tokens by channel from "CHANNEL=N,CHANNEL=N", whatever the names hold, and the one file that was named."""
+    found: dict[str, int] = {}
+    file: Path | None = None
+    for text in texts:
+        if text.lower().endswith(".json"):
+            if file is not None:
+                raise typer.BadParameter(f"'{file}' and '{text}': one file is read", param_hint="--capacities")
+            file = Path(text)
+            continue
+        for name, tokens in _pairs(text):
+            if name in found:
+                raise typer.BadParameter(f"channel '{name}' is given twice", param_hint="--capacities")
+            found[name] = tokens
+    return found, file
+
+
+def _pairs(text: str) -> Iterator[tuple[str, int]]:
+    at = 0
+    while at < len(text):
+        match = _CAPACITY.match(text, at)
+        if match is None:
+            raise typer.BadParameter(
+                f"'{text[at:]}' is not CHANNEL=TOKENS,..., nor a schedule's file (.json)", param_hint="--capacities"
+            )
+        yield match[1], int(match[2])
+        at = match.end()
