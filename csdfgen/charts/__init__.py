@@ -1,0 +1,17 @@
+"""What happens when, and what do the channels hold meanwhile? Pictures of executions, as SVG.
+
+timeline = self_timed(graph, capacities)
+write_bytes("gantt.svg", gantt_chart(timeline))
+write_bytes("occupancy.svg", occupancy_chart(timeline, "bytes"))
+
+No drawing library is needed, and the same timeline gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from csdfgen.charts.gantt import gantt_chart
+from csdfgen.charts.occupancy import occupancy_chart
+from csdfgen.charts.replay import Replay, replay
+from csdfgen.charts.timeline import Timeline, of_periodic, of_schedule, self_timed
+
+__all__ = ["Replay", "Timeline", "gantt_chart", "occupancy_chart", "of_periodic", "of_schedule", "replay", "self_timed"]

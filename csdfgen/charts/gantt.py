@@ -1,0 +1,255 @@
+"""Who fires when? A Gantt chart: one row an actor, one bar a firing.
+
+Where there are more firings than can be told apart, neighbours become one bar; the picture says so. Its size is bounded whatever
+the number of firings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from csdfgen.charts.svg import (
+    DARK,
+    GREY,
+    LIGHT,
+    MARK,
+    ROW_LABEL,
+    WIDTH,
+    Drawing,
+    counted,
+    cut,
+    labelled_every,
+    quantity,
+    sentence,
+    wide,
+)
+from csdfgen.charts.timeline import Timeline
+from csdfgen.graph import repetition_vector
+
+__all__ = ["gantt_chart"]
+
+MAX_BARS = 20_000
+"""Bars in one picture, about 12 bytes each."""
+
+_LONGEST_NAME = 30
+_MOST_LANES = 4
+"""Firings of an actor at one time that are drawn beside each other."""
+
+_TALLEST, _LOWEST, _HEIGHT = 20.0, 3.0, 1100.0
+_NARROWEST = 0.8
+_WIDE = 3.0
+"""Bars from this width on are kept apart, in pixels, if not too many."""
+
+_NUMBERED_FIRINGS = 400
+_SHADED = 8.0
+"""Pixels an iteration must have for iterations to be told apart."""
+
+_TOP = 62.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """Firings drawn as one: from x to x in pixels, of odd iterations (or of either kind), the phase of a single one."""
+
+    start: float
+    stop: float
+    odd: bool
+    phase: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An actor's bars by lanes, and how many of its firings run at one time at most."""
+
+    lanes: tuple[tuple[_Bar, ...], ...]
+    overlap: int
+
+
+def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
+    """The chart as an SVG file, of not many more than `max_bars` bars. Raises InconsistentError."""
+    drawing = Drawing()
+    actors = timeline.graph.actors
+    names = [cut(actor.name, _LONGEST_NAME) for actor in actors]
+    height = min(_TALLEST, max(_LOWEST, _HEIGHT / max(1, len(actors))))
+    left, right = 20 + max((wide(name, ROW_LABEL) for name in names), default=0.0), WIDTH - 24.0
+    bottom = _TOP + height * len(actors)
+    scale = (right - left) / float(timeline.end or 1)
+    shaded = _iterations_apart(timeline, scale)
+    rows, merged = _rows(timeline, left, scale, shaded, max_bars)
+    drawing.text(12, 20, f"{timeline.graph.name}: {timeline.title}", 14, bold=True)
+    drawing.text(12, 37, _facts(timeline), 11, color="#444444")
+    _background(drawing, timeline, left, scale, bottom)
+    unit = "firings in their order" if timeline.pace else "time, in the graph's time units"
+    drawing.time_axis(left, right, bottom, _TOP, float(timeline.end), unit)
+    every = labelled_every(height)
+    numbered = 0
+    for place, (actor, name, row) in enumerate(zip(actors, names, rows, strict=True)):
+        middle = _TOP + height * (place + 0.5)
+        if place % every == 0:
+            drawing.text(left - 6, middle + 3.5, name, ROW_LABEL, "end", color=GREY if not row.overlap else "#222222")
+            drawing.line(left - 3, middle, right, middle, "#eeeeee", 0.6)
+        title = f"{actor.name}: {len(timeline.starts[place])} firings"
+        _draw_row(drawing, row, middle, height, title)
+        if timeline.firings <= _NUMBERED_FIRINGS and actor.phases > 1:
+            numbered += _number_phases(drawing, row, middle, height)
+    _period_lines(drawing, timeline, left, scale, bottom)
+    drawing.notes(12, bottom + 48, _notes(timeline, merged, shaded, numbered > 0, every, rows))
+    return drawing.to_bytes(f"{timeline.graph.name}: {timeline.title}")
+
+
+def _facts(timeline: Timeline) -> str:
+    """One line below the title: what is shown."""
+    parts = [f"{quantity(timeline.firings, 'firings')} of {quantity(len(timeline.graph.actors), 'actors')}"]
+    if timeline.periodic is not None:
+        span = timeline.periodic
+        rate = span.iterations / span.length
+        made = "1 iteration" if span.iterations == 1 else f"{span.iterations} iterations"
+        rest = f"transient {counted(span.start)}, period {counted(span.length)} for {made}"
+        parts.append(f"{rest}: throughput {rate} iterations a time unit")
+    return "; ".join(parts)
+
+
+def _iterations_apart(timeline: Timeline, scale: float) -> bool:
+    """Whether iterations are wide enough to be drawn in two shades."""
+    quota = repetition_vector(timeline.graph)
+    rounds = max(
+        (len(row) / quota[actor.name] for actor, row in zip(timeline.graph.actors, timeline.starts, strict=True)), default=0
+    )
+    return rounds > 1 and float(timeline.end) * scale / rounds >= _SHADED
+
+
+def _rows(timeline: Timeline, left: float, scale: float, shaded: bool, most: int) -> tuple[list[_Row], float]:
+    """The bars of all actors, `most` of them if they can be joined, and the largest pause that is not seen, in pixels."""
+    quota = repetition_vector(timeline.graph)
+    lanes = []
+    for number, actor in enumerate(timeline.graph.actors):
+        firings = _firings(timeline, number, left, scale, quota[actor.name] if shaded else 0)
+        lanes.append(_lanes(firings))
+    gap, apart = 0.4, _WIDE
+    while True:
+        rows = [
+            _Row(tuple(tuple(_merged(lane, gap, apart)) for lane in found), overlap if any(found) else 0)
+            for found, overlap in lanes
+        ]
+        bars = sum(len(lane) for row in rows for lane in row.lanes)
+        if bars <= most or gap > WIDTH:
+            break
+        gap, apart = gap * 2, apart * 2
+    return rows, gap if bars < timeline.firings else 0.0
+
+
+def _firings(timeline: Timeline, actor: int, left: float, scale: float, quota: int) -> list[_Bar]:
+    durations = timeline.durations(actor)
+    found = []
+    for firing, start in enumerate(timeline.starts[actor]):
+        phase = firing % len(durations)
+        stop = min(start + durations[phase], timeline.end)
+        odd = bool(quota and firing // quota % 2)
+        found.append(_Bar(left + float(start) * scale, left + float(stop) * scale, odd, phase))
+    return found
+
+
+def _lanes(firings: Sequence[_Bar]) -> tuple[list[list[_Bar]], int]:
+    """The firings such that those of a lane do not overlap, and the number of lanes; too many become one."""
+    free: list[tuple[float, int]] = []
+    found: list[list[_Bar]] = []
+    for bar in firings:
+        if free and free[0][0] <= bar.start:
+            lane = heappop(free)[1]
+        else:
+            lane = len(found)
+            found.append([])
+        found[lane].append(bar)
+        heappush(free, (bar.stop, lane))
+    return (found, len(found)) if len(found) <= _MOST_LANES else ([list(firings)], len(found))
+
+
+def _merged(bars: Sequence[_Bar], gap: float, apart: float) -> list[_Bar]:
+    """Narrow bars joined with neighbours that are nearer than `gap` pixels."""
+    found: list[_Bar] = []
+    for bar in bars:
+        stop = max(bar.stop, bar.start + _NARROWEST)
+        last = found[-1] if found else None
+        narrow = last is not None and min(last.stop - last.start, stop - bar.start) < apart
+        if last is not None and narrow and last.odd == bar.odd and bar.start - last.stop < gap:
+            found[-1] = _Bar(last.start, max(stop, last.stop), last.odd)
+        else:
+            found.append(_Bar(bar.start, stop, bar.odd, bar.phase))
+    return found
+
+
+def _background(drawing: Drawing, timeline: Timeline, left: float, scale: float, bottom: float) -> None:
+    """The first period, tinted, and what the parts are called."""
+    span = timeline.periodic
+    if span is None or span.start + span.length > timeline.end:
+        return
+    first, second, third = (left + float(span.start + k * span.length) * scale for k in range(3))
+    drawing.box(first, _TOP, second - first, bottom - _TOP, "#fdf1e3")
+    for start, stop, name in ((left, first, "transient"), (first, second, "period"), (second, third, "period again")):
+        if stop - start > wide(name, 10) + 4 and stop <= WIDTH:
+            drawing.text((start + stop) / 2, _TOP - 8, name, 10, "middle", color="#444444")
+
+
+def _period_lines(drawing: Drawing, timeline: Timeline, left: float, scale: float, bottom: float) -> None:
+    span = timeline.periodic
+    if span is None:
+        return
+    for k in range(2):
+        at = span.start + k * span.length
+        if at < timeline.end:
+            x = left + float(at) * scale
+            drawing.line(x, _TOP - 18, x, bottom, MARK, 1.4, "5 3")
+
+
+def _draw_row(drawing: Drawing, row: _Row, middle: float, height: float, title: str) -> None:
+    space = height * 0.86 / max(1, len(row.lanes))
+    for place, lane in enumerate(row.lanes):
+        y = middle + space * (place + 0.5 - len(row.lanes) / 2)
+        for odd, color in ((False, DARK), (True, LIGHT)):
+            drawing.bars([_shown(bar) for bar in lane if bar.odd == odd], y, space * 0.9, color, title)
+
+
+def _shown(bar: _Bar) -> tuple[float, float]:
+    """Ends of a bar, which leave a line to the next one."""
+    return bar.start, bar.stop - 0.6 if bar.stop - bar.start >= _WIDE else bar.stop
+
+
+def _number_phases(drawing: Drawing, row: _Row, middle: float, height: float) -> int:
+    """Write the phases, counted from 1, into bars that have room; how many do."""
+    space = height * 0.86 / max(1, len(row.lanes))
+    if space < 9 or not row.overlap:
+        return 0
+    room = max(wide(str(bar.phase + 1), 9) for lane in row.lanes for bar in lane) + 2
+    numbered = 0
+    for place, lane in enumerate(row.lanes):
+        y = middle + space * (place + 0.5 - len(row.lanes) / 2)
+        for bar in lane:
+            if bar.phase >= 0 and bar.stop - bar.start > room:
+                color = "#222222" if bar.odd else "white"
+                drawing.text((bar.start + bar.stop) / 2, y + 3.2, str(bar.phase + 1), 9, "middle", color=color)
+                numbered += 1
+    return numbered
+
+
+def _notes(timeline: Timeline, merged: float, shaded: bool, numbered: bool, every: int, rows: Sequence[_Row]) -> list[str]:
+    """What the picture does not show, and what its shades mean."""
+    notes = [sentence(note) for note in timeline.notes]
+    bars = sum(len(lane) for row in rows for lane in row.lanes)
+    if shaded:
+        notes.append("Iterations alternate between dark and light.")
+    if numbered:
+        notes.append("Numbers are phases.")
+    if merged:
+        pause = merged / (WIDTH - 44) * float(timeline.end)
+        shown = f"{pause:,.0f}" if pause >= 10 else f"{pause:.2g}"
+        notes.append(f"{timeline.firings:,} firings are drawn as {bars:,} bars: pauses shorter than about {shown} are not seen.")
+    crowded = [f"'{actor.name}' up to {row.overlap:,}" for actor, row in zip(timeline.graph.actors, rows, strict=True)
+               if row.overlap > _MOST_LANES]  # fmt: skip
+    if crowded:
+        more = f" and {len(crowded) - 3} others" if len(crowded) > 3 else ""
+        notes.append(f"Firings that overlap themselves are drawn as one bar: {', '.join(crowded[:3])}{more} at one time.")
+    if every > 1:
+        notes.append(f"One in {every} actors is named; the others show their names under the pointer.")
+    return notes

@@ -1,0 +1,209 @@
+"""What does every channel hold over time, and all of them together? Small charts under each other, the total on top.
+
+Held are tokens from the moment their producer claims space to the moment their consumer has ended (DESIGN section 6), so what is
+drawn reaches a capacity where it is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from csdfgen.charts.replay import Replay, replay
+from csdfgen.charts.svg import DARK, LIGHT, MARK, ROW_LABEL, WIDTH, Drawing, cut, quantity, sentence, ticks, wide
+from csdfgen.charts.timeline import Timeline
+from schedules.storage import Unit
+
+__all__ = ["occupancy_chart"]
+
+Array = Any
+
+MAX_CHANNELS = 40
+"""Channels with a chart of their own: those that hold most."""
+
+_LONGEST_NAME = 34
+_TOTAL_HEIGHT = 150.0
+_TOP = 62.0
+_BETWEEN = 46.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """One channel: its name, what it holds from which time on, its highest level and its capacity, in the unit shown."""
+
+    name: str
+    times: Array
+    levels: Array
+    peak: int
+    capacity: int | None
+
+
+def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
+    """The chart as an SVG file. One-token serial self-loops are left out; so are channels whose tokens have no bytes,
+    if the unit is bytes.
+
+    Raises ScheduleError if the timeline cannot be executed.
+    """
+    found = replay(timeline)
+    weights = [0 if c.is_serial else c.token_bytes if unit == "bytes" else 1 for c in timeline.graph.channels]
+    total = _total(timeline, found, weights)
+    strips = _strips(timeline, found, weights)
+    shown = sorted(sorted(range(len(strips)), key=lambda place: -strips[place].peak)[:MAX_CHANNELS])
+    drawing = Drawing()
+    names = [cut(strips[place].name, _LONGEST_NAME) for place in shown]
+    left = 20 + max([54.0, *(wide(name, ROW_LABEL) for name in names)])
+    sides = [_filled(strips[place], unit) for place in shown]
+    right = WIDTH - 20 - max([0.0, *(wide(side, ROW_LABEL) for side in sides)])
+    drawing.text(12, 20, f"{timeline.graph.name}: {unit} held, {timeline.title}", 14, bold=True)
+    drawing.text(12, 37, _facts(total, len(strips), unit), 11, color="#444444")
+    _draw_total(drawing, timeline, total, (left, right), unit)
+    height = min(40.0, max(16.0, 900 / max(1, len(shown))))
+    top = _TOP + _TOTAL_HEIGHT + _BETWEEN
+    bottom = top + height * len(shown)
+    if shown:
+        drawing.time_axis(left, right, bottom, top, float(timeline.end), _time_label(timeline))
+    for row, (place, name, side) in enumerate(zip(shown, names, sides, strict=True)):
+        base = top + height * (row + 1)
+        drawing.text(left - 6, base - height / 2 + 3.5, name, ROW_LABEL, "end")
+        drawing.text(right + 6, base - height / 2 + 3.5, side, ROW_LABEL)
+        _draw_strip(drawing, strips[place], (left, right), base, height, float(timeline.end or 1))
+    drawing.notes(12, bottom + 48, _notes(timeline, strips, shown))
+    return drawing.to_bytes(f"{timeline.graph.name}: {unit} held, {timeline.title}")
+
+
+def _time_label(timeline: Timeline) -> str:
+    return "firings in their order" if timeline.pace else "time, in the graph's time units"
+
+
+def _strips(timeline: Timeline, found: Replay, weights: Sequence[int]) -> list[_Strip]:
+    times = np.array([float(time) for time in found.times])
+    channels, levels = np.array(found.channels, dtype=np.int64), np.array(found.levels, dtype=object)
+    order = np.argsort(channels, kind="stable")
+    first = np.searchsorted(channels[order], np.arange(len(weights) + 1))
+    strips = []
+    for place, (channel, weight) in enumerate(zip(timeline.graph.channels, weights, strict=True)):
+        if not weight:
+            continue
+        mine = order[first[place] : first[place + 1]]
+        held = np.concatenate([[found.initial[place]], levels[mine]]) * weight
+        room = timeline.capacities.get(channel.name)
+        capacity = None if room is None else room * weight
+        strips.append(_Strip(channel.name, np.concatenate([[0.0], times[mine]]), held, int(max(held)), capacity))
+    return strips
+
+
+def _total(timeline: Timeline, found: Replay, weights: Sequence[int]) -> _Strip:
+    """All channels together, in the order of what happens."""
+    held = list(found.initial)
+    total = sum(map(int.__mul__, held, weights))
+    levels = [total]
+    for channel, level in zip(found.channels, found.levels, strict=True):
+        total += (level - held[channel]) * weights[channel]
+        held[channel] = level
+        levels.append(total)
+    rooms = [timeline.capacities.get(c.name) for c, weight in zip(timeline.graph.channels, weights, strict=True) if weight]
+    weighted = [weight for weight in weights if weight]
+    capacity = None
+    if rooms and None not in rooms:
+        capacity = sum(room * weight for room, weight in zip(rooms, weighted, strict=True) if room is not None)
+    times = np.array([0.0, *(float(time) for time in found.times)])
+    return _Strip("total", times, np.array(levels, dtype=object), max(levels), capacity)
+
+
+def _filled(strip: _Strip, unit: Unit) -> str:
+    """What stands beside a chart: the highest level and the capacity."""
+    if strip.capacity is None:
+        return f"{quantity(strip.peak, unit)}, unlimited"
+    return quantity(strip.peak, unit) if strip.peak == strip.capacity else f"{strip.peak:,} of {quantity(strip.capacity, unit)}"
+
+
+def _facts(total: _Strip, channels: int, unit: Unit) -> str:
+    held = f"at most {quantity(total.peak, unit)} at one time in {quantity(channels, 'channels')}"
+    if total.capacity is None:
+        return f"{held}; not all have a capacity"
+    return f"{held}, whose capacities add up to {quantity(total.capacity, unit)}"
+
+
+def _steps(strip: _Strip, left: float, right: float, end: float) -> list[tuple[float, float]]:
+    """(x, level) where the level changes; where changes are denser than pixels, the highest level in each pixel."""
+    places = left + strip.times * ((right - left) / end)
+    levels = strip.levels.astype(float)
+    if len(places) > right - left:
+        columns = np.floor(places).astype(np.int64)
+        firsts = np.flatnonzero(np.diff(columns, prepend=columns[0] - 1))
+        highest = np.maximum.reduceat(levels, firsts)
+        highest[1:] = np.maximum(highest[1:], levels[firsts[1:] - 1])  # what a pixel begins with
+        lasts = levels[np.append(firsts[1:], len(levels)) - 1]
+        at = columns[firsts].astype(float)
+        # behind a pixel its last level holds until the next change
+        places = np.stack([at, at + 1], axis=1).ravel()
+        levels = np.stack([highest, lasts], axis=1).ravel()
+        kept = np.append(places[1:] > places[:-1], True)
+        places, levels = places[kept], levels[kept]
+    changed = np.flatnonzero(np.diff(levels, prepend=levels[0] - 1))
+    return [(float(max(left, min(right, places[i]))), float(levels[i])) for i in changed]
+
+
+def _draw_total(drawing: Drawing, timeline: Timeline, total: _Strip, sides: tuple[float, float], unit: Unit) -> None:
+    left, right = sides
+    bottom, end = _TOP + _TOTAL_HEIGHT, float(timeline.end or 1)
+    top = float(max(total.peak, total.capacity or 0, 1))
+    scale = (_TOTAL_HEIGHT - 12) / top
+    drawing.time_axis(left, right, bottom, _TOP, float(timeline.end), "")
+    for value in ticks(top, 5):
+        y = bottom - value * scale
+        drawing.line(left - 4, y, left, y, "#222222")
+        drawing.text(left - 7, y + 3.5, _tick(value, top, unit), 10, "end")
+    drawing.line(left, _TOP, left, bottom, "#222222")
+    label = f"total, {_tick_unit(top, unit)}"
+    drawing.text(left - 48, (_TOP + bottom) / 2 + wide(label, 11) / 2, label, 11, upright=True)
+    corners = [(x, bottom - level * scale) for x, level in _steps(total, left, right, end)]
+    drawing.area(corners, bottom, right, DARK, f"total: at most {quantity(total.peak, unit)}")
+    if total.capacity is not None:
+        y = bottom - total.capacity * scale
+        drawing.line(left, y, right, y, MARK, 1.6, "6 3")
+        drawing.text(right + 6, y + 3.5, "capacities", ROW_LABEL)
+
+
+def _tick_unit(top: float, unit: Unit) -> str:
+    if unit == "tokens" or top < 10_000:
+        return unit
+    return "MB (10⁶ bytes)" if top >= 1e6 else "kB (10³ bytes)"
+
+
+def _tick(value: float, top: float, unit: Unit) -> str:
+    if unit == "tokens" or top < 10_000:
+        return f"{value:,.10g}"
+    return f"{value / (1e6 if top >= 1e6 else 1e3):,.10g}"
+
+
+def _draw_strip(drawing: Drawing, strip: _Strip, sides: tuple[float, float], base: float, height: float, end: float) -> None:
+    left, right = sides
+    top = float(max(strip.peak, strip.capacity or 0, 1))
+    scale = (height - 5) / top
+    drawing.line(left, base, right, base, "#cccccc", 0.6)
+    corners = [(x, base - level * scale) for x, level in _steps(strip, left, right, end)]
+    drawing.area(corners, base, right, LIGHT if strip.capacity is None else DARK, strip.name)
+    if strip.capacity is not None:
+        y = base - strip.capacity * scale
+        drawing.line(left, y, right, y, MARK, 1.2, "4 3")
+
+
+def _notes(timeline: Timeline, strips: Sequence[_Strip], shown: Sequence[int]) -> list[str]:
+    notes = [sentence(note) for note in timeline.notes]
+    if any(strip.capacity is not None for strip in strips):
+        notes.append("Dashed: capacities. Every channel has a scale of its own.")
+    if any(strip.capacity is None for strip in strips):
+        notes.append("Light: channels without a capacity.")
+    if len(shown) < len(strips):
+        least = min(strips[place].peak for place in shown)
+        notes.append(
+            f"Shown are the {len(shown)} of {len(strips):,} channels that hold most, at least {least:,}; the total counts all."
+        )
+    serial = sum(channel.is_serial for channel in timeline.graph.channels)
+    if serial:
+        notes.append(f"{serial:,} one-token serial self-loops hold no data and are left out.")
+    return notes

@@ -1,0 +1,212 @@
+"""How is a chart written as SVG? Text, lines, one path for many bars, axes with round numbers.
+
+Coordinates have one decimal; the same calls give the same bytes. Widths of texts are estimated, generously: no font is at hand.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from xml.sax.saxutils import escape, quoteattr
+
+from csdfgen.dot import visible
+
+__all__ = [
+    "DARK",
+    "GREY",
+    "INK",
+    "LIGHT",
+    "MARK",
+    "ROW_LABEL",
+    "WIDTH",
+    "Drawing",
+    "counted",
+    "cut",
+    "labelled_every",
+    "number",
+    "quantity",
+    "sentence",
+    "ticks",
+    "wide",
+]
+
+WIDTH = 960
+"""Of every picture; heights follow from what is shown."""
+
+DARK, LIGHT, MARK = "#08306b", "#7fb3d9", "#e6862b"
+"""Colours that differ in brightness too, so that they do in grey print."""
+
+INK, GREY = "#222222", "#888888"
+
+ROW_LABEL = 10
+"""Font size of the names of rows, in pixels."""
+
+_FONT = "Helvetica,Arial,sans-serif"
+_NARROW = frozenset("fijlrtI.,:;'|!()[]{}/- ")
+_LONGEST_TITLE = 200
+
+
+def wide(text: str, size: float) -> float:
+    """About how many pixels a text takes.
+
+    >>> wide("conv", 10) < wide("CONV", 10)
+    True
+    """
+    units = sum(0.36 if c in _NARROW else 0.72 if c.isupper() or c in "mw@%" else 0.58 if ord(c) < 0x2E80 else 1.05 for c in text)
+    return units * size
+
+
+def cut(text: str, longest: int) -> str:
+    """A name short enough to be shown, its end kept, where names of one network differ.
+
+    >>> cut("features/denseblock1/conv2", 16)
+    'feature...ck1/conv2'
+    """
+    shown = visible(text)
+    return shown if len(shown) <= longest + 3 else f"{shown[: longest // 2 - 1]}...{shown[-(longest - longest // 2 + 1) :]}"
+
+
+def number(value: float) -> str:
+    """A coordinate, with as few characters as it takes.
+
+    >>> number(12.0), number(0.25)
+    ('12', '0.2')
+    """
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit; from 10,000 bytes on kB or MB, powers of ten.
+
+    >>> quantity(544, "bytes"), quantity(23_040, "bytes"), quantity(1, "tokens")
+    ('544 bytes', '23.04 kB', '1 token')
+    """
+    if unit != "bytes" or value < 10_000:
+        return f"{value:,.0f} {unit.removesuffix('s') if value == 1 else unit}"
+    scale, name = (1e6, "MB") if value >= 1e6 else (1e3, "kB")
+    return f"{value / scale:,.2f} {name}"
+
+
+def counted(value: int | Fraction) -> str:
+    """A whole number with commas, or a fraction.
+
+    >>> counted(Fraction(12000)), counted(Fraction(1, 3))
+    ('12,000', '1/3')
+    """
+    return f"{int(value):,}" if value == int(value) else str(value)
+
+
+def sentence(text: str) -> str:
+    """A note as a sentence.
+
+    >>> sentence("one iteration is shown")
+    'One iteration is shown.'
+    """
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def ticks(end: float, most: int) -> list[float]:
+    """Round numbers from 0 to `end`, at most so many and one.
+
+    >>> ticks(87, 5)
+    [0, 20, 40, 60, 80]
+    """
+    step = 1.0
+    rest = max(end, 1e-9) / most
+    while step * 10 <= rest:
+        step *= 10
+    while step > rest * 10:
+        step /= 10
+    step = next(step * factor for factor in (1, 2, 5, 10) if step * factor >= rest)
+    return [index * step for index in range(int(end / step + 1e-9) + 1)]
+
+
+def labelled_every(height: float) -> int:
+    """Every so many-th row of this height has room for its name."""
+    return 1 if height >= ROW_LABEL else -int(-(ROW_LABEL + 1) // height)
+
+
+class Drawing:
+    """An SVG picture under construction, `WIDTH` wide; `height` is that of what has been drawn."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.height = 0.0
+
+    def text(
+        self, x: float, y: float, text: str, size: float = 11, anchor: str = "start", *, bold: bool = False, color: str = INK,
+        upright: bool = False,
+    ) -> None:  # fmt: skip
+        """A text whose baseline begins, ends ("end") or has its middle ("middle") at (x, y); upright: reads upwards."""
+        more = f' text-anchor="{anchor}"' if anchor != "start" else ""
+        more += ' font-weight="bold"' if bold else ""
+        more += f' fill="{color}"' if color != INK else ""
+        more += f' transform="rotate(-90 {number(x)} {number(y)})"' if upright else ""
+        shown = escape(visible(text))
+        self.parts.append(f'<text x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{more}>{shown}</text>')
+        self.height = max(self.height, y + size / 2)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, color: str = GREY, width: float = 1, dash: str = "") -> None:
+        more = f' stroke-dasharray="{dash}"' if dash else ""
+        ends = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
+        self.parts.append(f'<line {ends} stroke="{color}" stroke-width="{number(width)}"{more}/>')
+        self.height = max(self.height, y1, y2)
+
+    def box(self, x: float, y: float, width: float, height: float, color: str) -> None:
+        size = f'width="{number(width)}" height="{number(height)}"'
+        self.parts.append(f'<rect x="{number(x)}" y="{number(y)}" {size} fill="{color}"/>')
+        self.height = max(self.height, y + height)
+
+    def bars(self, spans: Iterable[tuple[float, float]], y: float, height: float, color: str, title: str = "") -> None:
+        """Horizontal bars from x to x around the line y; title: shown under the pointer."""
+        path = "".join(f"M{number(start)} {number(y)}H{number(stop)}" for start, stop in spans)
+        if path:
+            style = f'stroke="{color}" stroke-width="{number(height)}" fill="none"'
+            self.parts.append(f'<path d="{path}" {style}>{_tooltip(title)}</path>')
+        self.height = max(self.height, y + height / 2)
+
+    def area(self, corners: Sequence[tuple[float, float]], bottom: float, stop: float, color: str, title: str = "") -> None:
+        """The area below steps: from each x on at height y, the last until x is `stop`."""
+        path = "".join(f"H{number(x)}V{number(y)}" for x, y in corners)
+        start = f"M{number(corners[0][0])} {number(bottom)}"
+        self.parts.append(
+            f'<path d="{start}{path}H{number(stop)}V{number(bottom)}Z" fill="{color}" stroke="{color}" stroke-width="0.4">'
+            f"{_tooltip(title)}</path>"
+        )
+        self.height = max(self.height, bottom)
+
+    def notes(self, x: float, y: float, lines: Iterable[str], size: float = 10) -> None:
+        """Sentences below a chart, each on lines of its own."""
+        fitting = int((WIDTH - x - 12) / (size * 0.55))
+        for line in lines:
+            for row in textwrap.wrap(visible(line), fitting) or [""]:
+                self.text(x, y, row, size, color="#444444")
+                y += size + 3
+
+    def time_axis(self, left: float, right: float, y: float, top: float, end: float, label: str) -> None:
+        """An axis from 0 to `end` along y, with lines up to `top`."""
+        shown = ticks(end, 8)
+        decimals = 0 if len(shown) < 2 or shown[1] >= 1 else len(f"{shown[1]:.9f}".rstrip("0").partition(".")[2])
+        self.line(left, y, right, y, INK)
+        for value in shown:
+            x = left + (right - left) * (value / end if end else 0)
+            self.line(x, top, x, y, "#dddddd", 0.6)
+            self.line(x, y, x, y + 4, INK)
+            self.text(x, y + 15, f"{value:,.{decimals}f}", 10, "middle")
+        self.text((left + right) / 2, y + 31, label, 11, "middle")
+
+    def to_bytes(self, title: str) -> bytes:
+        """The whole file."""
+        height = number(self.height + 10)
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+            f'font-family={quoteattr(_FONT)} fill="{INK}">'
+        )
+        parts = [head, f"<title>{escape(visible(title))}</title>", '<rect width="100%" height="100%" fill="white"/>']
+        return ("\n".join([*parts, *self.parts, "</svg>"]) + "\n").encode()
+
+
+def _tooltip(title: str) -> str:
+    shown = visible(title)
+    return f"<title>{escape(shown if len(shown) <= _LONGEST_TITLE else shown[:_LONGEST_TITLE] + '...')}</title>" if title else ""

@@ -1,0 +1,175 @@
+"""When does every firing start? Executions of three kinds in one form, to be drawn or replayed.
+
+Self-timed: every firing starts as soon as it can (DESIGN section 6); the periodic part is known where all actors wait for each
+other, directly or not. Single processor: one firing after the other. Periodic: given start times, repeated for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from csdfgen.errors import GraphError
+from csdfgen.graph import CsdfGraph, repetition_vector
+from schedules.bounded import Link, components, links_of
+from schedules.liveness import find_deadlock
+from schedules.periodic import PeriodicSchedule
+from schedules.schedule import Schedule
+from schedules.selftimed import first_iteration, steady_state
+
+__all__ = ["MAX_FIRINGS", "Span", "Time", "Timeline", "of_periodic", "of_schedule", "self_timed"]
+
+Time = int | Fraction
+
+MAX_FIRINGS = 200_000
+"""Firings that one picture shows."""
+
+_SEARCHED = 300_000
+"""Firings that are executed to find the periodic part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part that repeats: from `start` on everything comes again every `length` time units, which make `iterations`."""
+
+    start: Time
+    length: Time
+    iterations: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Firings with their start times, from time 0 to `end`.
+
+    starts[actor number][n]: start of the actor's n-th firing, which runs phase n modulo its phases. A firing takes the execution
+    time of its phase, or `pace` if that is not 0 (an order without times). capacities: channel -> tokens, empty where
+    unlimited. periodic: None where nothing is known to repeat. notes: what a reader of the picture must know.
+    """
+
+    graph: CsdfGraph
+    title: str
+    starts: tuple[tuple[Time, ...], ...]
+    end: Time
+    capacities: Mapping[str, int]
+    periodic: Span | None = None
+    notes: tuple[str, ...] = ()
+    pace: int = 0
+
+    @property
+    def firings(self) -> int:
+        return sum(map(len, self.starts))
+
+    def durations(self, actor: int) -> tuple[int, ...]:
+        """Time of every phase of an actor."""
+        times = self.graph.actors[actor].execution_times
+        return (self.pace,) * len(times) if self.pace else times
+
+
+def self_timed(
+    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int | None = None, limit: int = MAX_FIRINGS
+) -> Timeline:
+    """A self-timed execution within the capacities: so many iterations, or without a number up to the end of the second
+    period, as far as `limit` firings reach. A graph that deadlocks is shown until it is stuck.
+
+    Raises InconsistentError, GraphError for capacities that do not fit or an iteration longer than the limit.
+    """
+    room = dict(capacities or {})
+    firings = repetition_vector(graph)
+    total = sum(firings.values())
+    if total * (iterations or 1) > limit:
+        counts = f"{total * (iterations or 1)} firings are to be drawn; at most {limit} are, use fewer phases"
+        raise GraphError(counts, where=f"graph '{graph.name}'")
+    deadlock = find_deadlock(graph, room)
+    if deadlock is not None:
+        timing = first_iteration(graph, room)
+        return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, None, (str(deadlock),))
+    span, note = _periodic_part(graph, links_of(graph, room), firings)
+    if iterations is not None or span is None:
+        count = iterations or min(3, limit // total)
+        timing = first_iteration(graph, room, count)
+        shown = f"the first {count} iterations are shown" if count > 1 else "one iteration is shown"
+        return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, span, (*note, shown))
+    return _with_two_periods(graph, room, span, limit // total)
+
+
+def _periodic_part(graph: CsdfGraph, links: Sequence[Link], firings: Mapping[str, int]) -> tuple[Span | None, tuple[str, ...]]:
+    """The part that repeats, or why there is none to show."""
+    quota = [firings[actor.name] for actor in graph.actors]
+    times = [actor.execution_times for actor in graph.actors]
+    parts = components(len(quota), links)
+    if not parts:
+        return None, ("nothing limits the throughput, so that there is no periodic part",)
+    if len(parts) > 1 or len(parts[0].actors) < len(quota):
+        several = "not all actors wait for each other (give the channels capacities): each part has its own pace"
+        return None, (several,)
+    if not any(any(row) for row in times):  # firings at one instant would never end
+        return None, ("no firing takes time",)
+    found = steady_state(times, quota, parts[0], _SEARCHED)
+    if found is None:
+        return None, (f"{_SEARCHED:,} firings do not reach the periodic part",)
+    return Span(found.transient, found.period, found.iterations), ()
+
+
+def _with_two_periods(graph: CsdfGraph, room: Mapping[str, int], span: Span, most: int) -> Timeline:
+    """Enough iterations for every actor to be shown until the end of the second period."""
+    pace = Fraction(span.length) / span.iterations
+    end = span.start + 2 * span.length
+    count = ceil(end / pace) + 1
+    while count <= most:
+        timing = first_iteration(graph, room, count)
+        missing = end - min(starts[-1] for starts in timing.starts)
+        if missing <= 0:
+            cut = tuple(tuple(start for start in starts if start < end) for starts in timing.starts)
+            return Timeline(graph, "self-timed execution", cut, end, room, span)
+        count += ceil(missing / pace) + 1
+    timing = first_iteration(graph, room, most)
+    note = f"the first {most:,} iteration(s) are shown; two periods would take {count:,}"
+    return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, span, (note,))
+
+
+def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
+    """The firings of a single-processor schedule one after the other, each for its execution time; one time unit each if the
+    graph gives no times."""
+    index = {actor.name: number for number, actor in enumerate(graph.actors)}
+    times = [actor.execution_times for actor in graph.actors]
+    pace = 0 if any(any(row) for row in times) else 1
+    starts: list[list[int]] = [[] for _ in times]
+    now = 0
+    for firing in schedule.firings:
+        actor = index[firing.actor]
+        starts[actor].append(now)
+        now += pace or times[actor][firing.phase]
+    title = f"one processor, order '{schedule.policy}'" if schedule.policy else "one processor"
+    note = f"{schedule.iterations} iterations in" if schedule.iterations > 1 else "one iteration in"
+    units = "firings; the graph gives no execution times" if pace else "time units"
+    return Timeline(
+        graph, title, tuple(map(tuple, starts)), now, dict(schedule.capacities), None, (f"{note} {now:,} {units}",), pace
+    )
+
+
+def of_periodic(
+    graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int] | None = None, limit: int = MAX_FIRINGS
+) -> Timeline:
+    """A periodic schedule, from its first start to the end of the second period in which all iterations under way are drawn.
+
+    Raises GraphError if that takes more firings than the limit.
+    """
+    period = schedule.period
+    first = min(min(row) for row in schedule.starts.values())
+    offsets = [[start - first for start in schedule.starts[actor.name]] for actor in graph.actors]
+    lasting = [actor.execution_times for actor in graph.actors]
+    # what an iteration before the first would still do, had there been one, is over then
+    ends = (start + times[n % len(times)] for row, times in zip(offsets, lasting, strict=True) for n, start in enumerate(row))
+    settled = max(Fraction(0), max(ends) - period)
+    end = settled + 2 * period
+    iterations = ceil(end / period)
+    total = sum(map(len, offsets)) * iterations
+    if total > limit:
+        raise GraphError(f"two periods take {total} firings; at most {limit} are drawn", where=f"graph '{graph.name}'")
+    starts = tuple(
+        tuple(start + k * period for k in range(iterations) for start in row if start + k * period < end) for row in offsets
+    )
+    span = Span(settled, period, Fraction(1))
+    return Timeline(graph, "periodic schedule", starts, end, dict(capacities or {}), span)
