@@ -12,23 +12,19 @@ from typing import Any
 
 from csdfgen.cli.analyze_options import GraphQuestions
 from csdfgen.cli.analyze_report import LeftOut, show_buffers, show_latency, show_structure, show_throughput
-from csdfgen.cli.models import network_graph
-from csdfgen.cli.options import ModelOptions
-from csdfgen.cli.sections import Section
-from csdfgen.cli.terminal import Stage, counted
-from csdfgen.errors import CsdfgenError
-from csdfgen.graph import Channel, CsdfGraph, with_serial_loops
-from csdfgen.network import Network
+from csdfgen.cli.graph_file import read_graph_file
+from csdfgen.cli.sections import AnalyzeRequest, Report, Section
+from csdfgen.cli.terminal import Stage, console, counted, plain
+from csdfgen.errors import CsdfgenError, InconsistentError
+from csdfgen.graph import Channel, CsdfGraph
 from schedules.analysis import Analysis, analyze, to_json
 from schedules.liveness import find_deadlock
 from schedules.schedule import read_schedule
+from schedules.static import point_of, write_storage_plan
 from schedules.storage import StorageDistribution, Unit, lower_bounds, pareto_front, storage_for
 from schedules.throughput import METHODS
 
-__all__ = ["ENGINES", "GRAPH_ROWS", "Subject", "graph_sections", "graph_sizes", "model_subject", "without_overlap"]
-
-GRAPH_ROWS = "paper"
-"""`--rows` of a model's graph where nothing is said."""
+__all__ = ["ENGINES", "Subject", "about_graph", "graph_sections", "graph_sizes", "without_overlap"]
 
 _SECONDS = 10.0
 """`--seconds` where nothing is said."""
@@ -48,44 +44,91 @@ def without_overlap(graph: CsdfGraph) -> Subject:
     return Subject(replace(graph, channels=kept), tuple(channel for channel in graph.channels if channel.kind == "overlap"))
 
 
-def model_subject(network: Network, options: ModelOptions, questions: GraphQuestions) -> Subject:
-    """The graph of a network; no actor overlaps with itself. Raises CsdfgenError."""
-    graph = with_serial_loops(network_graph(network, options, tokens=questions.tokens or "rows"))
-    return Subject(graph) if questions.overlap else without_overlap(graph)
-
-
 def graph_sizes(graph: CsdfGraph) -> str:
     """Numbers of actors, phases and channels."""
     phases = sum(actor.phases for actor in graph.actors)
     return f"{counted(len(graph.actors), 'actor')}, {counted(phases, 'phase')}, {counted(len(graph.channels), 'channel')}"
 
 
+def about_graph(request: AnalyzeRequest, stage: Stage) -> Report:
+    """Answer what was asked about a graph file: its structure and throughput if nothing was. Raises CsdfgenError."""
+    questions = request.questions
+    given = request.options.given() + ["--device"] * (request.device is not None) + ["--tokens"] * (questions.tokens is not None)
+    stage("loading")
+    graph = read_graph_file(request.model, given)
+    subject = without_overlap(graph) if questions.overlap is False else Subject(graph)
+    if not questions.asked:
+        questions = replace(questions, throughput=True)
+    sections = graph_sections(subject, questions, request.model, stage)
+    return Report({}, f"{plain(request.model)}: {graph_sizes(subject.graph)}", sections)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an engine found out about a graph, and what it had been asked."""
+
+    subject: Subject
+    questions: GraphQuestions
+    capacities: Mapping[str, int]
+    found: Analysis
+
+
 def graph_sections(subject: Subject, questions: GraphQuestions, where: str, stage: Stage) -> list[Section]:
     """The answers about a graph, a section a question. Raises CsdfgenError, which names `where` the graph is from."""
-    graph, capacities = subject.graph, _capacities(subject.graph, questions)
-    name = questions.engine or "auto"
+    capacities = _capacities(subject.graph, questions)
     try:
-        found = ENGINES[name](graph, questions, capacities, stage)
+        found = ENGINES[questions.engine or "auto"](subject.graph, questions, capacities, stage)
+        answer = Answer(subject, questions, capacities, found)
+        return [section for make in _SECTIONS if (section := make(answer)) is not None]
     except CsdfgenError as error:
         raise error.at(where) from None
-    values: dict[str, Any] = {**to_json(found), "engine": "native" if name == "auto" else name}
-    if capacities:
-        values["given_capacities"] = capacities
-    sections = [Section("", values, lambda: show_structure(graph, found, bool(capacities)))]
-    speed, latency, buffers = found.throughput, found.latency, found.buffers
-    if speed is not None:
-        if speed.peaks is not None:
-            values["peaks_self_timed"] = dict(speed.peaks)
-        sections.append(Section("", {}, lambda: show_throughput(graph, speed)))
-    if latency is not None:
-        peaks = found.peaks or {}
-        sections.append(Section("", {}, lambda: show_latency(graph, latency, peaks)))
-    if buffers is not None:
-        unit, left = questions.unit or "tokens", _left_out(subject)
-        values["unit"] = unit
-        values["left_out"] = {"serial": left.serial, "overlap": dict(left.overlap)}
-        sections.append(Section("", {}, lambda: show_buffers(graph, buffers, unit, left)))
-    return sections
+
+
+def _structure(answer: Answer) -> Section:
+    engine = answer.questions.engine or "auto"
+    values: dict[str, Any] = {**to_json(answer.found), "engine": "native" if engine == "auto" else engine}
+    if answer.capacities:
+        values["given_capacities"] = dict(answer.capacities)
+    return Section("", values, lambda: show_structure(answer.subject.graph, answer.found, bool(answer.capacities)))
+
+
+def _throughput(answer: Answer) -> Section | None:
+    found = answer.found.throughput
+    if found is None:
+        return None
+    values = {} if found.peaks is None else {"peaks_self_timed": dict(found.peaks)}
+    return Section("", values, lambda: show_throughput(answer.subject.graph, found))
+
+
+def _latency(answer: Answer) -> Section | None:
+    latency, peaks = answer.found.latency, answer.found.peaks or {}
+    return None if latency is None else Section("", {}, lambda: show_latency(answer.subject.graph, latency, peaks))
+
+
+def _buffers(answer: Answer) -> Section | None:
+    found, unit = answer.found.buffers, answer.questions.unit or "tokens"
+    if found is None:
+        return None
+    left = _left_out(answer.subject)
+    values = {"unit": unit, "left_out": {"serial": left.serial, "overlap": dict(left.overlap)}}
+    return Section("", values, lambda: show_buffers(answer.subject.graph, found, unit, left))
+
+
+def _plan(answer: Answer) -> Section | None:
+    """Write the least of the distributions as a file that `csdfgen run --plan` takes."""
+    path, graph = answer.questions.output, answer.subject.graph
+    if path is None:
+        return None
+    if not answer.found.consistent:
+        raise InconsistentError(answer.found.inconsistency)
+    point = point_of(answer.found.buffers or ())
+    schedule = write_storage_plan(path, graph, point)
+    said = f"{path}: {counted(len(schedule.firings), 'firing')} in buffers of {counted(sum(point.capacities.values()), 'token')}"
+    return Section("", {"plan": str(path)}, lambda: console().print(f"\n{said}, throughput {point.throughput}"))
+
+
+_SECTIONS: tuple[Callable[[Answer], Section | None], ...] = (_structure, _throughput, _latency, _buffers, _plan)
+"""In the order of the report; None where there is no answer to be told."""
 
 
 def _capacities(graph: CsdfGraph, questions: GraphQuestions) -> dict[str, int]:

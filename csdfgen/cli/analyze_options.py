@@ -23,6 +23,7 @@ __all__ = [
     "LatencyOption",
     "MethodOption",
     "OverlapOption",
+    "PlanOutputOption",
     "SecondsOption",
     "Storage",
     "StorageOption",
@@ -165,6 +166,16 @@ OverlapOption = Annotated[
         show_default=False,
     ),
 ]
+PlanOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE.json",
+        rich_help_panel=_QUESTIONS,
+        help="With --buffers: write the least storage with a firing order that keeps it, for csdfgen run --plan.",
+    ),
+]
 TokensOption = Annotated[
     TokensOfGraph | None,
     typer.Option(
@@ -181,6 +192,7 @@ class GraphQuestions:
     """What is asked about a graph, and how; None where the user said nothing.
 
     capacities: tokens by channel; capacity_file: a schedule that has them. target: the throughput to be reached.
+    output: where the least storage is written with its schedule.
     """
 
     throughput: bool = False
@@ -197,6 +209,7 @@ class GraphQuestions:
     capacity_file: Path | None = None
     overlap: bool | None = None
     tokens: str | None = None
+    output: Path | None = None
 
     @property
     def asked(self) -> bool:
@@ -225,14 +238,15 @@ def graph_questions(
     capacities: Sequence[str] | None,
     overlap: bool | None,
     tokens: TokensOfGraph | None,
+    output: Path | None,
 ) -> GraphQuestions:
     """The options as one value. Raises typer.BadParameter for values that are none and options that contradict each other."""
     if storage is not None and at_throughput is not None:
         raise typer.BadParameter("asks for other storage than --at-throughput; give one of them", param_hint="--storage")
     buffers = buffers or storage is not None or at_throughput is not None
-    for name, value in (("--unit", unit), ("--seconds", seconds)):
+    for name, value in (("--unit", unit), ("--seconds", seconds), ("--output", output)):
         if value is not None and not buffers:
-            raise typer.BadParameter("says which buffers are looked for; add --buffers", param_hint=name)
+            raise typer.BadParameter("is about buffers; add --buffers", param_hint=name)
     given, file = _capacities(capacities or ())
     return GraphQuestions(
         throughput,
@@ -249,6 +263,7 @@ def graph_questions(
         file,
         overlap,
         tokens.value if tokens else None,
+        output,
     )
 
 

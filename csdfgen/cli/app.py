@@ -297,6 +297,7 @@ def analyze(
     capacities: analyze_options.CapacitiesOption = None,
     overlap: analyze_options.OverlapOption = None,
     tokens: analyze_options.TokensOption = None,
+    output: analyze_options.PlanOutputOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,
     image: ImageOption = None,
@@ -310,7 +311,8 @@ def analyze(
     A model alone: its memory; with --device time a layer and a phase, frames per second. A graph alone: consistency,
     liveness, throughput. Asked about dataflow, a model is converted first: a token a row, no actor overlaps with itself.
     """
-    from csdfgen.cli.analyze import AnalyzeRequest, run_analyze
+    from csdfgen.cli.analyze import run_analyze
+    from csdfgen.cli.sections import AnalyzeRequest
 
     questions = analyze_options.graph_questions(
         throughput=throughput,
@@ -326,6 +328,7 @@ def analyze(
         capacities=capacities,
         overlap=overlap,
         tokens=tokens,
+        output=output,
     )
     options = model_options(rows, fuse, image, shape, batch)
     run_analyze(AnalyzeRequest(model, options, device, as_json, csv, questions))

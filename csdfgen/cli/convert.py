@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from csdfgen import graph_json
-from csdfgen.cli.models import load_network, network_graph, plan_network, read_graph_file
+from csdfgen.cli.graph_file import read_graph_file
+from csdfgen.cli.models import load_network, network_graph, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, figures_table, plain, stages, table
 from csdfgen.dot import to_dot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from csdfgen.cli.options import ModelOptions
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import CsdfgenError
 from csdfgen.graph import CsdfGraph
 from csdfgen.network import Network
 from csdfgen.pipeline import graph_of, prepare
@@ -11,7 +11,7 @@ from csdfgen.pipeline import plan as planned
 from csdfgen.planning import Plan
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["DEFAULTS", "input_span", "load_network", "network_graph", "plan_network", "read_graph_file"]
+__all__ = ["DEFAULTS", "input_span", "load_network", "network_graph", "plan_network"]
 
 DEFAULTS = {"rows": "auto", "fuse": "full", "image": "streamed"}
 
@@ -54,16 +54,3 @@ def network_graph(
         return graph_of(conversion, fuse, image, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
-
-
-def read_graph_file(path: str, options: list[str]) -> CsdfGraph:
-    """The CSDF graph in a .json or .xml file; `options` are those given that only a model takes."""
-    if options:
-        raise InputError(f"is a graph; {options[0]} is for models", where=path)
-    if path.lower().endswith(".json"):
-        from csdfgen.graph_json import read_graph
-
-        return read_graph(path)
-    from sdf3_bridge import sdf3xml
-
-    return sdf3xml.read(path)

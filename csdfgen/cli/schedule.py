@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rich.text import Text
 
-from csdfgen.cli.models import load_network, plan_network, read_graph_file
+from csdfgen.cli.graph_file import read_graph_file
+from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import CsdfgenError, InputError

@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from csdfgen.planning import FIGURES
-
 __all__ = ["Stage", "console", "counted", "figures_table", "mebibytes", "megabytes", "plain", "stages", "table"]
 
 Stage = Callable[..., None]
@@ -65,6 +63,8 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def figures_table(figures: Mapping[str, int]) -> Table:
     """The memory figures of a plan, in bytes, MB and MiB, with their meaning."""
+    from csdfgen.planning import FIGURES  # brings all operators along, which commands on graphs do without
+
     made = table("memory", "bytes", "MB", "MiB", "meaning", right=("bytes", "MB", "MiB"))
     for name, meaning in FIGURES.items():
         size = figures[name]
