@@ -102,7 +102,8 @@ class _Sizing:
         firings = repetition_vector(graph)
         self.quota = [firings[actor.name] for actor in graph.actors]
         self.phases = [actor.phases for actor in graph.actors]
-        self.expansion = Expansion([actor.execution_times for actor in graph.actors], self.quota)
+        self.times = [actor.execution_times for actor in graph.actors]
+        self.expansion = Expansion(self.times, self.quota)
         self.links = links_of(graph)
         sized = [link for link in self.links if not graph.channels[link.channel].is_serial]
         self.channels = [graph.channels[link.channel] for link in sized]
@@ -119,6 +120,24 @@ class _Sizing:
     def costs(self) -> list[int]:
         """Size first, then tokens, so that what weighs nothing is not wasted."""
         return [weight * TOKEN_COST + 1 for weight in self.weights]
+
+    def reachable(self, best: Value) -> Value:
+        """The highest throughput, if there are capacities with which it is reached.
+
+        Raises GraphError if it is infinite and any space that is waited for takes time: there is no end of faster storage then.
+        """
+        if best == inf and any(self._takes_time(link) for link in self.sized):
+            raise GraphError(
+                "nothing limits its throughput, so that more storage is faster without end; give its actors serial self-loops, "
+                "or ask for the storage of one throughput",
+                where=f"graph '{self.graph.name}'",
+            )
+        return best
+
+    def _takes_time(self, link: Link) -> bool:
+        """Whether time passes from a claim of space to the token, or from a token taken to the space."""
+        ends = (link.source, link.production), (link.target, link.consumption)
+        return any(time and rate for actor, rates in ends for time, rate in zip(self.times[actor], rates, strict=True))
 
     def _bounded(self, capacities: Mapping[int, int]) -> tuple[list[Link], dict[int, int]]:
         """The links with the space that these capacities leave, and the place of every channel."""
@@ -275,7 +294,7 @@ def storage_for(
 
     After `seconds` the smallest capacities are no longer looked for: some that suffice are given, with the size that is
     proven to be necessary. Raises InconsistentError, DeadlockError if no capacities suffice, GraphError for a target above
-    the highest throughput.
+    the highest throughput, or if that is infinite.
     """
     check_live(graph)
     sizing = _Sizing(graph, unit)
@@ -283,7 +302,7 @@ def storage_for(
     wanted: Value = 1
     if target != "live":
         best = sizing.throughput({}).value
-        wanted = best if isinstance(target, str) else target
+        wanted = sizing.reachable(best) if isinstance(target, str) else target
         if wanted > best:
             raise GraphError(f"throughput {target} is wanted; the highest is {best}", where=f"graph '{graph.name}'")
     found = search.least(lambda value: value < wanted, monotonic() + seconds)
@@ -294,12 +313,13 @@ def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0,
     """The distributions of least size for every throughput, from the first that does not deadlock to the highest throughput.
 
     None if the graph deadlocks whatever its capacities. After `seconds` at most `rest` more follow, at throughputs between
-    and with the highest one, which may be larger than necessary; each says by how much. Raises InconsistentError.
+    and with the highest one, which may be larger than necessary; each says by how much. Raises InconsistentError, and
+    GraphError if the highest throughput is infinite, so that the front has no end.
     """
     if find_deadlock(graph) is not None:
         return
     sizing = _Sizing(graph, unit)
-    best = sizing.throughput({}).value
+    best = sizing.reachable(sizing.throughput({}).value)
     search = _Search(sizing, sizing.throughput)
     deadline = monotonic() + seconds
     last = StorageDistribution({}, -1, Fraction(0), -1)

@@ -111,7 +111,7 @@ def _buffers(answer: Answer) -> Section | None:
         return None
     left = _left_out(answer.subject)
     values = {"unit": unit, "left_out": {"serial": left.serial, "overlap": dict(left.overlap)}}
-    return Section("", values, lambda: show_buffers(answer.subject.graph, found, unit, left))
+    return Section("", values, lambda: show_buffers(answer.subject.graph, found, unit, left, bool(answer.capacities)))
 
 
 def _plan(answer: Answer) -> Section | None:

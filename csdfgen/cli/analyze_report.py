@@ -178,20 +178,19 @@ def _time(value: Fraction) -> str:
 # Buffers ----------------------------------------------------------------------------------------
 
 
-def show_buffers(graph: CsdfGraph, found: Sequence[StorageDistribution], unit: str, left: LeftOut) -> None:
-    """The distributions, smallest first, with what each channel gets, and what is not counted."""
+def show_buffers(graph: CsdfGraph, found: Sequence[StorageDistribution], unit: str, left: LeftOut, bounded: bool) -> None:
+    """The distributions, smallest first, with what each channel gets, and what is not counted; `bounded` as for the structure."""
     if not found:
         _tell("buffers", "none: it deadlocks whatever the capacities are")
         return
-    best = found[-1].throughput
-    sizes = table(
-        "tokens", "bytes", "throughput", "decimal", "of the last", f"least in {unit}", right=("tokens", "bytes", "of the last")
-    )
+    number, proven = ("tokens", "bytes", "of the fastest"), f"least in {unit}"
+    sizes = table("tokens", "bytes", "throughput", "decimal", "of the fastest", proven, right=number)
     for point in found:
         tokens, size = sum(point.capacities.values()), _bytes(graph, point)
-        part = f"{float(Fraction(point.throughput) / Fraction(best)):.1%}" if best not in (0, inf) else ""
-        sizes.add_row(f"{tokens:,}", f"{size:,}", str(point.throughput), _decimal(point.throughput), part, _proof(point))
-    _tell("buffers", f"{counted(len(found), 'distribution')} of storage over the channels")
+        share = _share(point.throughput, found[-1].throughput)
+        sizes.add_row(f"{tokens:,}", f"{size:,}", str(point.throughput), _decimal(point.throughput), share, _proof(point))
+    apart = ", whatever capacities were given" if bounded else ""
+    _tell("buffers", f"{counted(len(found), 'distribution')} of storage over the channels, smallest first{apart}")
     console().print(sizes)
     console().print()
     _capacities(graph, found)
@@ -199,6 +198,10 @@ def show_buffers(graph: CsdfGraph, found: Sequence[StorageDistribution], unit: s
     if left_out:
         console().print()
         _tell("not counted", *left_out)
+
+
+def _share(value: Fraction | float, fastest: Fraction | float) -> str:
+    return "" if fastest in (0, inf) else f"{float(Fraction(value) / Fraction(fastest)):.1%}"
 
 
 def _bytes(graph: CsdfGraph, point: StorageDistribution) -> int:
@@ -221,11 +224,9 @@ def _proof(point: StorageDistribution) -> str:
 def _capacities(graph: CsdfGraph, found: Sequence[StorageDistribution]) -> None:
     """Tokens of every channel, at some of the distributions."""
     chosen = found if len(found) <= _POINTS else [*found[: _POINTS - 1], found[-1]]
-    columns = [f"{sum(point.capacities.values()):,}" for point in chosen]
-    headings = [f"of {column}" for column in columns]
     rows = table("channel", "kind", "from", "to", "bytes a token", right=("bytes a token",))
-    for heading in headings:
-        rows.add_column(heading, justify="right")
+    for point in chosen:
+        rows.add_column(f"of {sum(point.capacities.values()):,}", justify="right")
     for channel in graph.channels:
         if channel.name in found[0].capacities:
             ends = plain(channel.name), channel.kind, plain(channel.source), plain(channel.target)
