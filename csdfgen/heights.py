@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -59,7 +60,24 @@ class RowSpec:
             )
 
     def __str__(self) -> str:
-        return ",".join([str(self.general), *(f"{name}={_written(value)}" for name, value in sorted(self.layers.items()))])
+        layers = (f"{_escaped(name)}={_written(value)}" for name, value in sorted(self.layers.items()))
+        return ",".join([str(self.general), *layers])
+
+
+_ITEMS = re.compile(r"(?:^|,)((?:\\[\\,]|[^,])*)")
+"""What stands between commas; a comma behind a backslash is part of a name."""
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|([\\,]))")
+
+
+def _escaped(name: str) -> str:
+    """A layer's name as it stands in a specification: no bare comma, no blank at an end."""
+    text = re.sub(r"[\\,]", r"\\\g<0>", name)
+    return re.sub(r"^\s+|\s+\Z", lambda blanks: "".join(f"\\u{ord(blank):04x}" for blank in blanks[0]), text)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[2], text)
 
 
 def _written(value: Asked) -> str:
@@ -88,7 +106,7 @@ def _of_layer(text: str, whole: str) -> Asked:
 def parse_rows(rows: int | str | RowSpec) -> RowSpec:
     """A row specification from `4`, `"auto"`, `"whole"`, `"paper"`, `"conv1=4,conv2=whole"`, `"1,conv1=4"` or `"image=24+8"`.
 
-    "24+8" is a first phase of 24 rows and phases of 8 behind it.
+    "24+8" is a first phase of 24 rows and phases of 8 behind it. A comma in the name of a layer is written "\\,".
 
     >>> str(parse_rows("2,conv1=whole,image=24+8"))
     '2,conv1=whole,image=24+8'
@@ -98,12 +116,12 @@ def parse_rows(rows: int | str | RowSpec) -> RowSpec:
     text = str(rows).strip()
     general: int | str = "auto"
     layers: dict[str, Asked] = {}
-    for item in text.split(","):
+    for item in _ITEMS.findall(text):
         name, equals, value = item.rpartition("=")
         if not equals:
             general = _number(item.strip(), text)
         else:
-            layers[name.strip()] = _of_layer(value.strip(), text)
+            layers[_unescaped(name.strip())] = _of_layer(value.strip(), text)
     return RowSpec(general, MappingProxyType(layers))
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import csdfgen
 from csdfgen.conversion import MAX_PHASES, convert
 from csdfgen.errors import InputError
-from csdfgen.heights import parse_rows
+from csdfgen.heights import RowSpec, parse_rows
 from csdfgen.network import Tensor
 from tests.builder import Graph
+from tests.graphs import SEEDED
+
+NAMES = st.one_of(st.text(), st.text(alphabet="\\,=u0 +\n"))
+ASKED = st.one_of(st.sampled_from(("auto", "whole", 3)), st.lists(st.integers(1, 9), min_size=2, max_size=3).map(tuple))
 
 
 def test_a_number_holds_for_all_layers_and_a_name_for_one() -> None:
@@ -41,3 +49,15 @@ def test_more_phases_than_anybody_waits_for_are_refused_at_once() -> None:
     with pytest.raises(InputError, match="phases so far"):
         convert(network, 1)
     assert len(convert(network, "whole").actors) == 3
+
+
+@given(st.sampled_from(("auto", "whole", 1, 7)), st.dictionaries(NAMES, ASKED, max_size=3))
+@SEEDED
+def test_a_specification_survives_its_text_whatever_the_layers_are_called(general: int | str, layers: dict[str, Any]) -> None:
+    spec = RowSpec(general, layers)
+    again = parse_rows(str(spec))
+    assert (again.general, dict(again.layers)) == (general, layers)
+
+
+def test_commas_and_backslashes_in_names_are_written_behind_a_backslash() -> None:
+    assert dict(parse_rows(r"a\,b=2, c\\=3,d\e=4").layers) == {"a,b": 2, "c\\": 3, r"d\e": 4}
