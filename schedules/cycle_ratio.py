@@ -16,7 +16,7 @@ import numpy as np
 
 from schedules.precedence import Precedence
 
-__all__ = ["CycleRatio", "NoPeriodError", "maximum_cycle_ratio"]
+__all__ = ["CycleRatio", "NoPeriodError", "constraint_values", "maximum_cycle_ratio", "policy_values"]
 
 Array = Any
 
@@ -53,8 +53,8 @@ def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
         if best is None or ratio > best:
             best, cycle = ratio, found
             _reach(system, policy, cycle)
-        values = _values(system, best)
-        potentials = _potentials(system, policy, cycle, values)
+        values = constraint_values(system, best)
+        potentials = policy_values(system, policy, int(system.head[cycle[0]]), values)
         candidates = potentials[system.tail] + values
         largest = np.maximum.reduceat(candidates, starts)
         better = largest > potentials
@@ -126,7 +126,7 @@ def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:
                 policy[system.head[edge]] = edge
 
 
-def _values(system: Precedence, ratio: Fraction) -> Array:
+def constraint_values(system: Precedence, ratio: Fraction) -> Array:
     """weight * q - delay * p of all constraints, in machine words where sums of them fit."""
     most = max(int(system.weight.max()) * ratio.denominator, int(abs(system.delay).max()) * ratio.numerator)
     if most * system.size < _WORD:
@@ -134,9 +134,8 @@ def _values(system: Precedence, ratio: Fraction) -> Array:
     return system.weight.astype(object) * ratio.denominator - system.delay.astype(object) * ratio.numerator
 
 
-def _potentials(system: Precedence, policy: Array, cycle: tuple[int, ...], values: Array) -> Array:
-    """Value of the way that the policy leads from a fixed event of the cycle to every event."""
-    root = int(system.head[cycle[0]])
+def policy_values(system: Precedence, policy: Array, root: int, values: Array) -> Array:
+    """Value of the way that the policy leads from one event to every event."""
     pointer = system.tail[policy]
     pointer[root] = root
     total = values[policy]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from math import ceil, gcd, lcm
+from math import gcd, lcm
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.errors import ScheduleError
 from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Component, Link, components, links_of
-from schedules.cycle_ratio import NoPeriodError, maximum_cycle_ratio
+from schedules.cycle_ratio import NoPeriodError, constraint_values, maximum_cycle_ratio, policy_values
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain, is_serial_link
 
@@ -28,7 +28,6 @@ __all__ = ["PeriodicSchedule", "one_periodic_time", "periodic_schedule"]
 Array = Any
 
 TIE = -2
-_WORD = 2**40
 _MAX_PAIRS = 20_000_000
 """Pairs of phases that are looked at for one link."""
 
@@ -43,7 +42,7 @@ class PeriodicSchedule:
 
 
 def periodic_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> PeriodicSchedule:
-    """The fastest periodic schedule of a valid graph that respects the capacities; the earliest start is 0.
+    """The fastest periodic schedule of a valid graph that respects the capacities, every firing as early as that allows.
 
     Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit, ScheduleError if
     nothing limits the throughput, so that there is no shortest period.
@@ -59,28 +58,49 @@ def periodic_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = N
     if not period:
         raise ScheduleError("nothing limits its throughput; give its actors serial self-loops", where=f"graph '{graph.name}'")
     system = expansion.precedence(Component(tuple(range(len(quota))), tuple(links)))
-    longest = 2 * sum(sum(row) * (count // len(row)) for row, count in zip(times, quota, strict=True))
-    potentials = maximum_cycle_ratio(_tied(system, ceil(longest / period) + 1)).potentials.tolist()
+    instants = _earliest(_rooted(system), period).tolist()
     starts = {}
     for actor, first in system.first.items():
-        values = potentials[first : first + quota[actor]]
-        starts[graph.actors[actor].name] = tuple(Fraction(value - potentials[-1], period.denominator) for value in values)
+        values = instants[first : first + quota[actor]]
+        starts[graph.actors[actor].name] = tuple(Fraction(value, period.denominator) for value in values)
     return PeriodicSchedule(graph.name, period, starts)
 
 
-def _tied(system: Precedence, delay: int) -> Precedence:
-    """The system with an event before all others, which waits for all of them with a delay that is never felt."""
+def _rooted(system: Precedence) -> Precedence:
+    """The system with an event before all others, the last in number."""
     lines = int(system.line[-1]) + 1
     heads = np.searchsorted(system.line, np.arange(lines))
-    lasts = np.searchsorted(system.line, np.arange(lines), side="right") - 1
     root, zero = np.full(lines, system.size), np.zeros(lines, dtype=system.weight.dtype)
     parts = [
         Part(system.tail, system.head, system.weight, system.delay, system.link),
         Part(root, heads, zero, np.zeros(lines, np.int64), TIE),
-        Part(lasts, root, zero, np.full(lines, delay, dtype=np.int64 if delay < _WORD else object), TIE),
         chain(system.size, zero[:1], ORDER),
     ]
     return assemble(parts, np.append(system.line, lines), system.first)
+
+
+def _earliest(system: Precedence, period: Fraction) -> Array:
+    """The least instants, times `period.denominator`, that keep all constraints of a rooted system with this period.
+
+    Longest ways from the root by policy iteration: every event is reached by its sequence first, and then by whatever
+    constraint asks for more; no cycle is longer than the period, so that the ways stay a tree.
+    """
+    values = constraint_values(system, period)
+    starts = np.searchsorted(system.head, np.arange(system.size))
+    policy = system.order.copy()
+    tied = np.flatnonzero(system.link == TIE)
+    policy[system.head[tied]] = tied
+    root = system.size - 1
+    while True:
+        instants = policy_values(system, policy, root, values)
+        candidates = instants[system.tail] + values
+        largest = np.maximum.reduceat(candidates, starts)
+        better = largest > instants
+        better[root] = False
+        if not better.any():
+            return instants
+        chosen = np.flatnonzero((candidates == largest[system.head]) & better[system.head])
+        policy[system.head[chosen]] = chosen
 
 
 def one_periodic_time(times: Sequence[Sequence[int]], quota: Sequence[int], component: Component) -> Fraction | None:

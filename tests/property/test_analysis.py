@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import inf
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from csdfgen.errors import ScheduleError
 from csdfgen.graph import CsdfGraph, with_serial_loops
 from schedules.check import check
 from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
 from schedules.selftimed import first_iteration
+from schedules.starts import check_starts, unit_of
 from schedules.static import static_schedule
 from schedules.storage import lower_bounds, pareto_front, storage_for
 from schedules.throughput import throughput
@@ -139,6 +143,35 @@ def test_periodic_schedules_keep_every_dependency(graph: CsdfGraph) -> None:
             consumed += channel.consumption[phase]
             there = channel.initial_tokens + sum(rate for when, rate in arrivals if when <= start)
             assert not channel.consumption[phase] or there >= consumed
+
+
+@settings(SEEDED, max_examples=200)
+@given(consistent_graphs(live=False), st.booleans())
+def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial: bool) -> None:
+    graph = with_serial_loops(graph) if serial else graph
+    best = throughput(graph).value
+    assume(0 < best < inf)
+    room = check_starts(graph, periodic_schedule(graph))
+    assert all(room[channel.name] >= channel.initial_tokens for channel in graph.channels)
+    within = periodic_schedule(graph, room)
+    assert within.period == 1 / Fraction(best)
+    held = check_starts(graph, within, room)
+    assert all(held[name] <= room[name] for name in room)
+
+
+@settings(SEEDED, max_examples=100)
+@given(GRAPHS, st.data())
+def test_no_firing_of_a_periodic_schedule_can_start_earlier(graph: CsdfGraph, data: st.DataObject) -> None:
+    best = throughput(graph).value
+    assume(0 < best < inf)
+    schedule = periodic_schedule(graph)
+    starts = {name: list(row) for name, row in schedule.starts.items()}
+    later = [(name, n) for name, row in starts.items() for n, start in enumerate(row) if start]
+    assume(later)
+    name, n = data.draw(st.sampled_from(later))
+    starts[name][n] -= unit_of(schedule)
+    with pytest.raises(ScheduleError):
+        check_starts(graph, replace(schedule, starts=starts))
 
 
 @settings(SEEDED, max_examples=200)
