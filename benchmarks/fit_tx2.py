@@ -15,10 +15,11 @@ from types import MappingProxyType
 
 from benchmarks.pages import ROOT, write_between
 from benchmarks.tx2_layers import COPY, DATA, NETWORKS, Row, Work, rows, sweep
+from csdfgen.devices import units
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import write_profile
 from csdfgen.devices.fitting import LineFit, fit_line
-from csdfgen.devices.profile import FRACTIONS, TIMES, TIMES_OF_WORK, DeviceProfile, OperatorCost, Quantity
+from csdfgen.devices.profile import DeviceProfile, OperatorCost, Quantity
 
 PAGE = ROOT / "docs" / "devices.md"
 PROFILE = ROOT / "csdfgen" / "devices" / "data" / "jetson-tx2-sweep.toml"
@@ -83,9 +84,9 @@ def _swept_cost(kernel: str, fit: LineFit) -> OperatorCost:
         types=("Conv",),
         kernel=kernel,
         work="MAC",
-        time=number(fit.slope, "ms/MAC", TIMES_OF_WORK["ms/MAC"]),
-        launch=number(fit.launch, "ms", TIMES["ms"]),
-        error=number(100 * fit.median, "%", FRACTIONS["%"]),
+        time=number(fit.slope, "ms/MAC", units.TIMES_OF_WORK["ms/MAC"]),
+        launch=number(fit.launch, "ms", units.TIMES["ms"]),
+        error=number(100 * fit.median, "%", units.FRACTIONS["%"]),
     )
 
 

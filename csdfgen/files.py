@@ -6,10 +6,12 @@ names the file, the key, what is there and what was wanted.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +32,17 @@ __all__ = [
 MAX_FILE_BYTES = 64 * 2**20
 MAX_INTEGER = 2**63 - 1
 _QUOTE_LENGTH = 60
+_MAX_BITS = 256
 
 
 def quoted(value: object) -> str:
     """A value from a file as an error may show it: on one line, cut where it is long.
 
-    >>> quoted("a" * 100)[-4:]
-    'a...'
+    >>> quoted("a" * 100)[-4:], quoted(1 << 9999)
+    ('a...', 'an integer of 10000 bits')
     """
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:  # Python refuses to write thousands of digits
+        return f"an integer of {value.bit_length()} bits"
     if isinstance(value, (list, dict)) and value:
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     text = repr(value[: _QUOTE_LENGTH + 1] if isinstance(value, str) else value)
@@ -62,20 +67,47 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
     Raises InputError.
     """
-    target = Path(path)
-    try:
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+    with _writing(path) as target:
+        if _is_stream(target):
             target.write_bytes(data)  # a pipe or a terminal cannot be replaced
             return
-        target = target.resolve()
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
+        with _part_of(target) as part:
             part.write_bytes(data)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+            part.replace(target.resolve())
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise InputError now where `write_bytes` would after minutes of work. Nothing of the file is touched."""
+    with _writing(path) as target:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not _is_stream(target):
+            with _part_of(target) as part:
+                part.write_bytes(b"")
+
+
+@contextmanager
+def _writing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The path; what goes wrong becomes one line."""
+    try:
+        yield Path(path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be written: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+
+
+def _is_stream(target: Path) -> bool:
+    return target.exists() and not stat.S_ISREG(target.stat().st_mode)
+
+
+@contextmanager
+def _part_of(target: Path) -> Iterator[Path]:
+    """A file beside the target, gone in the end."""
+    whole = target.resolve()
+    part = whole.with_name(f".{whole.name}.{os.getpid()}.part")
+    try:
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
 
 
 class Fields:

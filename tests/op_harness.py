@@ -14,7 +14,7 @@ from onnx import helper
 
 from csdfgen.network import Layer, Node, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import CountingScratch, Mode, Operator, phases, presented, stored_rows
+from csdfgen.ops.base import CountingScratch, Mode, Operator, Phase, phases, presented, stored_rows
 from csdfgen.rows import Rows
 
 
@@ -133,6 +133,37 @@ class Sample:
         return [np.asarray(a) for a in session.run(None, named)]
 
 
+def _in_storage(layer: Layer, feeds: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """The operands as the runtime stores them."""
+    return {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
+
+
+def _slabs(layer: Layer, phase: Phase, stored: Mapping[int, np.ndarray], *, copied: bool) -> list[np.ndarray | None]:
+    """What a phase is handed of each operand: the stored rows themselves, or copies of them."""
+    slabs: list[np.ndarray | None] = []
+    for k, rows in enumerate(phase.ins):
+        if rows is None:
+            slabs.append(None)
+            continue
+        held = stored_rows(layer, k, rows)
+        part = stored[k][held.start : held.stop]
+        slabs.append(presented(part.copy() if copied else part, layer, k, rows))
+    return slabs
+
+
+def run_in_place(sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], position: int, height: int) -> np.ndarray:
+    """All phases at `height` rows, each result in the very memory of its slab of operand `position`; ONNX axis order."""
+    stored = _in_storage(layer, feeds)
+    emit = sample.operator.kernel(layer)
+    for phase in phases(sample.operator, layer, height):
+        slabs = _slabs(layer, phase, stored, copied=False)
+        result = slabs[position]
+        assert result is not None
+        for function, arguments in emit(phase, slabs, [result], CountingScratch()):
+            function(*arguments)
+    return layer.output.to_onnx(stored[position])
+
+
 def run_in_slabs(
     sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], height: int, *, strided: bool = False
 ) -> list[np.ndarray]:
@@ -142,7 +173,7 @@ def run_in_slabs(
     Returns the outputs in ONNX axis order.
     """
     operator = sample.operator
-    stored = {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
+    stored = _in_storage(layer, feeds)
     emit = operator.kernel(layer)
     written = [np.zeros(t.rows, bool) for t in layer.outputs]
     outs, guards = [], []
@@ -155,13 +186,7 @@ def run_in_slabs(
         else:
             outs.append(np.full(shape, 77, t.dtype))
     for phase in phases(operator, layer, height):
-        slabs: list[np.ndarray | None] = []
-        for k, rows in enumerate(phase.ins):
-            if rows is None:
-                slabs.append(None)
-                continue
-            held = stored_rows(layer, k, rows)
-            slabs.append(presented(stored[k][held.start : held.stop].copy(), layer, k, rows))
+        slabs = _slabs(layer, phase, stored, copied=True)
         results = [o[phase.out.start : phase.out.stop] for o in outs]
         for function, arguments in emit(phase, slabs, results, CountingScratch()):
             function(*arguments)

@@ -119,7 +119,8 @@ def _entry(name: str) -> ZooEntry:
         return ZOO[_BY_PLAIN_NAME[plain]]
     near = get_close_matches(plain, _BY_PLAIN_NAME, n=3, cutoff=0.5)
     names = dict.fromkeys(_BY_PLAIN_NAME[n] for n in near)
-    hint = f"the nearest are {', '.join(names)}" if names else f"it has {len(ZOO)}, from {min(ZOO)} to {max(ZOO)}"
+    verb = "are" if len(names) > 1 else "is"
+    hint = f"the nearest {verb} {', '.join(names)}" if names else f"it has {len(ZOO)}, from {min(ZOO)} to {max(ZOO)}"
     raise ZooError(f"the zoo has no network of that name; {hint}")
 
 

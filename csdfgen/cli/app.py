@@ -373,6 +373,8 @@ def profile(
 
         run_difference(*diff, as_json)
         return
+    if as_json:
+        raise typer.BadParameter("prints the comparison of --diff", param_hint="--json")
     from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
 
     options = model_options(None, fuse, None, shape, batch)

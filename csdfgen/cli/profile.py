@@ -21,6 +21,7 @@ from csdfgen.devices.measure import CACHE_STATE, measured_profile, sample_networ
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
 from csdfgen.errors import InputError
+from csdfgen.files import check_writable
 
 __all__ = ["ProfileRequest", "run_difference", "run_profile"]
 
@@ -54,6 +55,7 @@ def run_profile(request: ProfileRequest) -> None:
         raise InputError("a profile is written as .toml", where=str(request.output))
     if request.model is not None and is_graph_file(request.model):
         raise InputError("is a graph, which cannot be run; give the model", where=request.model)
+    check_writable(request.output)
     with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
         stage("loading")
         network = load_network(request.model, request.options) if request.model is not None else sample_model()

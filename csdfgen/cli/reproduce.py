@@ -12,7 +12,7 @@ from typing import Any
 
 from csdfgen.cli.terminal import console, stages, table
 from csdfgen.dot import to_dot
-from csdfgen.files import write_bytes, write_json
+from csdfgen.files import check_writable, write_bytes, write_json
 from csdfgen.graph import short_form
 from csdfgen.paper.deadlock import largest_rates, stuck
 from csdfgen.paper.figure1 import check_figure1, figure1_graph
@@ -198,6 +198,8 @@ ALL = ("fig1", "table2", "table3")
 
 def run_reproduce(part: str, json_file: Path | None, csv_file: Path | None, counting: str) -> None:
     """Reproduce one part or "all", print it, and write what is asked for. Raises CsdfgenError."""
+    for path in filter(None, (json_file, csv_file)):
+        check_writable(path)
     countings = COUNTINGS if counting == "both" else (counting,)
     found = {name: PARTS[name](countings) for name in (ALL if part == "all" else (part,))}
     if json_file is not None:

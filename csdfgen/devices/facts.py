@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from csdfgen.devices.profile import BYTES, CORES, Memory, Processor, Quantity
+from csdfgen.devices import units
+from csdfgen.devices.profile import Memory, Processor, Quantity
 
 __all__ = ["NOT_TOLD", "board_facts", "cache_bytes", "core_count", "machine", "memory_bytes", "software_facts", "tegrastats"]
 
@@ -61,6 +62,7 @@ def software_facts(threads: int) -> dict[str, str]:
 
 def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
     """Memory and cores as the system tells them: usable is what is available now."""
+    cores = core_count(root) or 1
     total, available = memory_bytes(root), memory_bytes(root, "MemAvailable")
     total = total or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     cache = cache_bytes(root)
@@ -70,12 +72,12 @@ def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
             usable=_quantity(min(total, available or total) / 2**20, "MiB"),
             cache=_quantity(cache / 2**10, "KiB") if cache else None,
         ),
-        Processor(cores=Quantity(core_count(root) or 1, "cores", CORES["cores"] * (core_count(root) or 1), "measured", "system")),
+        Processor(cores=Quantity(cores, "cores", units.CORES["cores"] * cores, "measured", "system")),
     )
 
 
 def _quantity(written: float, unit: str) -> Quantity:
-    return Quantity(written, unit, written * BYTES[unit], "measured", "system")
+    return Quantity(written, unit, written * units.BYTES[unit], "measured", "system")
 
 
 # Files of the system ----------------------------------------------------------------------------

@@ -7,34 +7,15 @@ A number is `{ value = 8, unit = "GiB", origin = "published", source = "datashee
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
-from csdfgen.devices.profile import (
-    BANDWIDTHS,
-    BYTES,
-    CORES,
-    FRACTIONS,
-    ORIGINS,
-    POWERS,
-    RATES,
-    TIMES,
-    TIMES_A_BYTE,
-    TIMES_A_ROW,
-    TIMES_OF_WORK,
-    DeviceProfile,
-    LayerCost,
-    Memory,
-    OperatorCost,
-    Processor,
-    Quantity,
-    Series,
-    Units,
-)
+from csdfgen.devices import units
+from csdfgen.devices.profile import DeviceProfile, LayerCost, Memory, OperatorCost, Processor, Quantity, Series
+from csdfgen.devices.toml_table import NUMBER_KEYS, TomlTable
+from csdfgen.devices.units import Units
 from csdfgen.errors import InputError
 from csdfgen.files import quoted, read_bytes, write_bytes
 
@@ -48,129 +29,20 @@ __all__ = ["FORMAT", "profile_from_toml", "profile_to_toml", "read_profile", "wr
 FORMAT = "csdfgen-device"
 VERSION = 1
 
-_NUMBER_KEYS = ("value", "unit", "origin", "source")
-_EXAMPLE = '{ value = ..., unit = "...", origin = "...", source = "..." }'
-
-_MEMORY: Mapping[str, Units] = {"total": BYTES, "usable": BYTES, "parameters": BYTES, "cache": BYTES}
-_PROCESSOR: Mapping[str, Units] = {
-    "cores": CORES,
-    "peak": RATES,
-    "bandwidth": BANDWIDTHS,
-    "launch": TIMES,
-    "frame": TIMES,
-    "power": POWERS,
+_MEMORY: Mapping[str, Units] = {
+    "total": units.BYTES,
+    "usable": units.BYTES,
+    "parameters": units.BYTES,
+    "cache": units.BYTES,
 }
-_MAY_BE_ZERO = ("launch", "frame", "time", "access", "slope", "error", "times", "spread")
-
-
-class _Table:
-    """One table of the file, read key by key; whatever is not read in the end was not known."""
-
-    def __init__(self, value: object, where: str, path: str, sources: Mapping[str, str]) -> None:
-        self.where, self.path, self.sources = where, path, sources
-        if not isinstance(value, Mapping):
-            raise InputError(f"'{path}' is {quoted(value)}; a table is needed", where=where)
-        self.value: Mapping[str, Any] = value
-        self._read: set[str] = set()
-
-    def key(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
-
-    def fault(self, name: str, message: str) -> InputError:
-        return InputError(f"'{self.key(name)}' {message}", where=self.where)
-
-    def get(self, name: str, wanted: str | None = None) -> Any:
-        """The value of a key; None if it is absent, an error if `wanted` says what was needed."""
-        self._read.add(name)
-        if name not in self.value and wanted is not None:
-            raise self.fault(name, f"is missing; {wanted} is needed")
-        return self.value.get(name)
-
-    def text(self, name: str, default: str | None = None) -> str:
-        value = self.get(name, "a string" if default is None else None)
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, str) or not value:
-            raise self.fault(name, f"is {quoted(value)}; a string is needed")
-        return value
-
-    def texts(self, name: str, needed: bool = False) -> tuple[str, ...]:
-        value = self.get(name, "a list of strings" if needed else None)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or (needed and not value) or not all(isinstance(item, str) and item for item in value):
-            raise self.fault(name, f"is {quoted(value)}; a list of strings is needed")
-        return tuple(value)
-
-    def table(self, name: str, needed: bool = True) -> _Table:
-        value = self.get(name, "a table" if needed else None)
-        return _Table({} if value is None else value, self.where, self.key(name), self.sources)
-
-    def tables(self, name: str) -> Iterator[_Table]:
-        value = self.get(name)
-        if not isinstance(value, (list, type(None))):
-            raise self.fault(name, f"is {quoted(value)}; a list of tables [[{name}]] is needed")
-        for number, item in enumerate(value or (), 1):
-            yield _Table(item, self.where, f"{self.key(name)}[{number}]", self.sources)
-
-    def quantity(self, name: str, units: Units) -> Quantity:
-        """A number with unit and origin."""
-        table, unit = self._number(name, units)
-        value = _checked(table, "value", table.get("value", f"a number of {unit}"), unit, name in _MAY_BE_ZERO)
-        return Quantity(value, unit, value * units[unit], *_origin(table))
-
-    def optional(self, name: str, units: Units) -> Quantity | None:
-        return self.quantity(name, units) if name in self.value else None
-
-    def series(self, name: str, units: Units) -> Series:
-        """Numbers that share unit and origin."""
-        table, unit = self._number(name, units)
-        values = table.get("value", f"a list of numbers of {unit}")
-        if not isinstance(values, list) or not values:
-            raise table.fault("value", f"is {quoted(values)}; a list of numbers of {unit} is needed")
-        found = tuple(_checked(table, "value", value, unit, name in _MAY_BE_ZERO) for value in values)
-        return Series(found, unit, tuple(value * units[unit] for value in found), *_origin(table))
-
-    def _number(self, name: str, units: Units) -> tuple[_Table, str]:
-        value = self.get(name, _EXAMPLE)
-        if isinstance(value, (int, float)):
-            raise self.fault(name, f"is {value} without unit and origin; write {_EXAMPLE}")
-        table = _Table(value, self.where, self.key(name), self.sources)
-        allowed = f"one of {', '.join(units)}"
-        unit = table.get("unit", allowed)
-        if not isinstance(unit, str) or unit not in units:
-            raise table.fault("unit", f"is {quoted(unit)}; {allowed} is needed")
-        for key in _NUMBER_KEYS:
-            table.get(key)
-        table.finish()
-        return table, unit
-
-    def finish(self) -> None:
-        """Refuse keys that nothing has read: a misspelt one must not be ignored."""
-        unknown = sorted(set(self.value) - self._read)
-        if unknown:
-            known = ", ".join(sorted(self._read))
-            raise self.fault(unknown[0], f"is {quoted(self.value[unknown[0]])}, a key that is not known here; known: {known}")
-
-
-def _checked(table: _Table, name: str, value: object, unit: str, zero: bool) -> float:
-    """A finite number above 0, or from 0 on where that has a meaning."""
-    wanted = f"a number {'from 0 on' if zero else 'above 0'}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise table.fault(name, f"is {quoted(value)}; {wanted} is needed")
-    if value < 0 or (value == 0 and not zero):
-        raise table.fault(name, f"is {value} {unit}; {wanted} is needed")
-    return float(value)
-
-
-def _origin(table: _Table) -> tuple[str, str]:
-    origin, source = table.text("origin"), table.text("source")
-    if origin not in ORIGINS:
-        raise table.fault("origin", f"is {quoted(origin)}; one of {', '.join(ORIGINS)} is needed")
-    if source not in table.sources:
-        known = ", ".join(table.sources) or "nothing"
-        raise table.fault("source", f"is {quoted(source)}, which [sources] does not explain; it has {known}")
-    return origin, source
+_PROCESSOR: Mapping[str, Units] = {
+    "cores": units.CORES,
+    "peak": units.RATES,
+    "bandwidth": units.BANDWIDTHS,
+    "launch": units.TIMES,
+    "frame": units.TIMES,
+    "power": units.POWERS,
+}
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -185,12 +57,11 @@ def profile_from_toml(data: bytes, where: str) -> DeviceProfile:
     """The profile in TOML text; `where` names it in errors. Raises InputError."""
     try:
         parsed = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, a number of thousands of digits
         raise InputError(f"is not TOML: {error}", where=where) from None
-    sources = _texts_by_name(_Table(parsed, where, "", {}).table("sources"))
-    root = _Table(parsed, where, "", sources)
-    _check_header(root)
-    root.table("sources")
+    head = TomlTable(parsed, where, "", {})
+    _check_header(head)
+    root = head.explained_by(_texts_by_name(head.table("sources")))
     layers = tuple(_layer(table) for table in root.tables("layer"))
     profile = DeviceProfile(
         name=root.text("name"),
@@ -199,7 +70,7 @@ def profile_from_toml(data: bytes, where: str) -> DeviceProfile:
         processor=_processor(root.table("processor")),
         operators=tuple(_operator(table) for table in root.tables("operator")),
         layers=MappingProxyType({layer.key: layer for layer in layers}),
-        sources=sources,
+        sources=root.sources,
         notes=root.texts("notes"),
         conditions=_texts_by_name(root.table("conditions", needed=False)),
         where=where,
@@ -210,7 +81,7 @@ def profile_from_toml(data: bytes, where: str) -> DeviceProfile:
     return profile
 
 
-def _check_header(root: _Table) -> None:
+def _check_header(root: TomlTable) -> None:
     form, version = root.text("format"), root.get("version", f"{VERSION}")
     if form != FORMAT:
         raise root.fault("format", f"is {quoted(form)}; '{FORMAT}' is needed")
@@ -218,56 +89,56 @@ def _check_header(root: _Table) -> None:
         raise root.fault("version", f"is {quoted(version)}; this program reads up to {VERSION}")
 
 
-def _texts_by_name(table: _Table) -> Mapping[str, str]:
+def _texts_by_name(table: TomlTable) -> Mapping[str, str]:
     return MappingProxyType({name: table.text(name) for name in table.value})
 
 
-def _memory(table: _Table) -> Memory:
-    found = {name: table.optional(name, units) for name, units in _MEMORY.items()}
-    total, usable = table.quantity("total", BYTES), table.quantity("usable", BYTES)
+def _memory(table: TomlTable) -> Memory:
+    found = {name: table.optional(name, known) for name, known in _MEMORY.items()}
+    total, usable = table.quantity("total", units.BYTES), table.quantity("usable", units.BYTES)
     table.finish()
     if usable.value > total.value:
         raise table.fault("usable", f"is {usable}, more than the total of {total}")
     return Memory(total, usable, found["parameters"], found["cache"])
 
 
-def _processor(table: _Table) -> Processor:
-    cores = table.quantity("cores", CORES)
+def _processor(table: TomlTable) -> Processor:
+    cores = table.quantity("cores", units.CORES)
     if cores.value != int(cores.value):
         raise table.fault("cores", f"is {cores}; a whole number is needed")
-    found = {name: table.optional(name, units) for name, units in _PROCESSOR.items() if name != "cores"}
+    found = {name: table.optional(name, known) for name, known in _PROCESSOR.items() if name != "cores"}
     table.finish()
     return Processor(cores, **found)
 
 
-def _operator(table: _Table) -> OperatorCost:
+def _operator(table: TomlTable) -> OperatorCost:
     types, kernel = table.texts("types", needed=True), table.text("kernel", "*")
-    time = table.quantity("time", TIMES_OF_WORK)
+    time = table.quantity("time", units.TIMES_OF_WORK)
     found = OperatorCost(
         types=types,
         kernel="" if kernel == "*" else kernel,
         work=time.unit.partition("/")[2],
         time=time,
-        launch=table.optional("launch", TIMES),
-        access=table.optional("access", TIMES_A_BYTE),
-        error=table.optional("error", FRACTIONS),
+        launch=table.optional("launch", units.TIMES),
+        access=table.optional("access", units.TIMES_A_BYTE),
+        error=table.optional("error", units.FRACTIONS),
     )
     table.finish()
     return found
 
 
-def _layer(table: _Table) -> LayerCost:
+def _layer(table: TomlTable) -> LayerCost:
     rows = table.get("rows", "a list of rows a phase")
     if not isinstance(rows, list) or not all(type(row) is int and row > 0 for row in rows):
         raise table.fault("rows", f"is {quoted(rows)}; a list of whole numbers above 0 is needed")
     found = LayerCost(
         key=table.text("key"),
-        launch=table.quantity("launch", TIMES),
-        slope=table.quantity("slope", TIMES_A_ROW),
-        error=table.quantity("error", FRACTIONS),
+        launch=table.quantity("launch", units.TIMES),
+        slope=table.quantity("slope", units.TIMES_A_ROW),
+        error=table.quantity("error", units.FRACTIONS),
         rows=tuple(rows),
-        times=table.series("times", TIMES),
-        spread=table.series("spread", FRACTIONS),
+        times=table.series("times", units.TIMES),
+        spread=table.series("spread", units.FRACTIONS),
     )
     table.finish()
     for name, series in (("times", found.times), ("spread", found.spread)):
@@ -315,7 +186,7 @@ def _numbers(owner: object, names: Iterable[str]) -> Iterator[str]:
         if number is not None:
             written = number.written
             value = _list(f"{v:.6g}" for v in written) if isinstance(written, tuple) else f"{written:.9g}"
-            texts = ", ".join(f"{key} = {_string(getattr(number, key))}" for key in _NUMBER_KEYS[1:])
+            texts = ", ".join(f"{key} = {_string(getattr(number, key))}" for key in NUMBER_KEYS[1:])
             yield f"{name} = {{ value = {value}, {texts} }}"
 
 

@@ -19,21 +19,10 @@ import numpy as np
 
 import runtime
 from csdfgen.conversion import ActorWork
+from csdfgen.devices import units
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.model import input_key
-from csdfgen.devices.profile import (
-    FRACTIONS,
-    TIMES,
-    TIMES_A_ROW,
-    TIMES_OF_WORK,
-    DeviceProfile,
-    LayerCost,
-    Memory,
-    OperatorCost,
-    Processor,
-    Quantity,
-    Series,
-)
+from csdfgen.devices.profile import DeviceProfile, LayerCost, Memory, OperatorCost, Processor, Quantity, Series
 from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
 from csdfgen.network import Layer, Network, Tensor
 from csdfgen.ops.base import Emit
@@ -218,7 +207,7 @@ def measured_profile(
         name=name,
         title=title,
         memory=memory,
-        processor=replace(processor, frame=_quantity(beside * 1e6, "us", TIMES, MEASURED)),
+        processor=replace(processor, frame=_quantity(beside * 1e6, "us", units.TIMES, MEASURED)),
         operators=tuple(_kind_cost(*kind, at) for kind, at in sorted(kinds.items(), key=lambda item: item[0])),
         layers=MappingProxyType(costs),
         sources=MappingProxyType(
@@ -252,9 +241,9 @@ def _layer_cost(key: str, at: Sequence[Point]) -> LayerCost:
     spread = tuple(100 * (p.high - p.low) / max(p.seconds, 1e-9) for p in at)
     return LayerCost(
         key=key,
-        launch=_quantity(fit.launch * 1e6, "us", TIMES, FIT),
-        slope=_quantity(fit.slope * 1e6, "us/row", TIMES_A_ROW, FIT),
-        error=_quantity(100 * fit.largest, "%", FRACTIONS, FIT),
+        launch=_quantity(fit.launch * 1e6, "us", units.TIMES, FIT),
+        slope=_quantity(fit.slope * 1e6, "us/row", units.TIMES_A_ROW, FIT),
+        error=_quantity(100 * fit.largest, "%", units.FRACTIONS, FIT),
         rows=tuple(p.height for p in at),
         times=Series(times, "us", tuple(t * 1e-6 for t in times), "measured", MEASURED),
         spread=Series(spread, "%", tuple(s * 1e-2 for s in spread), "measured", MEASURED),
@@ -268,9 +257,9 @@ def _kind_cost(op_type: str, kernel: str, unit: str, at: Sequence[Point]) -> Ope
         types=(op_type,),
         kernel=kernel,
         work=unit,
-        time=_quantity(fit.slope * 1e9, f"ns/{unit}", TIMES_OF_WORK, FIT),
-        launch=_quantity(fit.launch * 1e6, "us", TIMES, FIT),
-        error=_quantity(100 * fit.median, "%", FRACTIONS, FIT),
+        time=_quantity(fit.slope * 1e9, f"ns/{unit}", units.TIMES_OF_WORK, FIT),
+        launch=_quantity(fit.launch * 1e6, "us", units.TIMES, FIT),
+        error=_quantity(100 * fit.median, "%", units.FRACTIONS, FIT),
     )
 
 

@@ -11,18 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 __all__ = [
-    "BANDWIDTHS",
-    "BYTES",
-    "CORES",
-    "FRACTIONS",
     "ORIGINS",
-    "POWERS",
-    "RATES",
-    "TIMES",
-    "TIMES_A_BYTE",
-    "TIMES_A_ROW",
-    "TIMES_OF_WORK",
-    "WORK",
     "DeviceProfile",
     "LayerCost",
     "Memory",
@@ -30,34 +19,9 @@ __all__ = [
     "Processor",
     "Quantity",
     "Series",
-    "Units",
 ]
 
 ORIGINS = ("measured", "published", "modelled")
-
-WORK: Mapping[str, str] = MappingProxyType(
-    {
-        "MAC": "multiply-accumulates of convolutions and matrix products",
-        "element": "elements of the output",
-        "input": "elements that are read",
-        "tap": "window positions times pixels of the output, channels not counted (how the published model sizes LRN)",
-    }
-)
-"""What a time can be given per, beside bytes and rows."""
-
-Units = Mapping[str, float]
-"""Unit -> factor to the base unit."""
-
-TIMES: Units = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
-TIMES_OF_WORK: Units = MappingProxyType({f"{unit}/{work}": size for unit, size in TIMES.items() for work in WORK})
-TIMES_A_ROW: Units = MappingProxyType({f"{unit}/row": size for unit, size in TIMES.items()})
-TIMES_A_BYTE: Units = MappingProxyType({f"{unit}/B": size for unit, size in TIMES.items()})
-BYTES: Units = MappingProxyType({"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30})
-RATES: Units = MappingProxyType({"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12})
-BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
-POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})
-CORES: Units = MappingProxyType({"cores": 1.0})
-FRACTIONS: Units = MappingProxyType({"%": 1e-2})
 
 
 @dataclass(frozen=True, slots=True)

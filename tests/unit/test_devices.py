@@ -90,6 +90,21 @@ REFUSED = {
     "negative": (MEMORY, f"usable = {number('-4', 'MiB')}", "'memory.usable.value' is -4 MiB; a number above 0 is needed"),
     "zero": (MEMORY, f"usable = {number('0', 'MiB')}", "'memory.usable.value' is 0 MiB"),
     "infinite": (MEMORY, f"usable = {number('inf', 'MiB')}", "'memory.usable.value' is inf"),
+    "no number at all": (MEMORY, f"usable = {number('nan', 'MiB')}", "'memory.usable.value' is nan; a number above 0 is needed"),
+    "text": (
+        MEMORY,
+        f"usable = {number(chr(34) + '4' + chr(34), 'MiB')}",
+        "'memory.usable.value' is '4'; a number above 0 is needed",
+    ),
+    "beyond any device": (
+        MEMORY,
+        f"usable = {number('1e307', 'KiB')}",
+        "is 1e+307 KiB; a number from 9.77e-28 to 9.77e+20",
+    ),
+    "hundreds of digits": (MEMORY, f"usable = {number('9' * 400, 'MiB')}", "is an integer of 1329 bits MiB; a number from"),
+    "thousands of digits": (MEMORY, f"usable = {number('9' * 5000, 'MiB')}", "is not TOML: "),
+    "thousands of bits": (MEMORY, f"usable = 0x{'f' * 5000}", "'memory.usable' is an integer of 20000 bits without unit"),
+    "next to nothing": ("value = 1.6", "value = 1e-320", "'processor.bandwidth.value' is 1e-320 GB/s; a number from 1e-33 to"),
     "no number": (MEMORY, f"usable = {number('true', 'MiB')}", "'memory.usable.value' is True"),
     "unitless": (MEMORY, "usable = 4", "'memory.usable' is 4 without unit and origin"),
     "no unit": (MEMORY, 'usable = { value = 4, origin = "modelled", source = "guess" }', "'memory.usable.unit' is missing"),
@@ -115,6 +130,31 @@ def test_a_wrong_profile_is_refused_with_file_key_and_value(old: str, new: str, 
         read(text.replace(old, new))
     assert str(refused.value).startswith("board.toml: ") and said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+HEAD = b'format = "csdfgen-device"\nversion = 1\nname = "x"\ntitle = "y"\n'
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "'format' is missing; a string is needed"),
+        (b"\xff\xfe", "is not TOML: 'utf-8' codec can't decode"),
+        (b"a = " + b"[" * 100_000, "is not TOML: "),
+        (HEAD, "'sources' is missing; a table is needed"),
+        (HEAD + b"memory = 3\n[sources]\n", "'memory' is 3; a table is needed"),
+    ],
+    ids=["empty", "not UTF-8", "nested deeply", "no sources", "a number for a table"],
+)
+def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        profile_from_toml(data, "board.toml")
+    assert str(refused.value).startswith(f"board.toml: {said}") and "\n" not in str(refused.value)
+
+
+def test_a_fitted_slope_of_next_to_nothing_is_read() -> None:
+    cost = f'\n[[operator]]\ntypes = ["Relu"]\ntime = {number("1e-30", "ns/input")}\n'
+    assert read(example() + cost).operators[0].time.value > 0
 
 
 def test_costs_of_operators_are_read_as_strictly() -> None:

@@ -21,7 +21,7 @@ from csdfgen.devices import facts
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.difference import difference
 from csdfgen.devices.files import profile_to_toml, read_profile, write_profile
-from csdfgen.devices.measure import measured_profile, sample_network
+from csdfgen.devices.measure import Sampler, measured_profile, sample_network
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.devices.samples import sample_model
@@ -218,6 +218,30 @@ def test_profile_then_analyze_then_compare(call: Any) -> None:
     assert "measured, by layer shape" in call("devices")[1]
 
 
+def test_an_interrupted_profile_leaves_nothing(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the third frame."""
+    frames = iter(range(3))
+
+    def sample(self: Sampler) -> None:
+        if next(frames) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sampler, "sample", sample)
+    assert call("profile", "net.onnx", "-o", "new.toml") == (130, "", "interrupted\n")
+    assert [path.name for path in Path().iterdir()] == ["net.onnx"]
+
+
+def test_a_profile_that_cannot_be_written_is_not_measured(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sampler, "sample", lambda self: pytest.fail("measured"))
+    Path("folder.toml").mkdir()
+    assert call("profile", "net.onnx", "-o", "folder.toml") == (1, "", "folder.toml: cannot be written: Is a directory\n")
+
+
+def test_json_is_for_comparisons(call: Any) -> None:
+    code, out, err = call("profile", "net.onnx", "--json")
+    assert (code, out) == (2, "") and "prints the comparison of --diff" in err
+
+
 def test_devices_are_listed_and_shown(call: Any) -> None:
     code, out, _ = call("devices")
     assert code == 0 and "jetson-tx2-sweep" in out and "not measured yet" in out
@@ -258,6 +282,14 @@ REFUSED = {
     "csv alone": (("analyze", "net.onnx", "--csv", "x.csv"), "--csv writes the layers' times"),
     "heights": (("profile", "net.onnx", "--heights", "1,x"), "--heights 1,x: whole numbers of rows above 0"),
     "not TOML": (("profile", "net.onnx", "-o", "host.json"), "host.json: a profile is written as .toml"),
+    "no such folder": (("profile", "net.onnx", "-o", "none/host.toml"), "none/host.toml: cannot be written: No such file"),
+    "no such model": (("profile", "other.onnx"), "other.onnx: does not exist"),
+    "no such network": (("profile", "zoo:nope"), "zoo:nope: the zoo has no network of that name; the nearest is unet"),
+    "no ONNX": (("profile", "a.toml"), "a.toml: is damaged, or no ONNX file"),
+    "csv nowhere": (
+        ("analyze", "net.onnx", "--device", "a.toml", "--csv", "none/x.csv"),
+        "none/x.csv: cannot be written",
+    ),
     "a graph": (("profile", "graph.xml"), "graph.xml: is a graph"),
     "nothing measured": (("profile", "--diff", "a.toml", "a.toml"), "a.toml: has no measured layers"),
 }

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from csdfgen.network import Layer
-from csdfgen.ops.base import AliasKind, CountingScratch, Scratch, phases, presented, stored_rows
-from tests.op_harness import Arg, Sample, run_in_slabs
+from csdfgen.ops.base import AliasKind, CountingScratch, Scratch, phases
+from tests.op_harness import Arg, Sample, run_in_place, run_in_slabs
 from tests.op_samples import activation, arithmetic
 
 INPLACE = [
@@ -19,25 +18,6 @@ INPLACE = [
     for alias in sample.operator.aliases(sample.layer())
     if alias.kind is AliasKind.INPLACE
 ]
-
-
-def run_in_place(sample: Sample, layer: Layer, feeds: dict[int, np.ndarray], position: int, height: int) -> np.ndarray:
-    """All phases at `height` rows, each result in the very memory of its slab of operand `position`; ONNX axis order."""
-    stored = {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
-    emit = sample.operator.kernel(layer)
-    for phase in phases(sample.operator, layer, height):
-        slabs: list[np.ndarray | None] = []
-        for k, rows in enumerate(phase.ins):
-            if rows is None:
-                slabs.append(None)
-                continue
-            held = stored_rows(layer, k, rows)
-            slabs.append(presented(stored[k][held.start : held.stop], layer, k, rows))
-        result = slabs[position]
-        assert result is not None
-        for function, arguments in emit(phase, slabs, [result], CountingScratch()):
-            function(*arguments)
-    return layer.output.to_onnx(stored[position])
 
 
 @pytest.mark.parametrize(("sample", "position"), INPLACE)

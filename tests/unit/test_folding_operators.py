@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.network import Node, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops._reducing import sum_of_squares, sum_over
 from csdfgen.ops._windows import output_length, read_rows, resolve_pads, taps
-from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases, presented, stored_rows
+from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases
 from csdfgen.rows import Rows, Window, slabs
-from tests.op_harness import Arg, Sample
+from tests.op_harness import Arg, Sample, run_in_place
 from tests.op_samples import normalization
 
 X = Tensor("x", (1, 4, 6, 5), "float32", 2)
@@ -131,25 +131,6 @@ def test_sums_are_right_for_any_strides() -> None:
             np.testing.assert_allclose(out, values.sum(dims, keepdims=True), rtol=1e-9, atol=1e-9)
 
 
-def in_place(sample: Sample, layer: Layer, height: int) -> np.ndarray:
-    """The first output, computed over the first input."""
-    feeds = sample.feeds()
-    stored = {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
-    emit = sample.operator.kernel(layer)
-    for phase in phases(sample.operator, layer, height):
-        given: list[np.ndarray | None] = []
-        for k, rows in enumerate(phase.ins):
-            if rows is None:
-                given.append(None)
-                continue
-            held = stored_rows(layer, k, rows)
-            given.append(presented(stored[k][held.start : held.stop], layer, k, rows))
-        result = stored[0][phase.out.start : phase.out.stop]
-        for function, arguments in emit(phase, given, [result], CountingScratch()):
-            function(*arguments)
-    return layer.output.to_onnx(stored[0])
-
-
 @pytest.mark.parametrize("sample", normalization.SAMPLES, ids=str)
 def test_a_normalisation_may_overwrite_its_input_where_it_says_so(sample: Sample) -> None:
     layer = sample.layer()
@@ -158,7 +139,9 @@ def test_a_normalisation_may_overwrite_its_input_where_it_says_so(sample: Sample
     want = sample.reference(layer, sample.feeds())[0]
     tolerance = 1e-2 if want.itemsize == 2 else 1e-4
     for height in (1, 2, layer.output.rows):
-        np.testing.assert_allclose(in_place(sample, layer, height), want, rtol=10 * tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            run_in_place(sample, layer, sample.feeds(), 0, height), want, rtol=10 * tolerance, atol=tolerance
+        )
 
 
 MODES = [

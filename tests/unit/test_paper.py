@@ -135,6 +135,15 @@ def test_the_command_writes_json_and_csv(tmp_path: Path) -> None:
     assert len(cells.read_text().splitlines()) == 1 + 4 + 4 + 42
 
 
+def test_what_cannot_be_written_is_told_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "all", "--json", "out.json", "--csv", "none/out.csv"]) == 1
+    assert capsys.readouterr() == ("", "none/out.csv: cannot be written: No such file or directory\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_findings_are_printed_and_no_part_of_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     assert main(["reproduce", "findings", "--json", str(out)]) == 0
