@@ -85,11 +85,12 @@ def test_a_network_is_written_as_a_file(call: Call, tmp_path: Path) -> None:
 
 def test_a_name_of_the_zoo_stands_for_a_file(call: Call) -> None:
     call("zoo", "mobilenet_v2@64x48", "-o", "mobilenet_v2.onnx")
-    for source in ("zoo:mobilenet_v2@64x48", "mobilenet_v2.onnx"):
-        for arguments in (("-o", f"{len(source)}.xml"), ("-o", f"{len(source)}.json", "--rows", "1")):
-            assert call(source, *arguments).code == 0
-    assert Path("22.xml").read_bytes() == Path("17.xml").read_bytes()
-    assert Path("22.json").read_bytes() == Path("17.json").read_bytes()
+    for options in (("-o", "graph.xml"), ("-o", "graph.json", "--rows", "1")):
+        written = []
+        for source in ("zoo:mobilenet_v2@64x48", "mobilenet_v2.onnx"):
+            assert call(source, *options).code == 0
+            written.append(Path(options[1]).read_text().replace(source, "the model"))  # graphs say what they were made from
+        assert written[0] == written[1]
     assert "actor" in call("zoo:mobilenet_v2@64x48").out
     outputs = [call("run", source, "--check", "--json").json for source in ("zoo:mobilenet_v2@64x48", "mobilenet_v2.onnx")]
     assert outputs[0]["ok"] and outputs[0]["max_abs_error"] == outputs[1]["max_abs_error"]
