@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from csdfgen.cli.analyze_options import GraphQuestions
+from csdfgen.cli.analyze_pictures import picture_section
 from csdfgen.cli.analyze_report import LeftOut, show_buffers, show_latency, show_structure, show_throughput
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
@@ -127,7 +128,17 @@ def _plan(answer: Answer) -> Section | None:
     return Section("", {"plan": str(path)}, lambda: console().print(f"\n{said}, throughput {point.throughput}"))
 
 
-_SECTIONS: tuple[Callable[[Answer], Section | None], ...] = (_structure, _throughput, _latency, _buffers, _plan)
+def _pictures(answer: Answer) -> Section | None:
+    """Draw the graph as it executes in the storage that was looked for, the least of it, or in the capacities given."""
+    asked, found = answer.questions.pictures, answer.found
+    if not asked.asked:
+        return None
+    capacities = point_of(found.buffers).capacities if found.buffers else answer.capacities
+    unit = answer.questions.unit or "tokens"
+    return picture_section(answer.subject.graph, asked, capacities, unit, found.inconsistency)
+
+
+_SECTIONS: tuple[Callable[[Answer], Section | None], ...] = (_structure, _throughput, _latency, _buffers, _plan, _pictures)
 """In the order of the report; None where there is no answer to be told."""
 
 

@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from csdfgen.cli.picture_options import Pictures
+
 __all__ = [
     "AtThroughputOption",
     "BuffersOption",
@@ -120,7 +122,7 @@ UnitOption = Annotated[
     typer.Option(
         "--unit",
         rich_help_panel=_HOW,
-        help="With --buffers: what is least, tokens or bytes. \\[default: tokens]",
+        help="With --buffers: what is least, tokens or bytes; --occupancy draws it. \\[default: tokens]",
         show_default=False,
     ),
 ]
@@ -210,11 +212,12 @@ class GraphQuestions:
     overlap: bool | None = None
     tokens: str | None = None
     output: Path | None = None
+    pictures: Pictures = field(default_factory=Pictures)
 
     @property
     def asked(self) -> bool:
-        """Whether there is a question at all."""
-        return self.throughput or self.buffers or self.latency or self.deadlock
+        """Whether there is a question at all; pictures are one."""
+        return self.throughput or self.buffers or self.latency or self.deadlock or self.pictures.asked
 
     def conditions(self) -> list[str]:
         """The options given that say how a question is answered."""
@@ -239,13 +242,14 @@ def graph_questions(
     overlap: bool | None,
     tokens: TokensOfGraph | None,
     output: Path | None,
+    pictures: Pictures,
 ) -> GraphQuestions:
     """The options as one value. Raises typer.BadParameter for values that are none and options that contradict each other."""
     if storage is not None and at_throughput is not None:
         raise typer.BadParameter("asks for other storage than --at-throughput; give one of them", param_hint="--storage")
     buffers = buffers or storage is not None or at_throughput is not None
     for name, value in (("--unit", unit), ("--seconds", seconds), ("--output", output)):
-        if value is not None and not buffers:
+        if value is not None and not buffers and not (name == "--unit" and pictures.occupancy):
             raise typer.BadParameter("is about buffers; add --buffers", param_hint=name)
     given, file = _capacities(capacities or ())
     return GraphQuestions(
@@ -264,6 +268,7 @@ def graph_questions(
         overlap,
         tokens.value if tokens else None,
         output,
+        pictures,
     )
 
 

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
-from csdfgen.cli import analyze_options, run_options
+from csdfgen.cli import analyze_options, picture_options, run_options
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
@@ -187,6 +187,7 @@ def schedule(
     image: ImageOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
+    gantt: picture_options.GanttOption = None,
 ) -> None:
     """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with capacities.
 
@@ -194,7 +195,7 @@ def schedule(
     """
     from csdfgen.cli.schedule import run_schedule
 
-    run_schedule(model, output, model_options(rows, fuse, image, shape, batch))
+    run_schedule(model, output, model_options(rows, fuse, image, shape, batch), gantt)
 
 
 @app.command(
@@ -276,7 +277,8 @@ def reproduce(
     "  csdfgen profile model.onnx -o host.toml && csdfgen analyze model.onnx --device host --csv layers.csv\n\n"
     "  csdfgen analyze graph.xml --throughput --latency\n\n  csdfgen analyze zoo:cnn5 --buffers\n\n"
     "  csdfgen analyze graph.xml --throughput --capacities ab=4,bc=2\n\n"
-    "  csdfgen analyze graph.xml --buffers --at-throughput 1/5 --unit bytes --json",
+    "  csdfgen analyze graph.xml --buffers --at-throughput 1/5 --unit bytes --json\n\n"
+    "  csdfgen analyze graph.xml --buffers --gantt gantt.svg --occupancy occupancy.svg --dot graph.dot",
 )
 def analyze(
     model: ModelArgument,
@@ -298,6 +300,10 @@ def analyze(
     overlap: analyze_options.OverlapOption = None,
     tokens: analyze_options.TokensOption = None,
     output: analyze_options.PlanOutputOption = None,
+    gantt: picture_options.GanttOption = None,
+    occupancy: picture_options.OccupancyOption = None,
+    dot: picture_options.DotOption = None,
+    draw: picture_options.DrawOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,
     image: ImageOption = None,
@@ -329,6 +335,7 @@ def analyze(
         overlap=overlap,
         tokens=tokens,
         output=output,
+        pictures=picture_options.pictures_of(gantt, occupancy, dot, draw),
     )
     options = model_options(rows, fuse, image, shape, batch)
     run_analyze(AnalyzeRequest(model, options, device, as_json, csv, questions))

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from rich.text import Text
 
+from csdfgen.charts import gantt_chart, of_schedule
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
+from csdfgen.cli.picture_options import check_picture
 from csdfgen.cli.terminal import console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.files import write_bytes
 from csdfgen.graph import CsdfGraph
 from csdfgen.plan_json import write_plan
 from csdfgen.planning import Plan
@@ -22,12 +25,19 @@ __all__ = ["run_schedule"]
 _SHOWN_FIRINGS = 2000
 
 
-def run_schedule(model: str, output: Path | None, options: ModelOptions) -> None:
-    """Write the plan of a model or the schedule of a graph, or print a summary. Raises CsdfgenError."""
+def run_schedule(model: str, output: Path | None, options: ModelOptions, gantt: Path | None = None) -> None:
+    """Write the plan of a model or the schedule of a graph, or print a summary; draw the schedule of a graph.
+
+    Raises CsdfgenError.
+    """
     if output is not None and output.suffix.lower() != ".json":
         raise InputError("a plan is written as .json", where=str(output))
+    if gantt is not None:
+        check_picture("gantt", gantt)
     if is_graph_file(model):
-        _schedule_graph(read_graph_file(model, options.given()), model, output)
+        _schedule_graph(read_graph_file(model, options.given()), model, output, gantt)
+    elif gantt is not None:
+        raise InputError("is a model; --gantt draws schedules of graphs, csdfgen analyze --gantt a model's graph", where=model)
     else:
         _schedule_model(model, output, options)
 
@@ -59,20 +69,25 @@ def _plan_summary(plan: Plan) -> None:
     out.print(figures_table(plan.figures))
 
 
-def _schedule_graph(graph: CsdfGraph, path: str, output: Path | None) -> None:
+def _schedule_graph(graph: CsdfGraph, path: str, output: Path | None, gantt: Path | None) -> None:
     try:
         with stages() as stage:
             stage("scheduling")
             schedule = demand_driven(graph)
             stage("checking")
             check(graph, schedule)
+            if gantt is not None:
+                stage("drawing")
+                write_bytes(gantt, gantt_chart(of_schedule(graph, schedule)))
     except CsdfgenError as error:
         raise error.at(path) from None
     if output is not None:
         write_schedule(output, schedule)
         console().print(f"{output}: {counted(len(schedule.firings), 'firing')}, {_total(graph, schedule)}")
-    else:
+    elif gantt is None:
         _schedule_summary(graph, schedule)
+    if gantt is not None:
+        console().print(f"{gantt}: {counted(len(schedule.firings), 'firing')} on one processor")
 
 
 def _total(graph: CsdfGraph, schedule: Schedule) -> str:

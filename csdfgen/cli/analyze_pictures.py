@@ -1,0 +1,86 @@
+"""`csdfgen analyze --gantt --occupancy --dot`: pictures of a graph as it executes within the storage that was found or given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from csdfgen.cli.picture_options import Pictures
+from csdfgen.cli.sections import Section
+from csdfgen.cli.terminal import console
+from csdfgen.dot import CriticalArrow, to_dot
+from csdfgen.errors import InconsistentError
+from csdfgen.files import write_bytes
+from csdfgen.graph import CsdfGraph
+
+__all__ = ["picture_section"]
+
+
+def picture_section(
+    graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int], unit: str, inconsistency: str
+) -> Section:
+    """Write the pictures; a line for each. Raises CsdfgenError.
+
+    inconsistency: why the graph has no execution to show, in words, or "".
+    """
+    charts = pictures.gantt is not None or pictures.occupancy is not None
+    if charts and inconsistency:
+        raise InconsistentError(f"{inconsistency}; it has no execution to be drawn")
+    lines = []
+    if pictures.dot is not None:
+        write_bytes(pictures.dot, _dot(graph, capacities, inconsistency).encode("utf-8", "backslashreplace"))
+        lines.append(f"{pictures.dot}: the graph{_within(capacities)}")
+    if charts:
+        lines += _charts(graph, pictures, capacities, unit)
+    files = {name: str(path) for name, path in pictures.files().items()}
+    return Section("pictures", files, lambda: _show(lines))
+
+
+def _charts(graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int], unit: str) -> list[str]:
+    from csdfgen.charts import Timeline, gantt_chart, occupancy_chart, of_periodic, of_schedule, self_timed
+    from schedules.periodic import periodic_schedule
+    from schedules.static import static_schedule
+
+    makers: dict[str, Callable[[], Timeline]] = {
+        "self-timed": lambda: self_timed(graph, capacities),
+        "static": lambda: of_schedule(graph, static_schedule(graph, capacities)),
+        "periodic": lambda: of_periodic(graph, periodic_schedule(graph, capacities), capacities),
+    }
+    timeline = makers[pictures.draw]()
+    shown = f"{timeline.firings:,} firings, {timeline.title}{_within(capacities)}"
+    lines = []
+    if pictures.gantt is not None:
+        write_bytes(pictures.gantt, gantt_chart(timeline))
+        lines.append(f"{pictures.gantt}: {shown}")
+    if pictures.occupancy is not None:
+        write_bytes(pictures.occupancy, occupancy_chart(timeline, "bytes" if unit == "bytes" else "tokens"))
+        lines.append(f"{pictures.occupancy}: {unit} held, {shown}")
+    return lines
+
+
+def _within(capacities: Mapping[str, int]) -> str:
+    return f" within capacities of {sum(capacities.values()):,} tokens" if capacities else ", channels unbounded"
+
+
+def _dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency: str) -> str:
+    from schedules.throughput import throughput
+
+    if inconsistency:
+        return to_dot(graph, capacities, (), f"inconsistent: {inconsistency}")
+    found = throughput(graph, capacities)
+    arrows = [CriticalArrow(link.source, link.target, link.channel, link.space) for link in found.critical]
+    if found.deadlock is not None:
+        arrows = _waits(graph, [(wait.actor, wait.channel, wait.space) for wait in found.deadlock.cycle])
+    exact = "" if found.exact else ", at least"
+    caption = str(found.deadlock) if found.deadlock else f"throughput {found.value} iterations a time unit{exact}"
+    return to_dot(graph, capacities, arrows, caption)
+
+
+def _waits(graph: CsdfGraph, waits: Sequence[tuple[str, str, bool]]) -> list[CriticalArrow]:
+    """Waiting actors as arrows to them from those that they wait for."""
+    ends = {channel.name: (channel.source, channel.target) for channel in graph.channels}
+    return [CriticalArrow(ends[channel][space], actor, channel, space) for actor, channel, space in waits]
+
+
+def _show(lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines):
+        console().print(f"{'' if number else 'pictures':12}{line}", soft_wrap=True)

@@ -1,0 +1,92 @@
+"""Which pictures are drawn, and how is that typed? Options of `analyze` and `schedule`, read into one request."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from csdfgen.errors import InputError
+
+__all__ = ["DotOption", "Draw", "DrawOption", "GanttOption", "OccupancyOption", "Pictures", "check_picture", "pictures_of"]
+
+_PANEL = "Pictures"
+
+
+class Draw(str, enum.Enum):
+    """Which execution the charts show."""
+
+    self_timed = "self-timed"
+    static = "static"
+    periodic = "periodic"
+
+
+GanttOption = Annotated[
+    Path | None,
+    typer.Option("--gantt", metavar="FILE.svg", rich_help_panel=_PANEL, help="Who fires when, transient and period marked."),
+]
+OccupancyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--occupancy", metavar="FILE.svg", rich_help_panel=_PANEL, help="What every channel holds over time, capacities marked."
+    ),
+]
+DotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--dot",
+        metavar="FILE.dot",
+        rich_help_panel=_PANEL,
+        help="The graph for Graphviz, with capacities and critical cycle.",
+    ),
+]
+DrawOption = Annotated[
+    Draw | None,
+    typer.Option(
+        "--draw",
+        rich_help_panel=_PANEL,
+        help="What the charts show: execution as soon as possible, one processor's order, or a periodic schedule; with --buffers "
+        "in the least storage found, else in --capacities. \\[default: self-timed]",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Files to be drawn; None where the user asked for none."""
+
+    gantt: Path | None = None
+    occupancy: Path | None = None
+    dot: Path | None = None
+    draw: str = "self-timed"
+
+    @property
+    def asked(self) -> bool:
+        return bool(self.files())
+
+    def files(self) -> dict[str, Path]:
+        """Option (without dashes) -> file."""
+        found = {"gantt": self.gantt, "occupancy": self.occupancy, "dot": self.dot}
+        return {name: path for name, path in found.items() if path is not None}
+
+
+def pictures_of(gantt: Path | None, occupancy: Path | None, dot: Path | None, draw: Draw | None) -> Pictures:
+    """The options as one value. Raises InputError for names that do not end as they should, typer.BadParameter."""
+    found = Pictures(gantt, occupancy, dot, draw.value if draw else "self-timed")
+    for name, path in found.files().items():
+        check_picture(name, path, ".dot" if name == "dot" else ".svg")
+    if gantt is not None and gantt == occupancy:
+        raise typer.BadParameter(f"'{gantt}' is given twice; two charts are two files", param_hint="--occupancy")
+    if draw is not None and gantt is None and occupancy is None:
+        raise typer.BadParameter("says what charts show; add --gantt FILE.svg or --occupancy FILE.svg", param_hint="--draw")
+    return found
+
+
+def check_picture(option: str, path: Path, suffix: str = ".svg") -> None:
+    """Refuse a name that does not end as its content asks for. Raises InputError."""
+    if path.suffix.lower() != suffix:
+        raise InputError(f"--{option} writes {suffix}; give FILE{suffix}", where=str(path))
