@@ -1,7 +1,7 @@
 """`csdfgen analyze` about dataflow: is a graph consistent and live, how fast, in which buffers?
 
-An engine is a function that answers with an `Analysis`, which `analyze_report` prints; what it leaves None was not asked.
-Everything is exact unless it says that it is a bound.
+An engine (`engines`) answers with an `Analysis`, which `analyze_report` prints; what it leaves None was not asked. Everything is
+exact unless it says that it is a bound.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ from typing import Any
 from csdfgen.cli.analyze_options import GraphQuestions
 from csdfgen.cli.analyze_pictures import picture_section
 from csdfgen.cli.analyze_report import LeftOut, show_buffers, show_latency, show_structure, show_throughput
+from csdfgen.cli.engines import ENGINES
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
 from csdfgen.cli.terminal import Stage, console, counted, plain
 from csdfgen.errors import CsdfgenError, InconsistentError
 from csdfgen.graph import Channel, CsdfGraph
-from schedules.analysis import Analysis, analyze, to_json
-from schedules.liveness import find_deadlock
+from schedules.analysis import Analysis, to_json
 from schedules.schedule import read_schedule
 from schedules.static import point_of, write_storage_plan
-from schedules.storage import StorageDistribution, Unit, lower_bounds, pareto_front, storage_for
-from schedules.throughput import METHODS
+from schedules.storage import lower_bounds
 
-__all__ = ["ENGINES", "Subject", "about_graph", "graph_sections", "graph_sizes", "without_overlap"]
-
-_SECONDS = 10.0
-"""`--seconds` where nothing is said."""
+__all__ = ["Subject", "about_graph", "graph_sections", "graph_sizes", "without_overlap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,44 +153,3 @@ def _left_out(subject: Subject) -> LeftOut:
     serial = sum(channel.is_serial for channel in subject.graph.channels)
     loops = lower_bounds(replace(subject.graph, channels=subject.overlap))
     return LeftOut(serial, loops, sum(loops[channel.name] * channel.token_bytes for channel in subject.overlap))
-
-
-# Engines ----------------------------------------------------------------------------------------
-
-Engine = Callable[[CsdfGraph, GraphQuestions, Mapping[str, int], Stage], Analysis]
-"""Answers the questions about a valid graph under some capacities."""
-
-
-def _native(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
-    """The engine in `schedules`."""
-    stage("analysing")
-    method = next(method for method in METHODS if method == (questions.method or METHODS[0]))
-    speed, time = questions.throughput, questions.latency
-    found = analyze(graph, capacities, method=method, with_throughput=speed, with_latency=time)
-    if not questions.buffers or not found.consistent:
-        return found
-    stage("sizing buffers")
-    return replace(found, buffers=tuple(_storage(graph, questions, stage)))
-
-
-def _storage(graph: CsdfGraph, questions: GraphQuestions, stage: Stage) -> list[StorageDistribution]:
-    """The distributions that are asked for, none if the graph deadlocks whatever its capacities."""
-    seconds = _SECONDS if questions.seconds is None else questions.seconds
-    unit: Unit = "bytes" if questions.unit == "bytes" else "tokens"
-    if questions.target is not None:
-        return [storage_for(graph, questions.target, unit, seconds)]
-    if find_deadlock(graph) is not None:
-        return []
-    if questions.storage == "live":
-        return [storage_for(graph, "live", unit, seconds)]
-    if questions.storage == "maximal":
-        return [storage_for(graph, "maximal", unit, seconds)]
-    points: list[StorageDistribution] = []
-    for point in pareto_front(graph, unit, seconds):
-        points.append(point)
-        stage(f"sizing buffers: {counted(len(points), 'distribution')}, the last of {point.size:,} {unit}")
-    return points
-
-
-ENGINES: Mapping[str, Engine] = {"auto": _native, "native": _native}
-"""Name -> who answers."""

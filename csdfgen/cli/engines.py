@@ -1,0 +1,57 @@
+"""Who answers questions about a graph? Engines by name, each a function that makes an `Analysis` of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from csdfgen.cli.analyze_options import GraphQuestions
+from csdfgen.cli.terminal import Stage, counted
+from csdfgen.graph import CsdfGraph
+from schedules.analysis import Analysis, analyze
+from schedules.liveness import find_deadlock
+from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
+from schedules.throughput import METHODS
+
+__all__ = ["ENGINES", "Engine"]
+
+_SECONDS = 10.0
+"""`--seconds` where nothing is said."""
+
+Engine = Callable[[CsdfGraph, GraphQuestions, Mapping[str, int], Stage], Analysis]
+"""Answers the questions about a valid graph under some capacities."""
+
+
+def _native(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
+    """The engine in `schedules`."""
+    stage("analysing")
+    method = next(method for method in METHODS if method == (questions.method or METHODS[0]))
+    speed, time = questions.throughput, questions.latency
+    found = analyze(graph, capacities, method=method, with_throughput=speed, with_latency=time)
+    if not questions.buffers or not found.consistent:
+        return found
+    stage("sizing buffers")
+    return replace(found, buffers=tuple(_storage(graph, questions, stage)))
+
+
+def _storage(graph: CsdfGraph, questions: GraphQuestions, stage: Stage) -> list[StorageDistribution]:
+    """The distributions that are asked for, none if the graph deadlocks whatever its capacities."""
+    seconds = _SECONDS if questions.seconds is None else questions.seconds
+    unit: Unit = "bytes" if questions.unit == "bytes" else "tokens"
+    if questions.target is not None:
+        return [storage_for(graph, questions.target, unit, seconds)]
+    if find_deadlock(graph) is not None:
+        return []
+    if questions.storage == "live":
+        return [storage_for(graph, "live", unit, seconds)]
+    if questions.storage == "maximal":
+        return [storage_for(graph, "maximal", unit, seconds)]
+    points: list[StorageDistribution] = []
+    for point in pareto_front(graph, unit, seconds):
+        points.append(point)
+        stage(f"sizing buffers: {counted(len(points), 'distribution')}, the last of {point.size:,} {unit}")
+    return points
+
+
+ENGINES: Mapping[str, Engine] = {"auto": _native, "native": _native}
+"""Name -> who answers."""
