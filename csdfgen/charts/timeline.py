@@ -157,8 +157,7 @@ def of_periodic(
     Raises GraphError if that takes more firings than the limit.
     """
     period = schedule.period
-    first = min(min(row) for row in schedule.starts.values())
-    offsets = [[start - first for start in schedule.starts[actor.name]] for actor in graph.actors]
+    offsets = [schedule.starts[actor.name] for actor in graph.actors]
     lasting = [actor.execution_times for actor in graph.actors]
     # what an iteration before the first would still do, had there been one, is over then
     ends = (start + times[n % len(times)] for row, times in zip(offsets, lasting, strict=True) for n, start in enumerate(row))
