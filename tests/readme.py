@@ -28,6 +28,8 @@ PROGRAMS = {
 
 MASKS = (
     (r"\d[\d.]* ms", "# ms"),
+    (r"[\d,.]+ frames/s; .* measured", "#"),
+    (r"median of the largest fit error of each [\d.]+ %", "#"),
     (r"\d(\.\d+)?e[-+]\d+", "#"),
     (r"[\d,]+ bytes allocated by Python", "# bytes allocated by Python"),
     (r"│ (onnxruntime, memory|less memory by) .*", "#"),
