@@ -1,31 +1,43 @@
 """In which order does one processor fire, within given capacities?
 
-The order in which firings start in self-timed execution: run one after the other, every firing finds at least the tokens and the
-space it found there, as all that had started before has ended (DESIGN section 6).
+`self-timed`: in the order in which firings start in self-timed execution: run one after the other, every firing finds at least
+the tokens and the space it found there, as all that had started before has ended (DESIGN section 6). The policies of
+`demand` choose the next firing among those that find tokens and space: as nobody takes the tokens or the space of another,
+every one of them ends where any other does.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.graph import Channel, CsdfGraph, repetition_vector
+from schedules.demand import POLICIES as GREEDY
+from schedules.demand import firing_order
 from schedules.liveness import check_live
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule, write_schedule
 from schedules.selftimed import first_iteration
 from schedules.storage import StorageDistribution
 
-__all__ = ["point_of", "schedule_for", "static_schedule", "write_storage_plan"]
+__all__ = ["POLICIES", "point_of", "schedule_for", "static_schedule", "write_storage_plan"]
+
+POLICIES = (*GREEDY, "self-timed")
+"""Which of the firings that find tokens and space comes next."""
 
 
-def static_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1) -> Schedule:
+def static_schedule(
+    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1, policy: str = "self-timed"
+) -> Schedule:
     """A firing order of a valid graph that needs no more than the capacities; channels without one get what the order needs.
 
-    Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit or an iteration too long to be listed.
+    policy: one of POLICIES. Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit or an
+    iteration too long to be listed.
     """
+    if policy not in POLICIES:
+        raise GraphError(f"policy '{policy}' is not one of {', '.join(POLICIES)}")
     check_live(graph, capacities)
     firings = repetition_vector(graph)
     total = sum(firings.values()) * iterations
@@ -33,21 +45,45 @@ def static_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = Non
         raise GraphError(f"{total} firings; at most {MAX_FIRINGS} are listed, use fewer phases", where=f"graph '{graph.name}'")
     fired = [0] * len(graph.actors)
     listed = []
-    for number in first_iteration(graph, capacities, iterations).order:
+    for number in _order(graph, capacities or {}, iterations, policy):
         actor = graph.actors[number]
         listed.append(Firing(actor.name, fired[number] % actor.phases, fired[number] // firings[actor.name]))
         fired[number] += 1
     room = {**_needed(graph, listed), **(capacities or {})}
-    return Schedule.of(graph, listed, room, iterations, "self-timed")
+    return Schedule.of(graph, listed, room, iterations, policy)
 
 
-def schedule_for(graph: CsdfGraph, distribution: StorageDistribution) -> Schedule:
+def _order(graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, policy: str) -> Iterator[int]:
+    """Numbers of the actors as they fire."""
+    if policy == "self-timed":
+        return iter(first_iteration(graph, capacities, iterations).order)
+    order = firing_order(_bounded(graph, capacities), policy, iterations)
+    return (actor for actor, _ in order)
+
+
+def _bounded(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
+    """The graph with a channel back for every capacity, whose tokens are the free places (see `bounded`)."""
+    taken = {channel.name for channel in graph.channels}
+    spaces = []
+    for channel in graph.channels:
+        if channel.name in capacities:
+            name = f"space_{channel.name}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            free = capacities[channel.name] - channel.initial_tokens
+            spaces.append(Channel(name, channel.target, channel.source, channel.consumption, channel.production, free, 0))
+    return replace(graph, channels=(*graph.channels, *spaces))
+
+
+def schedule_for(graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand") -> Schedule:
     """A firing order of one iteration that keeps the capacities of a storage distribution, with its throughput.
 
-    Channels that the distribution leaves out (serial self-loops) get what the order needs. Raises what `static_schedule` raises:
-    DeadlockError if the capacities do not suffice.
+    On one processor the order that fires as late as it can needs the least room of the two; `self-timed` is the one that
+    several processors would make. Channels that the distribution leaves out (serial self-loops) get what the order
+    needs. Raises what `static_schedule` raises: DeadlockError if the capacities do not suffice.
     """
-    return replace(static_schedule(graph, distribution.capacities), throughput=distribution.throughput)
+    return replace(static_schedule(graph, distribution.capacities, policy=policy), throughput=distribution.throughput)
 
 
 def point_of(points: Sequence[StorageDistribution], at_least: Fraction | None = None) -> StorageDistribution:

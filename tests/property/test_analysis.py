@@ -19,7 +19,7 @@ from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
 from schedules.selftimed import first_iteration
 from schedules.starts import unit_of
-from schedules.static import static_schedule
+from schedules.static import POLICIES, static_schedule
 from schedules.storage import lower_bounds, pareto_front, storage_for
 from schedules.throughput import throughput
 from tests.graphs import SEEDED, consistent_graphs
@@ -189,3 +189,13 @@ def test_self_timed_orders_pass_the_check(graph: CsdfGraph, iterations: int) -> 
     schedule = static_schedule(graph, peaks, iterations)
     check(graph, schedule)
     assert dict(schedule.capacities) == peaks
+
+
+@settings(SEEDED, max_examples=200)
+@given(GRAPHS, st.sampled_from(POLICIES), st.integers(1, 2))
+def test_every_policy_ends_within_capacities_that_suffice(graph: CsdfGraph, policy: str, iterations: int) -> None:
+    assume(find_deadlock(graph) is None)
+    found = storage_for(graph, "live")
+    schedule = static_schedule(graph, found.capacities, iterations, policy)
+    check(graph, schedule)
+    assert {name: schedule.capacities[name] for name in found.capacities} == found.capacities

@@ -97,6 +97,23 @@ def test_coarser_tokens_run_too(network: Network) -> None:
     assert plan_from_schedule(network, coarse).buffers == plan_from_schedule(network, schedule).buffers
 
 
+def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
+    """Table II of paper 002, Ex4: 544, 384, 48 and 2 values, executed."""
+    network = csdfgen.load("zoo:cnn5")
+    conversion = prepare(network, "paper", "full", "streamed")[0]
+    for overlap in (True, False):
+        graph = with_serial_loops(graph_of(conversion, "full", "streamed", tokens="rows", overlap=overlap))
+        found = storage_for(graph, "live")
+        write_storage_plan(tmp_path / "plan.json", graph, found)
+        plan = read_saved(tmp_path / "plan.json").plan(network)
+        data = [found.capacities[channel.name] for channel in graph.channels if channel.kind == "data"]
+        assert data == [slot.capacity for slot in plan.buffers.slots] == [17, 6, 4, 1]
+        assert [slot.size for slot in plan.buffers.slots] == [4 * values for values in (544, 384, 48, 2)]
+        x = np.random.default_rng(1).uniform(0, 1, (1, 1, 32, 32)).astype(np.float32)
+        want = runtime.run(csdfgen.plan(network, rows="whole"), x)
+        np.testing.assert_allclose(runtime.run(plan, x)["n4"], want["n4"], rtol=1e-5, atol=1e-5)
+
+
 # What a file may not say ------------------------------------------------------------------------
 
 
