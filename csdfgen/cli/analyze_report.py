@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
 
+from rich.table import Table
 from rich.text import Text
 
 from csdfgen.cli.terminal import console, counted, plain, table
@@ -44,6 +45,14 @@ def _tell(word: str, *lines: str) -> None:
         out.print(f"{'' if number else word:12}{line}", soft_wrap=True)
 
 
+def _show(rows: Table) -> None:
+    """A table with an empty line around it."""
+    out = console()
+    out.print()
+    out.print(rows)
+    out.print()
+
+
 # Consistency, components, liveness --------------------------------------------------------------
 
 
@@ -54,15 +63,15 @@ def show_structure(graph: CsdfGraph, found: Analysis, bounded: bool) -> None:
         return
     firings = found.repetition
     _tell("consistent", f"yes; an iteration takes {counted(sum(firings.values()), 'firing')}, {_firings(firings)}")
+    if found.components:
+        _tell("components", _components(found.components))
+    _tell("deadlock", *_deadlock(found.deadlock, bounded))
     if len(graph.actors) <= _SHOWN:
         actors = table("actor", "phases", "firings", "time", right=("phases", "firings", "time"))
         for actor in graph.actors:
             work = sum(actor.execution_times) * (firings[actor.name] // actor.phases)
             actors.add_row(plain(actor.name), f"{actor.phases:,}", f"{firings[actor.name]:,}", f"{work:,}")
-        console().print(actors)
-    if found.components:
-        _tell("components", _components(found.components))
-    _tell("deadlock", *_deadlock(found.deadlock, bounded))
+        _show(actors)
 
 
 def _firings(firings: Mapping[str, int]) -> str:
@@ -148,7 +157,7 @@ def _held(graph: CsdfGraph, peaks: Mapping[str, int], title: str) -> None:
             ends = plain(channel.name), channel.kind, plain(channel.source), plain(channel.target)
             rows.add_row(*ends, f"{most:,}", f"{most * channel.token_bytes:,}")
     if rows.row_count:
-        console().print(rows)
+        _show(rows)
 
 
 def _cycle(links: Sequence[CriticalLink]) -> str:
@@ -191,12 +200,10 @@ def show_buffers(graph: CsdfGraph, found: Sequence[StorageDistribution], unit: s
         sizes.add_row(f"{tokens:,}", f"{size:,}", str(point.throughput), _decimal(point.throughput), share, _proof(point))
     apart = ", whatever capacities were given" if bounded else ""
     _tell("buffers", f"{counted(len(found), 'distribution')} of storage over the channels, smallest first{apart}")
-    console().print(sizes)
-    console().print()
+    _show(sizes)
     _capacities(graph, found)
     left_out = _not_counted(left)
     if left_out:
-        console().print()
         _tell("not counted", *left_out)
 
 

@@ -206,7 +206,7 @@ def schedule(
     "  csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
 )
 def run(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="ONNX model, or zoo:NAME[@HEIGHTxWIDTH].", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="ONNX model, or zoo:NAME\\[@HEIGHTxWIDTH].", show_default=False)],
     plan: run_options.PlanOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,

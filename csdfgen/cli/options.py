@@ -64,7 +64,7 @@ class Tokens(str, enum.Enum):
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="ONNX model, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).", show_default=False
+        metavar="MODEL", help="ONNX model, zoo:NAME\\[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).", show_default=False
     ),
 ]
 RowsOption = Annotated[
