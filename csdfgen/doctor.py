@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 
 from csdfgen import __version__
+from csdfgen.errors import ToolError
+from sdf3_bridge.tools import KITER, SDF3, Family, find_tool
 
 __all__ = ["IMPORT_NAMES", "Finding", "diagnose", "second_owners"]
 
@@ -25,11 +27,12 @@ DEPENDENCIES = ("numpy", "onnx", "onnxruntime", "lxml", "networkx", "pillow", "r
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the diagnosis; `trouble` says what to do about it, if anything is wrong."""
+    """One line of the diagnosis; `trouble` says what to do about it, if anything is wrong; `absent`: it is not needed."""
 
     what: str
     value: str
     trouble: str = ""
+    absent: bool = False
 
 
 def second_owners(owners: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -51,6 +54,7 @@ def diagnose() -> list[Finding]:
         *(_version(name) for name in DEPENDENCIES),
         *_linear_algebra(),
         *_import_names(),
+        *(_tool(family) for family in (SDF3, KITER)),
     ]
 
 
@@ -80,6 +84,17 @@ def _linear_algebra() -> list[Finding]:
         Finding("BLAS", f"{pool['internal_api']} {pool.get('version') or ''}, {pool['num_threads']} threads at start")
         for pool in pools
     ]
+
+
+def _tool(family: Family) -> Finding:
+    """A tool that can be asked instead of our own engine."""
+    try:
+        tool = find_tool(family)
+        if tool is None:
+            return Finding(family.title, f"not installed; {family.variable} can point to it", absent=True)
+        return Finding(family.title, f"version {tool.version()} ({tool.path}, by {tool.said_by})")
+    except ToolError as error:
+        return Finding(family.title, "cannot be used", str(error))
 
 
 def _import_names() -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import inf
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from schedules.selftimed import first_iteration
 from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
 from schedules.throughput import Method, Throughput, throughput
 
-__all__ = ["BUFFERS", "Analysis", "Buffers", "analyze", "to_json"]
+__all__ = ["BUFFERS", "Analysis", "Buffers", "ToolRun", "analyze", "to_json"]
 
 Buffers = Literal["none", "live", "maximal", "front"]
 BUFFERS: tuple[Buffers, ...] = ("none", "live", "maximal", "front")
@@ -27,11 +27,27 @@ MAX_LATENCY_FIRINGS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class ToolRun:
+    """Another program that was asked: how it is called, where it is, what it says of its version, how long it took.
+
+    printed: its throughput in its own digits, "" if it was not asked; k: minimal iterations in what it calls one.
+    """
+
+    title: str
+    path: str
+    version: str
+    seconds: float
+    printed: str = ""
+    k: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """What is known of a graph; None for what was not asked, or makes no sense as the graph is inconsistent or deadlocks.
 
     inconsistency: the channel, the cycle it closes and both products, in words. latency: from the first start to the last
-    end of one iteration, executed as soon as possible. peaks: most tokens per channel in this iteration.
+    end of one iteration, executed as soon as possible. peaks: most tokens per channel in this iteration. tool: who computed,
+    if not this package; notes: what must be known beside the numbers.
     """
 
     graph_name: str
@@ -43,6 +59,8 @@ class Analysis:
     latency: int | None = None
     peaks: Mapping[str, int] | None = None
     buffers: tuple[StorageDistribution, ...] | None = None
+    tool: ToolRun | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:
@@ -108,6 +126,10 @@ def _buffers(graph: CsdfGraph, wanted: Buffers, unit: Unit, seconds: float) -> t
 def to_json(analysis: Analysis) -> dict[str, Any]:
     """The answers as JSON values: those that were asked for."""
     out: dict[str, Any] = {"graph": analysis.graph_name, "consistent": analysis.consistent}
+    if analysis.tool is not None:
+        out["tool"] = asdict(analysis.tool)
+    if analysis.notes:
+        out["notes"] = list(analysis.notes)
     if analysis.repetition is None:
         return {**out, "inconsistency": analysis.inconsistency}
     out["repetition"] = dict(analysis.repetition)

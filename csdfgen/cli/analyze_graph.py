@@ -12,7 +12,7 @@ from typing import Any
 
 from csdfgen.cli.analyze_options import GraphQuestions
 from csdfgen.cli.analyze_pictures import picture_section
-from csdfgen.cli.analyze_report import LeftOut, show_buffers, show_latency, show_structure, show_throughput
+from csdfgen.cli.analyze_report import LeftOut, show_buffers, show_latency, show_structure, show_throughput, show_tool
 from csdfgen.cli.engines import ENGINES
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
@@ -134,7 +134,11 @@ def _pictures(answer: Answer) -> Section | None:
     return picture_section(answer.subject.graph, asked, capacities, unit, found.inconsistency)
 
 
-_SECTIONS: tuple[Callable[[Answer], Section | None], ...] = (_structure, _throughput, _latency, _buffers, _plan, _pictures)
+def _tool(answer: Answer) -> Section | None:
+    return None if answer.found.tool is None else Section("", {}, lambda: show_tool(answer.found))
+
+
+_SECTIONS: tuple[Callable[[Answer], Section | None], ...] = (_tool, _structure, _throughput, _latency, _buffers, _plan, _pictures)
 """In the order of the report; None where there is no answer to be told."""
 
 

@@ -22,15 +22,18 @@ __all__ = [
     "Engine",
     "EngineOption",
     "GraphQuestions",
+    "KiterOption",
     "LatencyOption",
     "MethodOption",
     "OverlapOption",
     "PlanOutputOption",
+    "Sdf3Option",
     "SecondsOption",
     "Storage",
     "StorageOption",
     "ThroughputMethod",
     "ThroughputOption",
+    "TimeoutOption",
     "TokensOption",
     "Unit",
     "UnitOption",
@@ -49,6 +52,8 @@ class Engine(str, enum.Enum):
 
     auto = "auto"
     native = "native"
+    sdf3 = "sdf3"
+    kiter = "kiter"
 
 
 class Unit(str, enum.Enum):
@@ -102,7 +107,45 @@ DeadlockOption = Annotated[
 ]
 EngineOption = Annotated[
     Engine | None,
-    typer.Option("--engine", rich_help_panel=_HOW, help="native: our own, exact. \\[default: auto, native]", show_default=False),
+    typer.Option(
+        "--engine",
+        rich_help_panel=_HOW,
+        help="native: our own, exact; sdf3, kiter: these tools where they are installed (csdfgen doctor shows it), checked by "
+        "our own; Kiter for throughput only. \\[default: auto, native]",
+        show_default=False,
+    ),
+]
+Sdf3Option = Annotated[
+    Path | None,
+    typer.Option(
+        "--sdf3",
+        metavar="PATH",
+        rich_help_panel=_HOW,
+        help="With --engine sdf3: its folder, or sdf3analysis-csdf itself. \\[default: $CSDFGEN_SDF3, then the PATH]",
+        show_default=False,
+    ),
+]
+KiterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kiter",
+        metavar="PATH",
+        rich_help_panel=_HOW,
+        help="With --engine kiter: its folder, or kiter itself. \\[default: $CSDFGEN_KITER, then the PATH]",
+        show_default=False,
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="N",
+        min=0.1,
+        max=1e6,
+        rich_help_panel=_HOW,
+        help="With --engine sdf3 or kiter: seconds that each run of the tool may take. \\[default: 60]",
+        show_default=False,
+    ),
 ]
 StorageOption = Annotated[
     Storage | None,
@@ -194,7 +237,7 @@ class GraphQuestions:
     """What is asked about a graph, and how; None where the user said nothing.
 
     capacities: tokens by channel; capacity_file: a schedule that has them. target: the throughput to be reached.
-    output: where the least storage is written with its schedule.
+    output: where the least storage is written with its schedule. place: of the tool that is the engine; timeout: seconds it gets.
     """
 
     throughput: bool = False
@@ -213,6 +256,8 @@ class GraphQuestions:
     tokens: str | None = None
     output: Path | None = None
     pictures: Pictures = field(default_factory=Pictures)
+    place: Path | None = None
+    timeout: float | None = None
 
     @property
     def asked(self) -> bool:
@@ -243,21 +288,36 @@ def graph_questions(
     tokens: TokensOfGraph | None,
     output: Path | None,
     pictures: Pictures,
+    sdf3: Path | None,
+    kiter: Path | None,
+    timeout: float | None,
 ) -> GraphQuestions:
     """The options as one value. Raises typer.BadParameter for values that are none and options that contradict each other."""
     if storage is not None and at_throughput is not None:
         raise typer.BadParameter("asks for other storage than --at-throughput; give one of them", param_hint="--storage")
     buffers = buffers or storage is not None or at_throughput is not None
-    for name, value in (("--unit", unit), ("--seconds", seconds), ("--output", output)):
-        if value is not None and not buffers and not (name == "--unit" and pictures.occupancy):
-            raise typer.BadParameter("is about buffers; add --buffers", param_hint=name)
+    for option, value in (("--unit", unit), ("--seconds", seconds), ("--output", output)):
+        if value is not None and not buffers and not (option == "--unit" and pictures.occupancy):
+            raise typer.BadParameter("is about buffers; add --buffers", param_hint=option)
+    name = engine.value if engine else None
+    tools = ("sdf3", "kiter")
+    for option, given_place, engines in (
+        ("--sdf3", sdf3, tools[:1]),
+        ("--kiter", kiter, tools[1:]),
+        ("--timeout", timeout, tools),
+    ):
+        if given_place is not None and name not in engines:
+            raise typer.BadParameter(f"is about a tool; add --engine {' or '.join(engines)}", param_hint=option)
+    for option, how in (("--method", method), ("--seconds", seconds)):
+        if how is not None and name in tools:
+            raise typer.BadParameter(f"is about the engine here; --engine {name} has none", param_hint=option)
     given, file = _capacities(capacities or ())
     return GraphQuestions(
         throughput,
         buffers,
         latency,
         deadlock,
-        engine.value if engine else None,
+        name,
         storage.value if storage else None,
         None if at_throughput is None else _ratio(at_throughput),
         unit.value if unit else None,
@@ -269,6 +329,8 @@ def graph_questions(
         tokens.value if tokens else None,
         output,
         pictures,
+        sdf3 or kiter,
+        timeout,
     )
 
 

@@ -17,7 +17,7 @@ from schedules.liveness import Deadlock
 from schedules.storage import StorageDistribution
 from schedules.throughput import CriticalLink, Throughput
 
-__all__ = ["LeftOut", "show_buffers", "show_latency", "show_structure", "show_throughput"]
+__all__ = ["LeftOut", "show_buffers", "show_latency", "show_structure", "show_throughput", "show_tool"]
 
 _SHOWN = 12
 """Most actors, waits or links that are printed of a list which JSON has whole."""
@@ -51,6 +51,22 @@ def _show(rows: Table) -> None:
     out.print()
     out.print(rows)
     out.print()
+
+
+def show_tool(found: Analysis) -> None:
+    """Who computed, if not the engine here, what it printed, and what must be known beside the numbers."""
+    tool = found.tool
+    if tool is None:
+        return
+    lines = [
+        f"{tool.title} (version {plain(tool.version)}, {plain(tool.path)}) in {tool.seconds:,.3f} s, checked by the engine here"
+    ]
+    if tool.printed:
+        per = "" if tool.k == 1 else f" per iteration of its own, {tool.k:,} of those below"
+        lines.append(f"printed a throughput of {tool.printed}{per}")
+    _tell("engine", *lines)
+    for note in found.notes:
+        _tell("note", plain(note))
 
 
 # Consistency, components, liveness --------------------------------------------------------------

@@ -278,6 +278,7 @@ def reproduce(
     "  csdfgen analyze graph.xml --throughput --latency\n\n  csdfgen analyze zoo:cnn5 --buffers\n\n"
     "  csdfgen analyze graph.xml --throughput --capacities ab=4,bc=2\n\n"
     "  csdfgen analyze graph.xml --buffers --at-throughput 1/5 --unit bytes --json\n\n"
+    "  csdfgen analyze graph.xml --throughput --buffers --engine sdf3 --sdf3 ~/sdf3\n\n"
     "  csdfgen analyze graph.xml --buffers --gantt gantt.svg --occupancy occupancy.svg --dot graph.dot",
 )
 def analyze(
@@ -291,6 +292,9 @@ def analyze(
     latency: analyze_options.LatencyOption = False,
     deadlock: analyze_options.DeadlockOption = False,
     engine: analyze_options.EngineOption = None,
+    sdf3: analyze_options.Sdf3Option = None,
+    kiter: analyze_options.KiterOption = None,
+    timeout: analyze_options.TimeoutOption = None,
     storage: analyze_options.StorageOption = None,
     at_throughput: analyze_options.AtThroughputOption = None,
     unit: analyze_options.UnitOption = None,
@@ -336,6 +340,9 @@ def analyze(
         tokens=tokens,
         output=output,
         pictures=picture_options.pictures_of(gantt, occupancy, dot, draw),
+        sdf3=sdf3,
+        kiter=kiter,
+        timeout=timeout,
     )
     options = model_options(rows, fuse, image, shape, batch)
     run_analyze(AnalyzeRequest(model, options, device, as_json, csv, questions))

@@ -16,7 +16,9 @@ def run_doctor() -> None:
     findings = diagnose()
     rows = table("what", "found", "")
     for finding in findings:
-        rows.add_row(finding.what, finding.value, Text(finding.trouble or "ok", style="red" if finding.trouble else "green"))
+        said = finding.trouble or ("not needed" if finding.absent else "ok")
+        style = "red" if finding.trouble else "dim" if finding.absent else "green"
+        rows.add_row(finding.what, finding.value, Text(said, style=style))
     console().print(rows)
     troubles = [finding for finding in findings if finding.trouble]
     if troubles:

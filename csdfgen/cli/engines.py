@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from csdfgen.cli.analyze_options import GraphQuestions
 from csdfgen.cli.terminal import Stage, counted
+from csdfgen.errors import InputError
 from csdfgen.graph import CsdfGraph
-from schedules.analysis import Analysis, analyze
+from schedules.analysis import BUFFERS, Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
 from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
 from schedules.throughput import METHODS
@@ -53,5 +54,39 @@ def _storage(graph: CsdfGraph, questions: GraphQuestions, stage: Stage) -> list[
     return points
 
 
-ENGINES: Mapping[str, Engine] = {"auto": _native, "native": _native}
+def _sdf3(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
+    """SDF3, where it is installed."""
+    from sdf3_bridge.engines import TIMEOUT, analyze_sdf3
+
+    if questions.latency:
+        raise InputError("--latency: SDF3 computes none for cyclo-static graphs; ask --engine native")
+    stage("asking SDF3")
+    buffers: Buffers = "none"
+    if questions.buffers:
+        buffers = next((name for name in BUFFERS if name == questions.storage), "front")
+    return analyze_sdf3(
+        graph,
+        capacities,
+        with_throughput=questions.throughput,
+        buffers=buffers,
+        target=questions.target,
+        unit="bytes" if questions.unit == "bytes" else "tokens",
+        tool=questions.place,
+        timeout=questions.timeout or TIMEOUT,
+    )
+
+
+def _kiter(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
+    """Kiter, where it is installed: for throughput."""
+    from sdf3_bridge.engines import TIMEOUT, analyze_kiter
+
+    for option, asked in (("--latency", questions.latency), ("--buffers", questions.buffers)):
+        if asked:
+            raise InputError(f"{option}: Kiter is asked for throughput only; ask --engine native")
+    stage("asking Kiter")
+    found = analyze_kiter(graph, capacities, tool=questions.place, timeout=questions.timeout or TIMEOUT)
+    return found if questions.throughput else replace(found, throughput=None)
+
+
+ENGINES: Mapping[str, Engine] = {"auto": _native, "native": _native, "sdf3": _sdf3, "kiter": _kiter}
 """Name -> who answers."""

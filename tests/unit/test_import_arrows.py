@@ -53,7 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "network": {"base", "rows"},
     "ops": {"base", "rows", "network"},
     "stages": {*MODEL, "zoo_models"},
-    "sdf3_bridge": {"base", "graph"},
+    "sdf3_bridge": {"base", "graph", "schedules"},
     "schedules": {"base", "graph"},
     "charts": {"base", "graph", "schedules"},
     "planning": {*MODEL, "stages", "schedules"},

@@ -1,0 +1,203 @@
+"""What do SDF3 and Kiter say of a graph, in our names and units, as far as it can be believed?
+
+What they are known to get wrong in silence is met before the call (`prepare`, `iteration`) and after it (`grammar`, `session`):
+nothing is passed on that our own analysis contradicts. Both answer as `schedules.analysis.analyze` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
+
+from csdfgen.errors import GraphError, ToolError
+from csdfgen.graph import CsdfGraph, repetition_vector
+from schedules.analysis import Analysis, Buffers, analyze
+from schedules.liveness import find_deadlock
+from schedules.storage import StorageDistribution, Unit
+from schedules.throughput import Throughput, throughput
+from sdf3_bridge.grammar import read_consistency, read_k_periodic, read_repetition_vector, read_storage, read_throughput
+from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
+from sdf3_bridge.names import encode_name
+from sdf3_bridge.prepare import divided, for_buffersize, for_tool, with_capacities, with_loops
+from sdf3_bridge.session import FILE, Session, agreed
+from sdf3_bridge.tools import KITER, SDF3, need
+from sdf3_bridge.trade_off import choose, distributions
+
+__all__ = ["TIMEOUT", "analyze_kiter", "analyze_sdf3"]
+
+TIMEOUT = 60.0
+"""Seconds for each run of a tool where nothing is said."""
+
+_SHOWN = 4
+
+_Answer = TypeVar("_Answer")
+_Place = str | os.PathLike[str] | None
+
+
+def analyze_sdf3(
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    *,
+    with_throughput: bool = True,
+    buffers: Buffers = "none",
+    target: Fraction | None = None,
+    unit: Unit = "tokens",
+    tool: _Place = None,
+    timeout: float = TIMEOUT,
+) -> Analysis:
+    """Ask SDF3 about a valid graph: consistency, repetition vector, throughput, storage.
+
+    capacities limit the throughput, not the storage that is looked for. buffers: as for `schedules.analysis.analyze`; or target:
+    the first distribution with this throughput. unit: what size is counted in. tool: its program, or the folder that holds it, if
+    not where CSDFGEN_SDF3 and PATH say. timeout: seconds for each run.
+
+    Raises ToolError: SDF3 is not there, fails, or says what cannot be. GraphError: the graph is beyond its limits.
+    """
+    session = Session(need(SDF3, tool), timeout)
+    base = analyze(graph, capacities, with_throughput=False)
+    if base.repetition is None:
+        if _ask(session, replace(graph, origin=None), "consistency", read_consistency):
+            raise ToolError(f"finds consistent what is not: {base.inconsistency}", where=session.title)
+        return replace(base, tool=session.said())
+    sized = buffers != "none" or target is not None
+    found, printed = None, ""
+    subject = _prepared(session, with_capacities(graph, capacities or {}))
+    if with_throughput or not sized:  # a deadlock is a throughput of 0
+        found, printed = _sdf3_throughput(session, subject)
+    front: tuple[StorageDistribution, ...] | None = None
+    if sized:
+        if capacities:
+            subject = _prepared(session, graph)
+        front = () if find_deadlock(graph) else choose(_sdf3_storage(session, subject, unit), buffers, target, _name(graph))
+    return replace(
+        base,
+        throughput=found if with_throughput else None,
+        buffers=front,
+        tool=session.said(printed, subject.factor),
+        notes=tuple(dict.fromkeys(session.notes)),
+    )
+
+
+def _ask(session: Session, graph: CsdfGraph, algorithm: str, read: Callable[[str], _Answer]) -> _Answer:
+    return session.ask(graph, algorithm, ("--graph", FILE, "--algo", algorithm), read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The graph that SDF3 is asked about. factor: minimal iterations in one of SDF3's; free: the graph before self-loops
+    were added to it, None if none were."""
+
+    graph: CsdfGraph
+    factor: int
+    free: CsdfGraph | None
+
+
+def _prepared(session: Session, graph: CsdfGraph) -> _Subject:
+    """What SDF3 is asked about, with its own repetition vector. Raises GraphError, ToolError."""
+    used = for_tool(graph)
+    prepared, added = with_loops(used)
+    if added:
+        session.notes.append(
+            f"a one-token self-loop was added to {_listed(added)}: SDF3 is not reliable for actors of several phases that may "
+            "overlap with themselves"
+        )
+    check_times(prepared)
+    asked = divided(prepared)
+    iteration = sdf3_iteration(asked)
+    check_limits(asked, iteration)
+    names = [encode_name(actor.name) for actor in asked.actors]
+    found = _ask(session, asked, "repetition_vector", lambda text: read_repetition_vector(text, names))
+    minimal = repetition_vector(asked)
+    factors = {Fraction(count, minimal[actor]) for count, actor in zip(found.values(), minimal, strict=True)}
+    factor = min(factors)
+    if len(factors) > 1 or factor < 1 or factor.denominator > 1:
+        raise ToolError(
+            "its repetition vector is no multiple of the minimal one: parts of the graph that nothing connects have one "
+            "iteration together there; analyse each alone, or with --engine native",
+            where=session.title,
+        )
+    return _Subject(prepared, int(factor), used if added else None)
+
+
+def _sdf3_throughput(session: Session, subject: _Subject) -> tuple[Throughput, str]:
+    """Throughput per minimal iteration, and per iteration of SDF3 as it was printed."""
+    name = encode_name(subject.graph.name)
+    printed = _ask(session, divided(subject.graph), "throughput", lambda text: read_throughput(text, name))
+    found = agreed(session.title, printed, subject.factor, throughput(subject.graph))
+    if subject.free is not None:
+        free = throughput(subject.free)
+        if free.exact and free.value != found.value:
+            session.notes.append(f"without the added self-loops the throughput is {free.value} (--engine native)")
+    return found, printed.text
+
+
+def _sdf3_storage(session: Session, subject: _Subject, unit: Unit) -> list[StorageDistribution]:
+    """The distributions that SDF3 finds."""
+    sizing = for_buffersize(subject.graph, unit == "bytes")
+    check_limits(sizing.graph, sdf3_iteration(sizing.graph))
+    names = [encode_name(channel.name) for channel in sizing.graph.channels]
+    points = _ask(session, sizing.graph, "buffersize", lambda text: read_storage(text, names))
+    if not points:
+        message = "no result: it lists no distribution but the one that stands for a deadlock, and the graph has none"
+        raise ToolError(f"{message}; use --engine native", where=f"{session.title} buffersize")
+    front = distributions(points, sizing, subject.graph, subject.factor, unit)
+    if sizing.outside:
+        held = {name: front[0].capacities[name] for name in (channel.name for channel in sizing.outside)}
+        session.notes.append(
+            f"SDF3's graph was without {_listed(tuple(held))}, as its buffersize never enlarges a self-loop; their room, "
+            f"{sum(held.values())} tokens, is in every size"
+        )
+    if sizing.unweighted:
+        session.notes.append(f"SDF3 counted each token of {_listed(sizing.unweighted)} as a byte, the sizes here count none")
+    session.notes.append("SDF3's distributions reach their throughput, but need not be the smallest that do")
+    return front
+
+
+def analyze_kiter(
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    *,
+    tool: _Place = None,
+    timeout: float = TIMEOUT,
+) -> Analysis:
+    """Ask Kiter about the throughput of a valid graph, by K-periodic schedules.
+
+    tool: its program, or the folder that holds it, if not where CSDFGEN_KITER and PATH say. timeout: seconds.
+    Raises ToolError: Kiter is not there, fails, or says what cannot be, as it does for some graphs whose actors may overlap with
+    themselves. GraphError: nothing to ask.
+    """
+    session = Session(need(KITER, tool), timeout)
+    base = analyze(graph, capacities, with_throughput=False)
+    if base.repetition is None:
+        return replace(base, tool=session.said(), notes=("Kiter was not asked: it takes consistent graphs only",))
+    prepared = divided(for_tool(with_capacities(graph, capacities or {})))
+    ours = throughput(prepared)
+    serial = {channel.source for channel in prepared.channels if channel.is_serial}
+    loose = tuple(actor.name for actor in prepared.actors if actor.name not in serial)
+    doubt = (
+        f"; Kiter is known to be wrong where actors may overlap with themselves, as {_listed(loose)}: a one-token self-loop helps"
+    )
+    if loose and not ours.exact:
+        raise GraphError(f"its throughput cannot be checked here{doubt}", where=_name(graph))
+    algorithm = "KPeriodicThroughput"
+    try:
+        found = session.ask(prepared, algorithm, ("-f", FILE, "-a", algorithm), read_k_periodic)
+        value = agreed(session.title, found.throughput, 1, ours)
+    except ToolError as error:
+        if loose:
+            raise ToolError(f"{error.message}{doubt}", where=error.where) from None
+        raise
+    return replace(base, throughput=value, tool=session.said(found.throughput.text))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names, and how many more."""
+    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def _name(graph: CsdfGraph) -> str:
+    return f"graph '{graph.name}'"

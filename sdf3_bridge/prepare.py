@@ -1,0 +1,140 @@
+"""Which graph do the tools get, so that what they answer is true of ours?
+
+Never the graph as it is: what carries no token is left out (SDF3 calls it inconsistent), so is an actor without channels;
+capacities become channels back; SDF3 gets a one-token self-loop on every actor of several phases (its results are not
+reliable without), and for `buffersize` no other self-loop on them, as it never enlarges one. Whatever was changed is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+from csdfgen.errors import CapacityExceededError, GraphError
+from csdfgen.graph import Channel, CsdfGraph, with_serial_loops
+from sdf3_bridge.names import encode_name
+
+__all__ = ["Sizing", "for_buffersize", "for_tool", "with_capacities", "with_loops"]
+
+
+def with_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
+    """The graph with a channel back for every capacity: free places are its tokens, the rates are exchanged.
+
+    Raises GraphError for a capacity of an unknown channel, CapacityExceededError for one below the initial tokens.
+    """
+    channels = {channel.name: channel for channel in graph.channels}
+    taken = set(channels)
+    added = []
+    for name, capacity in capacities.items():
+        channel = channels.get(name)
+        if channel is None:
+            raise GraphError(f"has no channel '{name}', which is given a capacity", where=f"graph '{graph.name}'")
+        if capacity < channel.initial_tokens:
+            counts = f"{channel.initial_tokens} initial tokens, but the capacity is {capacity}"
+            raise CapacityExceededError(counts, where=f"channel '{name}'")
+        back = f"space_{name}"
+        while back in taken:
+            back += "_"
+        taken.add(back)
+        free = capacity - channel.initial_tokens
+        added.append(Channel(back, channel.target, channel.source, channel.consumption, channel.production, free, token_bytes=0))
+    return replace(graph, channels=(*graph.channels, *added))
+
+
+def with_loops(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[str, ...]]:
+    """The graph with a one-token self-loop on every actor of several phases, and the actors that had none."""
+    serial = {channel.source for channel in graph.channels if channel.is_serial}
+    lacking = {actor.name for actor in graph.actors if actor.phases > 1} - serial
+    loops = with_serial_loops(graph).channels[len(graph.channels) :]
+    added = tuple(channel for channel in loops if channel.source in lacking)
+    return replace(graph, channels=(*graph.channels, *added)), tuple(channel.source for channel in added)
+
+
+def for_tool(graph: CsdfGraph) -> CsdfGraph:
+    """The part of a graph that carries tokens; nothing else limits it. Raises GraphError if there is none."""
+    channels = tuple(channel for channel in graph.channels if any(channel.production))
+    used = {name for channel in channels for name in (channel.source, channel.target)}
+    actors = tuple(actor for actor in graph.actors if actor.name in used)
+    if not actors:
+        raise GraphError("no channel carries a token, so nothing limits it: there is nothing to ask", where=_name(graph))
+    names = [encode_name(channel.name) for channel in channels]
+    assert len(set(names)) == len(names)
+    return replace(graph, actors=actors, channels=channels, origin=None)
+
+
+def divided(graph: CsdfGraph) -> CsdfGraph:
+    """The graph with the rates of every channel divided by their gcd: larger tokens, the same firings."""
+    return replace(graph, channels=tuple(_divided(channel) for channel in graph.channels))
+
+
+def _divided(channel: Channel) -> Channel:
+    common = gcd(*channel.production, *channel.consumption)
+    if common <= 1:
+        return channel
+    return replace(
+        channel,
+        production=tuple(rate // common for rate in channel.production),
+        consumption=tuple(rate // common for rate in channel.consumption),
+        initial_tokens=channel.initial_tokens // common,  # a remainder is never taken
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """A graph for `buffersize`, whose capacities it finds in units: `weights` says how many make a token, by channel.
+
+    outside: self-loops that were left out; they take the same room in every distribution. unweighted: channels whose tokens
+    weigh nothing in our unit, but one in SDF3's.
+    """
+
+    graph: CsdfGraph
+    weights: Mapping[str, int]
+    outside: tuple[Channel, ...]
+    unweighted: tuple[str, ...] = ()
+
+
+def for_buffersize(graph: CsdfGraph, in_bytes: bool) -> Sizing:
+    """What `buffersize` gets of a graph that has been through `with_loops` and `for_tool`.
+
+    Sizes are to be least in bytes if the tokens of a channel weigh their bytes: its rates and tokens are multiplied. Raises
+    GraphError for a self-loop that SDF3 would never make large enough.
+    """
+    serial = {channel.source for channel in graph.channels if channel.is_serial}
+    outside, kept = [], []
+    for channel in graph.channels:
+        loop = channel.source == channel.target and not channel.is_serial
+        if loop and channel.source in serial:
+            outside.append(channel)
+            continue
+        if loop and channel.initial_tokens >= 2 * channel.production[0]:
+            counts = f"{channel.initial_tokens} tokens let actor '{channel.source}' overlap with itself"
+            message = f"{counts}; SDF3's buffersize never enlarges a self-loop and would not end. --engine native sizes it"
+            raise GraphError(message, where=f"{_name(graph)}: channel '{channel.name}'")
+        kept.append(channel)
+    weights = _weights(kept) if in_bytes else {}
+    scaled = tuple(_scaled(channel, weights.get(channel.name, 1)) for channel in kept)
+    unweighted = [channel.name for channel in kept if in_bytes and not channel.token_bytes and not channel.is_serial]
+    return Sizing(replace(graph, channels=scaled), weights, tuple(outside), tuple(unweighted))
+
+
+def _weights(channels: Sequence[Channel]) -> dict[str, int]:
+    """Channel -> bytes of a token, in units of what divides all of them."""
+    sized = {channel.name: channel.token_bytes for channel in channels if channel.token_bytes and not channel.is_serial}
+    unit = gcd(*sized.values()) or 1
+    return {name: weight // unit for name, weight in sized.items()}
+
+
+def _scaled(channel: Channel, factor: int) -> Channel:
+    if factor == 1:
+        return channel
+    return replace(
+        channel,
+        production=tuple(rate * factor for rate in channel.production),
+        consumption=tuple(rate * factor for rate in channel.consumption),
+        initial_tokens=channel.initial_tokens * factor,
+    )
+
+
+def _name(graph: CsdfGraph) -> str:
+    return f"graph '{graph.name}'"
