@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, pairwise
 from time import perf_counter_ns
 from typing import Any
@@ -306,21 +307,26 @@ class Program:
         times: list[int] = []
 
         def timed(image: int) -> None:
-            calls = iter([call for segment in self._segments for call in segment])
-            per_firing = [tuple(islice(calls, count)) for count in self._calls]
+            per_firing = self._per_firing
             before = np.setbufsize(UFUNC_BUFFER)
             times.clear()
             try:
-                times.append(clock())
-                for firing in per_firing:
-                    for function, arguments in firing:
-                        function(*arguments)
+                with np.errstate(all="ignore"):
                     times.append(clock())
+                    for firing in per_firing:
+                        for function, arguments in firing:
+                            function(*arguments)
+                        times.append(clock())
             finally:
                 np.setbufsize(before)
 
         self._frame(x, timed)
         return tuple(times)
+
+    @cached_property
+    def _per_firing(self) -> tuple[tuple[Call, ...], ...]:
+        calls = iter([call for segment in self._segments for call in segment])
+        return tuple(tuple(islice(calls, count)) for count in self._calls)
 
     def _empty(self, tensor: Tensor | None, constant: np.ndarray | None) -> np.ndarray:
         if tensor is None:
