@@ -24,7 +24,7 @@ import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.devices import facts
-from csdfgen.devices.measure import HEIGHTS, Sampler, measured_profile
+from csdfgen.devices.measure import HEIGHTS, REPEATS, SECONDS, Sampler, measured_profile, rounds
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from zoo_models import ZOO
@@ -86,18 +86,17 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
     programs = {height: runtime.compile(csdfgen.plan(network, rows=height)) for height in PREDICTED}
     sampler.warm_up()
     frames: dict[int | str, list[tuple[float, float]]] = {height: [] for height in PREDICTED}
-    for round_number in range(-1, repeats):
-        if round_number >= 0:
-            sampler.sample()
+    for _ in rounds(repeats, SECONDS):
+        sampler.sample()
         for height, program in programs.items():
+            program(sampler.feeds)  # a frame counts that follows one of its own
             day, processor = time.perf_counter(), time.thread_time()
             program(sampler.feeds)
-            if round_number >= 0:  # the first frame warms up
-                frames[height].append((time.thread_time() - processor, time.perf_counter() - day))
+            frames[height].append((time.thread_time() - processor, time.perf_counter() - day))
     profile = measured_profile([sampler.measurements()], "host", "this machine", *facts.machine(), {})
     checks = Sampler(network, PREDICTED)
     checks.warm_up()
-    for _ in range(max(3, repeats // 3)):
+    for _ in rounds(max(3, repeats // 3), SECONDS / 3):
         checks.sample()
     for height, program in programs.items():
         processor, day = (statistics.median(values) for values in zip(*frames[height], strict=True))
@@ -153,7 +152,7 @@ def _said(share: Share) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_profile", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks of the zoo; without any the page is written")
-    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name.partition("@")[0] not in ZOO]
     if unknown:

@@ -369,7 +369,17 @@ def profile(
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The profile.")] = Path("host.toml"),
     heights: Annotated[str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")] = "1,2,3,6,12",
-    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, max=10_000, help="Timed frames a height.")] = 11,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            "--repeats",
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Timed frames a height. \\[default: 11, and on for a second]",
+            show_default=False,
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra.")] = 1,
     fuse: FuseOption = None,
     shape: ShapeOption = None,

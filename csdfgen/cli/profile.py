@@ -17,7 +17,7 @@ from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.devices import facts
 from csdfgen.devices.difference import Difference, difference
 from csdfgen.devices.files import read_profile, write_profile
-from csdfgen.devices.measure import CACHE_STATE, measured_profile, sample_network
+from csdfgen.devices.measure import CACHE_STATE, REPEATS, SECONDS, measured_profile, sample_network
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
 from csdfgen.errors import InputError
@@ -31,13 +31,13 @@ _SHOWN_KEY = 90
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """What the user asked for; model None: the built-in layers."""
+    """What the user asked for; model None: the built-in layers; repeats None: the usual number, and a second at least."""
 
     model: str | None
     output: Path
     options: ModelOptions
     heights: tuple[int, ...]
-    repeats: int
+    repeats: int | None
     threads: int
 
 
@@ -64,17 +64,18 @@ def run_profile(request: ProfileRequest) -> None:
         found = sample_network(
             network,
             request.heights,
-            request.repeats,
+            request.repeats or REPEATS,
             request.options.fuse or "full",
             request.threads,
             lambda done, total: stage("measuring", done, total),
+            seconds=0.0 if request.repeats else SECONDS,
         )
     told |= {
         "csdfgen": __version__,
         "date": datetime.date.today().isoformat(),
         "model": Path(network.source or network.name).name,
         "heights": ", ".join(map(str, request.heights)),
-        "repeats": str(request.repeats),
+        "repeats": str(found.repeats),
         "clock read": "processor time of the one thread" if request.threads == 1 else "time of day",
         "cache state": CACHE_STATE,
         "load after": facts.board_facts()["load"],

@@ -1,8 +1,9 @@
 """How long do the phases of a network take on this machine? The runtime's own frames, with the clock read between firings.
 
-Every layer is measured where it runs: in a frame, on the prepared calls of the runtime, with the caches as the
-firings before it left them. Slab heights take turns, so that a change of the machine's speed meets all of them. Of
-every firing the median over the repeats counts; a layer's phase time at a height is the mean over its phases.
+Every layer is measured where it runs: in a frame that follows another, on the prepared calls of the runtime, with the
+caches as the firings before it left them. Slab heights take turns, so that a change of the machine's speed meets all of them. Of
+every firing the median over the repeats counts; a layer's phase time at a height is the mean over its phases. What
+reading the clock adds is taken off; where frames are short it is told by frames without readings.
 With one thread the clock is that thread's processor time: waiting for a core, on a machine that does other work too,
 is no property of a layer. With several threads it is the time of day.
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from types import MappingProxyType
 
 import numpy as np
@@ -30,15 +32,33 @@ from csdfgen.pipeline import plan
 from csdfgen.planning import Plan
 from runtime.program import Program
 
-__all__ = ["CACHE_STATE", "HEIGHTS", "Measurements", "Sampler", "measured_profile", "random_inputs"]
+__all__ = [
+    "CACHE_STATE",
+    "HEIGHTS",
+    "REPEATS",
+    "SECONDS",
+    "Measurements",
+    "Sampler",
+    "measured_profile",
+    "random_inputs",
+    "rounds",
+]
 
 HEIGHTS = (1, 2, 3, 6, 12)
 """Slab heights that are measured: enough to tell the launch from the slope."""
 
 CACHE_STATE = "as in a frame: every firing finds what the firings before it left in the caches"
 
+REPEATS, SECONDS = 11, 1.0
+"""Frames a height unless told otherwise, and for how long at least: small networks' frames are over in a moment."""
+
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
+_SHORT = 20_000_000
+"""Nanoseconds of a frame below which what was in the caches, and what a reading of the clock costs there, count."""
+
+_DEAREST_READING = 4.0
+"""Between firings a reading may cost this many times what it costs behind another reading: caches have forgotten it."""
 
 FIT, MEASURED, SYSTEM = "fit", "frames", "system"
 """Keys of the sources of a measured profile."""
@@ -63,11 +83,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside its firings."""
+    """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside its firings.
+
+    repeats: frames that were timed at each height.
+    """
 
     points: Mapping[str, tuple[Point, ...]]
     layers: Mapping[str, Layer | None]
     frame: tuple[float, ...]
+    repeats: int
 
 
 def random_inputs(network: Network, seed: int = 7) -> dict[str, np.ndarray]:
@@ -95,28 +119,48 @@ class Sampler:
             self.programs[height] = runtime.compile(replace(planned, kernels=kernels))
         self.samples: dict[int | str, list[np.ndarray]] = {height: [] for height in heights}
         self.beside: list[float] = []
-        self._reading = _reading(self._clock)
+        self._short: dict[int | str, bool] = {}
+        self._excess: dict[int | str, list[int]] = {height: [] for height in heights}
 
     def warm_up(self) -> None:
         """Frames that do not count."""
-        for program in self.programs.values():
+        for height, program in self.programs.items():
             for _ in range(_WARM_UP):
+                start = self._clock()
                 program(self.feeds)
+                self._short[height] = self._clock() - start < _SHORT
 
     def sample(self) -> None:
-        """One frame at every height."""
+        """One frame at every height, the clock read between firings; where frames are short, two plain ones in front of it."""
         for height, program in self.programs.items():
+            plain = self._plain_frame(program) if self._short[height] else None
             start = self._clock()
             ended = program.time_firings(self.feeds, self._clock)
             whole = self._clock() - start
-            took = np.maximum(np.diff(np.array(ended, np.int64)) - self._reading, 0)
-            self.samples[height].append(took * 1e-9)
+            self.samples[height].append(np.diff(np.array(ended, np.int64)))
             self.beside.append((whole - (ended[-1] - ended[0])) * 1e-9)
+            if plain is not None:
+                self._excess[height].append(whole - plain)
+
+    def _plain_frame(self, program: Program) -> int:
+        """Nanoseconds of a frame that follows one of its own."""
+        program(self.feeds)
+        start = self._clock()
+        program(self.feeds)
+        return self._clock() - start
+
+    def reading(self) -> float:
+        """Nanoseconds that reading the clock adds to a firing: what frames with readings take more than those without."""
+        alone = _reading(self._clock)
+        told = [height for height, found in self._excess.items() if found]
+        excess = sum(statistics.median(self._excess[height]) for height in told)
+        firings = sum(self.programs[height].firings for height in told)
+        return min(max(excess / firings, alone), _DEAREST_READING * alone) if told else alone
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
         """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
         program = self.programs[height]
-        samples = np.stack(self.samples[height])
+        samples = np.maximum(np.stack(self.samples[height]) - self.reading(), 0) * 1e-9
         found: dict[str, list[tuple[Layer | None, Point]]] = {}
         for work, firings in _firings(program.plan).items():
             actor = program.plan.conversion.actor[work]
@@ -141,6 +185,7 @@ class Sampler:
             MappingProxyType({key: tuple(found) for key, found in points.items()}),
             MappingProxyType(layers),
             tuple(self.beside),
+            len(self.beside) // len(self.programs),
         )
 
 
@@ -264,7 +309,16 @@ def _kind_cost(op_type: str, kernel: str, unit: str, at: Sequence[Point]) -> Ope
 
 
 Sampled = Callable[[int, int], None]
-"""(rounds done, rounds in all)"""
+"""(rounds done, rounds in all at least)"""
+
+
+def rounds(repeats: int, seconds: float = 0.0) -> Iterator[int]:
+    """Numbers of measuring rounds: as many as asked for, and on until the time is over."""
+    end = time.perf_counter() + seconds
+    for number in count():
+        if number >= repeats and time.perf_counter() >= end:
+            return
+        yield number
 
 
 def sample_network(
@@ -274,12 +328,16 @@ def sample_network(
     fuse: str = "full",
     threads: int = 1,
     progress: Sampled | None = None,
+    seconds: float = 0.0,
 ) -> Measurements:
-    """Measure a network at several slab heights. Needs the network's arena once a height, its weights once."""
+    """Measure a network at several slab heights: `repeats` rounds, more until `seconds` are over.
+
+    Needs the network's arena once a height, its weights once.
+    """
     sampler = Sampler(network, heights, fuse, threads)
     sampler.warm_up()
-    for number in range(repeats):
+    for number in rounds(repeats, seconds):
         sampler.sample()
         if progress is not None:
-            progress(number + 1, repeats)
+            progress(number + 1, max(repeats, number + 1))
     return sampler.measurements()

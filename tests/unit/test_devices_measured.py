@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ import csdfgen
 import runtime
 from benchmarks import bench_profile
 from csdfgen.cli import main
-from csdfgen.devices import facts
+from csdfgen.devices import facts, measure
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.difference import difference
 from csdfgen.devices.files import profile_to_toml, read_profile, write_profile
@@ -163,6 +164,22 @@ def test_firings_are_timed_in_order_and_the_frame_is_the_same() -> None:
     assert ended == tuple(range(program.firings + 1))
 
 
+def test_what_reading_the_clock_adds_is_told_by_plain_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = Sampler(csdfgen.load(residual_classifier()), (1, 4))
+    monkeypatch.setattr(measure, "_reading", lambda clock: 500)
+    assert sampler.reading() == 500  # no plain frame: what it costs behind another reading
+    for excess, wanted in ((800, 800), (-90, 500), (99_000, 2000)):
+        sampler._excess = {height: [excess * program.firings] * 3 for height, program in sampler.programs.items()}
+        assert sampler.reading() == pytest.approx(wanted)
+
+
+def test_short_frames_are_measured_for_a_second_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(measure.rounds(3)) == [0, 1, 2]
+    now = iter(range(100))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+    assert list(measure.rounds(2, 5.0)) == [0, 1, 2, 3, 4, 5]
+
+
 def test_the_built_in_layers_hold_each_common_kind() -> None:
     kinds = {layer.op_type for layer in csdfgen.plan(sample_model(), rows=4).network.layers}
     assert {"Conv", "MaxPool", "LRN", "Gemm", "Softmax", "Concat", "Add", "Relu", "GlobalAveragePool"} <= kinds
@@ -204,8 +221,16 @@ def call(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 
 def test_profile_then_analyze_then_compare(call: Any) -> None:
+    code, out, _ = call("profile", "net.onnx", "--heights", "1,4")
+    assert code == 0 and int(read_profile("host.toml").conditions["repeats"]) > 11
     code, out, _ = call("profile", "net.onnx", "--repeats", "2", "--heights", "1,4")
-    assert code == 0 and "host.toml: " in out and "cache state" in out and "governor" in out
+    assert (
+        code == 0
+        and read_profile("host.toml").conditions["repeats"] == "2"
+        and "host.toml: " in out
+        and "cache state" in out
+        and "governor" in out
+    )
     code, out, _ = call("analyze", "net.onnx", "--device", "host", "--json", "--csv", "layers.csv")
     found = json.loads(out)["device"]
     assert code == 0 and found["fits"] and found["origins"] == {"measured": pytest.approx(1)}
