@@ -1,125 +1,120 @@
-"""Our analysis gives every reference value, and what SDF3 and Kiter give where they are right."""
+"""Our analysis gives every reference value, and to the last printed digit what SDF3 and Kiter give where they are right."""
 
 from __future__ import annotations
 
-import csv
 import math
-from collections import defaultdict
 from fractions import Fraction
 
 import pytest
 
 from csdfgen.errors import GraphError
-from csdfgen.graph import repetition_vector
 from schedules.analysis import analyze, to_json
+from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
-from schedules.storage import pareto_front
+from schedules.storage import storage_for
 from schedules.throughput import throughput
-from sdf3_bridge.sdf3read import read
+from tests.conformance.comparison import NOT_COMPARED, QUESTIONS, Compared, compared, front, value
+from tests.conformance.differences import DIFFERENCES, NO_ANSWER, REASONS, path_of, proof
+from tests.conformance.executed import execute
+from tests.conformance.recorded import graph_of, rows
 from tests.graphs import SDF3_DATA
 
 if not SDF3_DATA.exists():
     pytest.skip("the recorded values of SDF3 and Kiter are not beside the repository", allow_module_level=True)
 
-KITER_WRONG = {
-    "graphs/t71_kiter_inf.xml": Fraction(1, 4),
-    "graphs/t72_kiter_high.xml": Fraction(1, 14),
-}
-"""Graphs whose K-periodic value is too high: auto-concurrent actors (README of the data, section 6)."""
+SECONDS = 30.0
+
+EXACT = {row.graph: Fraction(row.value) for row in rows() if row.metric == "throughput_exact"}
+UNSIZED = sorted(
+    {row.graph for row in rows() if row.value == "timeout" and row.algorithm in ("buffersize", "ThroughputBufferingDSE")}
+)
 
 
-def _recorded() -> dict[str, dict[str, list[str]]]:
-    """Graph -> what was recorded -> values."""
-    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    with (SDF3_DATA / "expected.csv").open() as file:
-        for row in csv.DictReader(file):
-            if "/bad/" in row["graph"] or row["exit_code"] not in ("0", ""):
-                continue
-            key = row["metric"] if row["tool"] == "reference" else f"{row['tool']} {row['metric']}"
-            if row["metric"] == "throughput" and row["tool"] == "kiter":
-                key = f"kiter {row['command'].split()[-1]}"
-            found[row["graph"]][key].append(row["value"])
-    return found
+@pytest.mark.parametrize("question", [question.title for question in QUESTIONS])
+def test_every_recorded_value_is_ours_or_a_known_fault(question: str) -> None:
+    found = [item for item in compared() if item.question == question]
+    assert found
+    wrong = [f"{item.graph}: {item.recorded}, ours {item.ours}" for item in found if not item.agrees and not is_known(item)]
+    assert wrong == []
 
 
-RECORDED = _recorded()
-GRAPHS = sorted(RECORDED)
+def is_known(item: Compared) -> bool:
+    return not item.question.startswith("exact") and (item.graph, item.question) in DIFFERENCES
 
 
-def _with(key: str) -> list[str]:
-    return [name for name in GRAPHS if key in RECORDED[name]]
+def test_no_difference_is_listed_that_there_is_not() -> None:
+    found = {(item.graph, item.question) for item in compared() if not item.agrees}
+    assert sorted(DIFFERENCES.keys() - found) == []
+    assert sorted(REASONS.keys() - set(DIFFERENCES.values())) == []
 
 
-@pytest.mark.parametrize("name", _with("repetition_vector"))
-def test_repetition_vectors(name: str) -> None:
-    (text,) = RECORDED[name]["repetition_vector"]
-    assert repetition_vector(read(SDF3_DATA / name)) == {
-        actor: int(count) for actor, count in (item.split("=") for item in text.split(";"))
-    }
+@pytest.mark.parametrize(("name", "question"), sorted([*DIFFERENCES, *NO_ANSWER]))
+def test_every_difference_has_its_reason_and_our_answer_is_executed(name: str, question: str) -> None:
+    reason = REASONS[{**DIFFERENCES, **NO_ANSWER}[name, question]]
+    assert reason.applies(path_of(name)), reason.text
+    items = [item for item in compared() if (item.graph, item.question) == (name, question)]
+    assert proof(items[0] if items else Compared(name, question, "no answer", str(value(path_of(name)))))
 
 
-@pytest.mark.parametrize("name", _with("throughput_exact"))
-@pytest.mark.parametrize("method", ["auto", "self-timed"])
-def test_exact_throughput(name: str, method: str) -> None:
-    graph = read(SDF3_DATA / name)
-    found = throughput(graph, method=method, max_firings=100_000)
+def test_every_throughput_that_did_not_end_is_listed() -> None:
+    endless = {row.name for row in rows() if row.value == "timeout" and row.algorithm == "throughput"}
+    assert endless == {name for name, _ in NO_ANSWER}
+
+
+def test_every_row_is_compared_or_no_value() -> None:
+    asked = {row for row in rows() if any(question.asks(row) for question in QUESTIONS)}
+    left = {row.metric for row in rows() if row not in asked and not row.value.startswith("thr=0;size=0;")}
+    assert left == {metric for metric, _ in NOT_COMPARED}
+
+
+@pytest.mark.parametrize("path", sorted(EXACT))
+def test_exact_throughput_by_execution(path: str) -> None:
+    found = throughput(graph_of(path), method="self-timed", max_firings=100_000)
     assert found.exact
-    assert found.value == Fraction(RECORDED[name]["throughput_exact"][0])
+    assert found.value == EXACT[path]
 
 
-@pytest.mark.parametrize("name", _with("kiter KPeriodicThroughput"))
-def test_kiter_k_periodic(name: str) -> None:
-    value = throughput(read(SDF3_DATA / name)).value
-    if name in KITER_WRONG:
-        assert value == KITER_WRONG[name]
-    else:
-        assert float(value) == pytest.approx(float(RECORDED[name]["kiter KPeriodicThroughput"][0]), rel=2e-8)
+@pytest.mark.parametrize("path", sorted({row.graph for row in rows() if row.metric == "pareto_exact"}))
+def test_exact_fronts_ascend_and_are_executed(path: str) -> None:
+    points = front(path)
+    assert [point.size for point in points] == sorted({point.size for point in points})
+    for point in points:
+        done = execute(graph_of(path), point.capacities)
+        assert done is not None
+        assert done.throughput == point.throughput == throughput(graph_of(path), point.capacities).value
 
 
-@pytest.mark.parametrize("name", _with("kiter 1PeriodicThroughput"))
-def test_kiter_one_periodic(name: str) -> None:
-    recorded = float(RECORDED[name]["kiter 1PeriodicThroughput"][0])
-    graph = read(SDF3_DATA / name)
-    found = throughput(graph, method="1-periodic")
-    assert found.value <= throughput(graph).value
-    if name not in KITER_WRONG:
-        assert float(found.value) == pytest.approx(recorded, rel=2e-8)
+@pytest.mark.parametrize("path", UNSIZED)
+def test_storage_is_proven_where_the_tools_did_not_end(path: str) -> None:
+    graph = graph_of(path)
+    if math.isinf(value(path)):
+        with pytest.raises(GraphError, match="nothing limits its throughput"):
+            storage_for(graph, "maximal")
+        return
+    live, best = (storage_for(graph, wanted, seconds=SECONDS) for wanted in ("live", "maximal"))
+    assert live.exact and best.exact
+    assert live.throughput > 0
+    assert best.throughput == value(path)
 
 
-@pytest.mark.parametrize("name", _with("pareto_exact"))
-def test_exact_fronts(name: str) -> None:
-    wanted = set()
-    for row in RECORDED[name]["pareto_exact"]:
-        entries = dict(item.split("=") for item in row.split(";"))
-        wanted.add((Fraction(entries["thr"]), int(entries["size"])))
-    graph = read(SDF3_DATA / name)
-    front = list(pareto_front(graph))
-    assert {(point.throughput, point.size) for point in front} == wanted
-    assert [point.size for point in front] == sorted(point.size for point in front)
-    for point in front:
-        assert point.exact
-        assert throughput(graph, point.capacities).value == point.throughput
-
-
-@pytest.mark.parametrize("name", _with("sdf3analysis-csdf consistency"))
-def test_consistency_and_json(name: str) -> None:
-    (recorded,) = set(RECORDED[name]["sdf3analysis-csdf consistency"])
-    answer = to_json(analyze(read(SDF3_DATA / name)))
+@pytest.mark.parametrize("path", sorted({row.graph for row in rows() if row.metric == "consistency"}))
+def test_analysis_as_json(path: str) -> None:
+    (recorded,) = {row.value for row in rows() if (row.graph, row.metric) == (path, "consistency")}
+    answer = to_json(analyze(graph_of(path)))
     assert answer["consistent"] == (recorded == "true")
     if recorded == "true":
         assert answer["exact"]
-        assert answer["deadlock"] == (answer["throughput"] == "0")
+        assert answer["deadlock"] == (answer["throughput"] == "0") == (find_deadlock(graph_of(path)) is not None)
 
 
-@pytest.mark.parametrize("name", _with("throughput_exact"))
-def test_periodic_schedules_have_the_exact_period(name: str) -> None:
-    graph = read(SDF3_DATA / name)
-    exact = Fraction(RECORDED[name]["throughput_exact"][0])
-    if not exact:
+@pytest.mark.parametrize("path", sorted(EXACT))
+def test_periodic_schedules_have_the_exact_period(path: str) -> None:
+    graph = graph_of(path)
+    if not EXACT[path]:
         with pytest.raises(GraphError, match="deadlock after"):
             periodic_schedule(graph)
         return
     schedule = periodic_schedule(graph)
-    assert schedule.period * exact == 1
+    assert schedule.period * EXACT[path] == 1
     assert min(min(starts) for starts in schedule.starts.values()) >= 0
     assert not any(math.isinf(start) for starts in schedule.starts.values() for start in starts)
