@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
-from csdfgen.cli import analyze_options, picture_options, run_options
+from csdfgen.cli import analyze_options, picture_options, run_options, schedule_options
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
@@ -187,15 +187,20 @@ def schedule(
     image: ImageOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
+    policy: schedule_options.PolicyOption = None,
+    periodic: schedule_options.PeriodicOption = False,
     gantt: picture_options.GanttOption = None,
 ) -> None:
     """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with capacities.
 
-    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan` executes it.
+    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan` executes it, that of a graph too if
+    the graph was made from a model. With --periodic it holds start times that repeat, of the highest throughput.
     """
-    from csdfgen.cli.schedule import run_schedule
+    from csdfgen.cli.schedule import ScheduleRequest, run_schedule
+    from csdfgen.cli.schedule_graph import GraphScheduling
 
-    run_schedule(model, output, model_options(rows, fuse, image, shape, batch), gantt)
+    options = model_options(rows, fuse, image, shape, batch)
+    run_schedule(ScheduleRequest(model, output, options, policy.value if policy else None, GraphScheduling(periodic, gantt)))
 
 
 @app.command(

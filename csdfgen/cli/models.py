@@ -31,14 +31,15 @@ def input_span(model: str) -> tuple[float, float]:
     return look_up(model)[0].pixels if is_zoo_name(model) else (-1.0, 1.0)
 
 
-def plan_network(network: Network, options: ModelOptions) -> Plan:
-    """The plan with the options given, and the defaults. Errors name the model."""
+def plan_network(network: Network, options: ModelOptions, policy: str = "best") -> Plan:
+    """The plan with the options given, and the defaults; policy as in `pipeline.plan`. Errors name the model."""
     try:
         return planned(
             network,
             rows=options.rows or DEFAULTS["rows"],
             fuse=options.fuse or DEFAULTS["fuse"],
             image=options.image or DEFAULTS["image"],
+            policy=policy,
         )
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None

@@ -114,7 +114,7 @@ def test_an_inconsistent_graph_can_be_seen_but_not_executed(csdfgen: Call) -> No
         (("analyze", "ring.json", "--gantt", "g.svg", "--occupancy", "g.svg"), 2, "given twice"),
         (("analyze", "ring.json", "--draw", "static"), 2, "says what charts show"),
         (("analyze", "dead.json", "--gantt", "g.svg", "--draw", "periodic"), 1, "dead.json: graph 'ring': deadlock after 0"),
-        (("schedule", "zoo:cnn5", "--gantt", "g.svg"), 1, "zoo:cnn5: is a model; --gantt draws schedules of graphs"),
+        (("schedule", "zoo:cnn5", "--gantt", "g.svg"), 1, "zoo:cnn5: is a model; --gantt is for graphs"),
         (("schedule", "ring.json", "--gantt", "g.png"), 1, "g.png: --gantt writes .svg"),
     ],
 )

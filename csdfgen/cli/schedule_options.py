@@ -1,0 +1,33 @@
+"""What does `schedule` take beside a model's options?"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import typer
+
+__all__ = ["PeriodicOption", "Policy", "PolicyOption"]
+
+
+class Policy(str, enum.Enum):
+    """Which firing comes next: `schedules.static.POLICIES`."""
+
+    demand = "demand"
+    eager = "eager"
+    layers = "layers"
+    self_timed = "self-timed"
+
+
+PolicyOption = Annotated[
+    Policy | None,
+    typer.Option(
+        "--policy",
+        help="demand: as late as its reader allows; eager: as deep as possible; layers: one layer after another; self-timed (of "
+        "graphs): as all actors would start at once. \\[default: demand; of a model the one with the smallest arena]",
+        show_default=False,
+    ),
+]
+PeriodicOption = Annotated[
+    bool, typer.Option("--periodic", help="Of a graph: start times that repeat with the shortest period, instead of an order.")
+]
