@@ -1,8 +1,8 @@
 """Does every network of the zoo run at its published size as in onnxruntime, and how long does it take? `make test-zoo`.
 
-Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process of its own. `--write` puts
-the table into docs/zoo.md; names run these networks alone. Exit 1 if any output differs, or other memory is touched than
-was planned.
+Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process of its own. `--write` writes
+docs/zoo.md; names run these networks alone; `--sources` runs none and renews only the page's table of sources. Exit 1 if any
+output differs, or other memory is touched than was planned.
 """
 
 from __future__ import annotations
@@ -28,15 +28,32 @@ HEAD = """# The zoo
 Written by `make test-zoo ARGS=--write`. Every network is built from its published topology with seeded random weights; none
 is shipped or fetched. `zoo:NAME` stands for it wherever a model file can, `zoo:NAME@HEIGHTxWIDTH` at another image size.
 `csdfgen zoo NAME` gives the published figures beside the counted ones, and what a source counts otherwise;
-`tests/unit/test_zoo.py` holds both.
+`tests/unit/test_zoo.py` holds both. [Below](#where-the-figures-come-from) is where they come from.
 
 Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
 connected layers. Activations are elements of all tensors that are computed, no layers fused. Arena and workspace are planned
 at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against onnxruntime
 together, the start of the process included.
 
-| network | source | input | parameters | MACs | activations | arena + workspace, MiB | whole layers, MiB | seconds |
-|---|---|---|---:|---:|---:|---:|---:|---:|
+| network | input | parameters | MACs | activations | arena + workspace, MiB | whole layers, MiB | seconds |
+|---|---|---:|---:|---:|---:|---:|---:|
+"""
+
+SOURCES = """## Where the figures come from
+
+Published parameters and multiply-accumulates at the published input size, and what the network was held against. All were read
+again in November 2026, but for those that are called recalled.
+
+- Figures: **exact**, printed in full; **rounded**, printed with few digits, and met within 0.5 %; **derived**, printed nowhere,
+  but counted from published shapes; **recalled**, printed with few digits in a publication that was not at hand again.
+- Held against a definition by its **graph**: operation by operation equal to a published file (`tests/unit/test_zoo.py`); by its
+  **outputs**: the definition gives the same with the same weights, within 2e-5 of the largest (torchvision's whenever
+  `tests/conformance/test_torchvision.py` runs, which wants torchvision installed; the others once); by **shapes**: windows,
+  strides, padding and channels layer by layer as in a published file or a listing of one (once); by **text**: there is no
+  other definition.
+
+| network | source | input | parameters | MACs | held by | definition |
+|---|---|---|---:|---:|---|---|
 """
 
 
@@ -73,10 +90,22 @@ def run(name: str) -> Outcome:
 
 
 def counted_cells(entry: ZooEntry) -> tuple[str, ...]:
-    """The cells of a network that need no run: name, source, input size, parameters, MACs, activations."""
+    """The cells of a network that need no run: name, input size, parameters, MACs, activations."""
     counts = count(entry.build(entry.height, entry.width, weights=False))
     numbers = (counts.parameters, counts.macs, counts.activations)
-    return (entry.name, entry.published.source, f"{entry.height}x{entry.width}", *(f"{number:,}" for number in numbers))
+    return (entry.name, f"{entry.height}x{entry.width}", *(f"{number:,}" for number in numbers))
+
+
+def sources() -> str:
+    """The part of docs/zoo.md that says where the published figures come from; it needs no run."""
+    rows = []
+    for entry in ZOO.values():
+        published = entry.published
+        values = f"{published.parameters:,} {published.parameters_are}", f"{published.macs:,} {published.macs_are}"
+        size = "{}x{}".format(*published.size)
+        cells = (entry.name, published.source, size, *values, published.compared, published.definition or published.source)
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return f"{SOURCES}{''.join(rows)}"
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
@@ -89,14 +118,24 @@ def page(outcomes: Sequence[Outcome]) -> str:
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
     software = machine("onnxruntime")
     below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {software}."
-    return f"{HEAD}{''.join(rows)}\n{below}\n"
+    return f"{HEAD}{''.join(rows)}\n{below}\n\n{sources()}"
+
+
+def renew_sources() -> None:
+    """Write the table of sources in docs/zoo.md again, and leave what was measured."""
+    measured, _, _ = PAGE.read_text().partition(SOURCES.splitlines()[0])
+    PAGE.write_text(f"{measured.rstrip()}\n\n{sources()}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-zoo", description="run the networks of the zoo at their published sizes")
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks; all without")
     parser.add_argument("--write", action="store_true", help="rewrite docs/zoo.md")
+    parser.add_argument("--sources", action="store_true", help="run nothing, rewrite the sources in docs/zoo.md")
     arguments = parser.parse_args()
+    if arguments.sources:
+        renew_sources()
+        return 0
     unknown = [name for name in arguments.names if name not in ZOO]
     if unknown or (arguments.names and arguments.write):
         parser.error(f"no such network: {', '.join(unknown)}" if unknown else "--write is for all networks")

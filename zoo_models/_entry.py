@@ -10,10 +10,16 @@ import onnx
 
 from zoo_models._builder import SizeError
 
-__all__ = ["Build", "Origin", "Published", "ZooEntry"]
+__all__ = ["Build", "Comparison", "Origin", "Published", "ZooEntry"]
 
-Origin = Literal["exact", "rounded", "derived"]
-"""Of a published number: printed in full; printed with few digits; printed nowhere, but counted from published shapes."""
+Origin = Literal["exact", "rounded", "derived", "recalled"]
+"""Of a published number: printed in full; printed with few digits; printed nowhere, but counted from published shapes;
+printed with few digits in a publication that was not at hand when all others were read again (November 2026)."""
+
+Comparison = Literal["graph", "outputs", "shapes", "text"]
+"""How a network was held against a public definition of it: operation by operation with a published file; by the same
+outputs for the same weights; layer by layer (windows, strides, padding, channels) with a published file or a listing of
+one; by the text, table or figure that it was built from, as there is nothing else."""
 
 
 class Build(Protocol):
@@ -34,6 +40,7 @@ class Published:
     macs: multiply-accumulates of convolutions and fully connected layers, but for `uncounted_macs`, which the source
         leaves out. parameters_are, macs_are: how the source gives them.
     source: where they are from. notes: what is counted otherwise, and how the derived ones were found.
+    compared: how the network was held against a public definition, which is the source unless `definition` names another.
     """
 
     parameters: int
@@ -45,6 +52,8 @@ class Published:
     macs_are: Origin = "rounded"
     statistics: bool = False
     uncounted_macs: int = 0
+    compared: Comparison = "outputs"
+    definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ __all__ = ["NETWORKS", "alexnet", "caffenet", "zfnet512"]
 def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """AlexNet as Caffe trains it, in one column with grouped convolutions; LRN, then pool.
 
-    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 61 M parameters (60,965,224 by its shapes),
-    724 M multiply-accumulates at 227x227, the size Caffe crops to (Sze et al. 2017, arXiv:1703.09039).
+    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 60,965,224 parameters (HPE's Deep Learning
+    Benchmarking Suite), 724 M multiply-accumulates at 227x227, the size Caffe crops to (Sze et al. 2017,
+    arXiv:1703.09039, section III-B, with 61 M parameters).
     """
     b = Builder("alexnet", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -31,8 +32,9 @@ def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weigh
 def caffenet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """CaffeNet: AlexNet with every pool in front of its LRN, which saves memory.
 
-    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 233 MiB of parameters (60,965,224 by
-    its shapes), 724 M multiply-accumulates at 227x227 (convnet-burden).
+    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 60.965 M parameters (OpenVINO's Open
+    Model Zoo). Derived from the shapes in Caffe's file: 724,406,816 multiply-accumulates at 227x227; the Open Model Zoo
+    prints 1.463 G operations there, pools and normalization among them.
     """
     b = Builder("caffenet", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -44,8 +46,8 @@ def caffenet(height: int = 224, width: int | None = None, *, seed: int = 0, weig
 def zfnet512(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """ZFNet with 512 channels in its last three convolutions.
 
-    Source: zfnet512 of the ONNX model zoo (224x224), a file of 333 MB. Derived: 87,250,536 parameters and
-    1,481,727,008 multiply-accumulates.
+    Source: zfnet512 of the ONNX model zoo (224x224), whose page gives the file 341 MB (of 1000 KiB). Derived from its
+    shapes: 87,250,536 parameters and 1,481,727,008 multiply-accumulates.
     """
     b = Builder("zfnet512", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -80,9 +82,10 @@ NETWORKS = (
             60_965_224,
             724_000_000,
             "Sze et al. 2017 (arXiv:1703.09039)",
-            "61 M parameters there; counted from the shapes in the file of the ONNX model zoo",
+            "61 M parameters there, in full in HPE's Deep Learning Benchmarking Suite",
             (227, 227),
-            parameters_are="derived",
+            compared="graph",
+            definition="bvlc_alexnet in the onnx package",
         ),
         size=(224, 224),
     ),
@@ -92,12 +95,15 @@ NETWORKS = (
         "AlexNet",
         "classification",
         Published(
-            60_965_224,
-            724_000_000,
-            "convnet-burden (S. Albanie)",
-            "233 MiB of parameters there; its shapes are AlexNet's",
+            60_965_000,
+            724_406_816,
+            "Open Model Zoo (OpenVINO) caffenet",
+            "1.463 G operations there, two for a multiply-accumulate, pools and normalization among them; "
+            "counted from the shapes in Caffe's file, which are AlexNet's",
             (227, 227),
-            parameters_are="derived",
+            parameters_are="rounded",
+            macs_are="derived",
+            definition="bvlc_reference_caffenet of Caffe",
         ),
         size=(224, 224),
     ),
@@ -110,9 +116,11 @@ NETWORKS = (
             87_250_536,
             1_481_727_008,
             "zfnet512 of the ONNX model zoo",
-            "counted from the shapes in the file, which has 333 MB",
+            "counted from the shapes in the file, which has 341 MB (of 1000 KiB)",
             parameters_are="derived",
             macs_are="derived",
+            compared="graph",
+            definition="zfnet512 in the onnx package",
         ),
     ),
 )

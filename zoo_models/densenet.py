@@ -48,6 +48,12 @@ NETWORKS = (
         densenet121,
         "DenseNet",
         "classification",
-        Published(7_978_856, 2_834_000_000, "torchvision densenet121"),
+        Published(
+            7_978_856,
+            2_834_000_000,
+            "torchvision densenet121",
+            compared="graph",
+            definition="densenet121 in the onnx package",
+        ),
     ),
 )

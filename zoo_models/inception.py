@@ -181,6 +181,8 @@ NETWORKS = (
             "counted from the shapes in the file; Hu et al. 2017 (arXiv:1709.01507) print 2.03 G for their BN-Inception",
             parameters_are="derived",
             macs_are="derived",
+            compared="graph",
+            definition="inception_v2 in the onnx package",
         ),
         multiple=32,
     ),

@@ -1,10 +1,12 @@
 """MobileNets v1 and v2: depthwise convolutions between 1x1 ones.
 
-Sources: Howard et al. 2017 (arXiv:1704.04861) and TensorFlow's mobilenet_v1 (no biases, ReLU6); Sandler et al. 2018
-(arXiv:1801.04381) and torchvision for v2.
+Sources: Howard et al. 2017 (arXiv:1704.04861) and its authors' TensorFlow program, which is also Keras' MobileNet (no
+biases, ReLU6, TensorFlow's padding); Sandler et al. 2018 (arXiv:1801.04381) and torchvision for v2.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import onnx
 
@@ -23,16 +25,18 @@ V2_BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96,
 def mobilenet_v1(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """MobileNet v1 1.0.
 
-    Published: 569 M multiply-accumulates at 224x224 (paper, table 4); 4,231,976 parameters (Keras' trainable ones).
+    Published: 569 M multiply-accumulates at 224x224 (TensorFlow's page of it, and the paper); 4,231,976 parameters
+    (Keras' trainable ones).
     """
     b = Builder("mobilenet_v1", seed=seed, weights=weights)
-    x = b.conv_bn(b.input(3, height, width or height), 32, 3, stride=2, padding=1, activation=b.relu6)
+    conv = partial(b.conv_bn, padding="SAME_UPPER", epsilon=1e-3, activation=b.relu6)
+    x = conv(b.input(3, height, width or height), 32, 3, stride=2)
     for block, (channels, stride) in enumerate(V1_BLOCKS, start=1):
         with b.scope(f"block{block}"):
-            x = b.conv_bn(x, x.channels, 3, stride=stride, padding=1, group=x.channels, activation=b.relu6)
-            x = b.conv_bn(x, channels, 1, activation=b.relu6)
-    x = b.gemm(b.flatten(b.global_average_pool(x)), 1000)
-    return b.model(b.softmax(x, "probabilities"))
+            x = conv(x, x.channels, 3, stride=stride, group=x.channels)
+            x = conv(x, channels, 1)
+    x = b.dropout(b.flatten(b.global_average_pool(x)), 0.001)
+    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
 
 
 def mobilenet_v2(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
@@ -64,7 +68,13 @@ NETWORKS = (
         mobilenet_v1,
         "MobileNet",
         "classification",
-        Published(4_231_976, 569_000_000, "Howard et al. 2017 (arXiv:1704.04861)", "parameters: Keras MobileNet, trainable"),
+        Published(
+            4_231_976,
+            569_000_000,
+            "TensorFlow's mobilenet_v1, as in Howard et al. 2017 (arXiv:1704.04861)",
+            "parameters: Keras MobileNet, trainable",
+            definition="Keras 3.15 MobileNet",
+        ),
     ),
     ZooEntry(
         "mobilenet_v2",

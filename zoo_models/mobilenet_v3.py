@@ -210,7 +210,7 @@ NETWORKS = (
             2_542_856,
             56_510_400,
             "torchvision mobilenet_v3_small",
-            "it prints 0.057 G, the paper 56 M; both round by more than 0.5 %",
+            "it prints 0.057 G, which rounds by more than 0.5 %",
             macs_are="derived",
         ),
     ),

@@ -46,8 +46,8 @@ def resnet34(height: int = 224, width: int | None = None, *, seed: int = 0, weig
 def resnet18_v2(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """ResNet-18 v2: normalization and Relu in front of every convolution, as Gluon's resnet18v2.
 
-    Published (Gluon): 11,695,796 parameters with the running statistics. Derived: the multiply-accumulates are
-    those of v1, 1.814 G at 224x224, as no convolution differs.
+    Published (Gluon): 11,695,796 parameters with the running statistics. The multiply-accumulates are those of v1, 1.814 G
+    at 224x224 (torchvision), as no convolution differs.
     """
     b = Builder("resnet18_v2", seed=seed, weights=weights)
     x = b.batch_normalization(b.input(3, height, width or height))
@@ -182,10 +182,17 @@ NETWORKS = (
             "Gluon resnet18_v2",
             "parameters with the running statistics; multiply-accumulates of torchvision's resnet18, which has the same products",
             statistics=True,
+            definition="pytorchcv 0.0.74 preresnet18 behind one more BatchNormalization, which Gluon has",
         ),
     ),
     ZooEntry("resnet34", resnet34, "ResNet", "classification", Published(21_797_672, 3_664_000_000, "torchvision resnet34")),
-    ZooEntry("resnet50", resnet50, "ResNet", "classification", Published(25_557_032, 4_089_000_000, "torchvision resnet50")),
+    ZooEntry(
+        "resnet50",
+        resnet50,
+        "ResNet",
+        "classification",
+        Published(25_557_032, 4_089_000_000, "torchvision resnet50", compared="graph", definition="resnet50 in the onnx package"),
+    ),
     ZooEntry(
         "resnet50_v1",
         resnet50_v1,
@@ -195,7 +202,8 @@ NETWORKS = (
             25_557_032,
             3_860_000_000,
             "Hu et al. 2017 (arXiv:1709.01507), table 2",
-            "3.8 G in He et al. 2015, rounded down; parameters as of resnet50, where the strides stand does not matter",
+            "parameters as of torchvision's resnet50, where the strides stand does not matter",
+            definition="pytorchcv 0.0.74 resnet50",
         ),
     ),
     ZooEntry("resnet101", resnet101, "ResNet", "classification", Published(44_549_160, 7_801_000_000, "torchvision resnet101")),

@@ -73,6 +73,7 @@ NETWORKS = (
             (256, 256),
             parameters_are="derived",
             macs_are="derived",
+            definition="unet.py of brain-segmentation-pytorch",
         ),
         multiple=16,
     ),

@@ -37,8 +37,9 @@ def shufflenet_v1(height: int = 224, width: int | None = None, *, seed: int = 0,
 def shufflenet_v1_g4(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """ShuffleNet v1 1x with 4 groups, as the paper has it: 272 to 1088 channels, a quarter of them inside a block.
 
-    Published (paper, table 1): 133 M multiply-accumulates at 224x224, without those of the fully connected layer.
-    Derived from the shapes there: 1,968,344 parameters.
+    Published (paper, table 1): 133 M multiply-accumulates at 224x224, without those of the fully connected layer;
+    1,968,344 parameters (O. Sémery, imgclsmob). The paper does not say whether the zeros around a map count in the mean
+    of its pools; here they do not.
     """
     b = Builder("shufflenet_v1_g4", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -116,6 +117,8 @@ NETWORKS = (
             "counted from the shapes in the file",
             parameters_are="derived",
             macs_are="derived",
+            compared="graph",
+            definition="shufflenet in the onnx package",
         ),
     ),
     ZooEntry(
@@ -128,9 +131,9 @@ NETWORKS = (
             133_000_000,
             "Zhang et al. 2017 (arXiv:1707.01083), table 1",
             "the fully connected layer is not counted there, which holds for 1, 2, 3, 4 and 8 groups; "
-            "no parameters are printed, they are counted from the table's shapes",
-            parameters_are="derived",
+            "no parameters are printed there, but in O. Sémery's imgclsmob",
             uncounted_macs=1_088_000,
+            definition="pytorchcv 0.0.74 shufflenet_g4_w1, whose pools count padded zeros unless told not to",
         ),
     ),
     ZooEntry(

@@ -60,6 +60,12 @@ NETWORKS = (
         squeezenet1_1,
         "SqueezeNet",
         "classification",
-        Published(1_235_496, 349_000_000, "torchvision squeezenet1_1"),
+        Published(
+            1_235_496,
+            349_000_000,
+            "torchvision squeezenet1_1",
+            compared="graph",
+            definition="squeezenet in the onnx package",
+        ),
     ),
 )

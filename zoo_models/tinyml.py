@@ -1,7 +1,7 @@
 """The convolutional networks of MLPerf Tiny: for microcontrollers, with maps of kilobytes.
 
-Source: Banbury et al. 2021 (arXiv:2106.07597) and the Keras models of mlcommons/tiny, which pad as TensorFlow does
-and keep biases in front of BatchNormalization.
+Source: Banbury et al. 2021 (arXiv:2106.07597) and the reference models of mlcommons/tiny (Keras), which pad as
+TensorFlow does and keep biases in front of BatchNormalization.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ EPSILON = 1e-3
 def resnet8(height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """ResNet-8 for CIFAR-10: one block of two 3x3 convolutions in each of three stages.
 
-    Derived from the Keras model: 78,666 parameters with the running statistics, 12,501,632 multiply-accumulates
-    at 32x32.
+    Published: the reference file pretrainedResnet.h5 holds 78,666 values, running statistics included. Derived from its
+    shapes: 12,501,632 multiply-accumulates at 32x32.
     """
     b = Builder("resnet8", seed=seed, weights=weights)
     conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON)
@@ -40,8 +40,8 @@ def resnet8(height: int = 32, width: int | None = None, *, seed: int = 0, weight
 def mobilenet_v1_x0_25(height: int = 96, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """MobileNet v1 with a quarter of the channels and two classes: "visual wake words".
 
-    Derived from the Keras model: 221,794 parameters with the running statistics, 7,489,664 multiply-accumulates
-    at 96x96.
+    Published: the reference file vww_96.h5 holds 221,794 values, running statistics included. Derived from its shapes:
+    7,489,664 multiply-accumulates at 96x96.
     """
     b = Builder("mobilenet_v1_x0_25", seed=seed, weights=weights)
     conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
@@ -57,8 +57,9 @@ def mobilenet_v1_x0_25(height: int = 96, width: int | None = None, *, seed: int 
 def ds_cnn(height: int = 49, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """DS-CNN for keyword spotting: 49 frames of 10 features, 12 words; depthwise separable convolutions.
 
-    Derived from the Keras model: 24,908 parameters with the running statistics, 2,656,768 multiply-accumulates
-    at 49x10.
+    Derived from the reference model: 24,908 parameters with the running statistics, 2,656,768 multiply-accumulates at
+    49x10. The last pool takes the mean of the whole map of 25x5, as in the reference file kws_ref_model; the Python source
+    beside it halves 49x10, rounding down, and so would leave a row out.
     """
     b = Builder("ds_cnn", seed=seed, weights=weights)
     conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
@@ -72,7 +73,10 @@ def ds_cnn(height: int = 49, width: int | None = None, *, seed: int = 0, weights
 
 
 _SOURCE = "mlcommons/tiny"
-_NOTES = "counted from the shapes of the Keras models; parameters as Keras counts them, running statistics included"
+_NOTES = (
+    "parameters are the values in the reference file, running statistics included; multiply-accumulates counted from its shapes"
+)
+_COUNTED = "counted from the shapes of the reference file; parameters as Keras counts them, running statistics included"
 
 NETWORKS = (
     ZooEntry(
@@ -80,20 +84,51 @@ NETWORKS = (
         resnet8,
         "MLPerf Tiny",
         "classification",
-        Published(78_666, 12_501_632, _SOURCE, _NOTES, (32, 32), parameters_are="derived", macs_are="derived", statistics=True),
+        Published(
+            78_666,
+            12_501_632,
+            _SOURCE,
+            _NOTES,
+            (32, 32),
+            macs_are="derived",
+            statistics=True,
+            compared="shapes",
+            definition="pretrainedResnet.tflite",
+        ),
     ),
     ZooEntry(
         "mobilenet_v1_x0_25",
         mobilenet_v1_x0_25,
         "MLPerf Tiny",
         "classification",
-        Published(221_794, 7_489_664, _SOURCE, _NOTES, (96, 96), parameters_are="derived", macs_are="derived", statistics=True),
+        Published(
+            221_794,
+            7_489_664,
+            _SOURCE,
+            _NOTES,
+            (96, 96),
+            macs_are="derived",
+            statistics=True,
+            compared="shapes",
+            definition="vww_96_float.tflite",
+        ),
     ),
     ZooEntry(
         "ds_cnn",
         ds_cnn,
         "MLPerf Tiny",
         "keyword spotting",
-        Published(24_908, 2_656_768, _SOURCE, _NOTES, (49, 10), parameters_are="derived", macs_are="derived", statistics=True),
+        Published(
+            24_908,
+            2_656_768,
+            _SOURCE,
+            _COUNTED,
+            (49, 10),
+            parameters_are="derived",
+            macs_are="derived",
+            statistics=True,
+            compared="shapes",
+            definition="kws_ref_model_float32.tflite",
+        ),
     ),
 )

@@ -47,5 +47,11 @@ def _vgg(name: str, depths: tuple[int, ...], height: int, width: int | None, see
 
 NETWORKS = (
     ZooEntry("vgg16", vgg16, "VGG", "classification", Published(138_357_544, 15_470_000_000, "torchvision vgg16")),
-    ZooEntry("vgg19", vgg19, "VGG", "classification", Published(143_667_240, 19_632_000_000, "torchvision vgg19")),
+    ZooEntry(
+        "vgg19",
+        vgg19,
+        "VGG",
+        "classification",
+        Published(143_667_240, 19_632_000_000, "torchvision vgg19", compared="graph", definition="vgg19 in the onnx package"),
+    ),
 )

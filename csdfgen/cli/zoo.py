@@ -88,7 +88,7 @@ def differences(entry: ZooEntry, counts: Counts, size: tuple[int, int]) -> Itera
 
 
 def _same(found: int, printed: int, how: str) -> bool:
-    return abs(found - printed) <= _ROUNDING * printed if how == "rounded" else found == printed
+    return abs(found - printed) <= _ROUNDING * printed if how in ("rounded", "recalled") else found == printed
 
 
 def _model_and_counts(entry: ZooEntry, height: int, width: int) -> tuple[onnx.ModelProto, Counts]:
@@ -137,6 +137,8 @@ def _values(entry: ZooEntry, model: onnx.ModelProto, counts: Counts) -> dict[str
             "uncounted_macs": published.uncounted_macs,
             "source": published.source,
             "notes": published.notes,
+            "compared": published.compared,
+            "definition": published.definition or published.source,
         },
     }
 
@@ -145,8 +147,17 @@ _ORIGINS = {
     "exact": "printed in full",
     "rounded": "printed with few digits",
     "derived": "printed nowhere in full, counted from published shapes",
+    "recalled": "from a publication that was not at hand again",
 }
 """How a source gives a number -> in words."""
+
+_COMPARISONS = {
+    "graph": "operation by operation with",
+    "outputs": "same outputs for the same weights as",
+    "shapes": "layer by layer with",
+    "text": "with the text and figures of",
+}
+"""How a network was held against a public definition -> in words that end in front of its name."""
 
 
 def _print_network(entry: ZooEntry, model: onnx.ModelProto, counts: Counts) -> None:
@@ -177,6 +188,7 @@ def _print_published(published: Published) -> None:
     lines.add_row("MACs", f"{published.macs:,}", _ORIGINS[published.macs_are] + without)
     out = console()
     out.print(lines)
-    out.print(f"\nsource: {published.source}")
+    out.print(f"\nsource:   {published.source}")
+    out.print(f"compared: {_COMPARISONS[published.compared]} {published.definition or published.source}")
     if published.notes:
-        out.print(f"notes:  {published.notes}")
+        out.print(f"notes:    {published.notes}")
