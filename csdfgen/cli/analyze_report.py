@@ -259,6 +259,7 @@ def _capacities(graph: CsdfGraph, found: Sequence[StorageDistribution]) -> None:
         console().print(
             Text(f"and {counted(len(found) - len(chosen), 'distribution')} before the last (--json has all)", style="dim")
         )
+    console().print()
 
 
 def _not_counted(left: LeftOut) -> list[str]:
