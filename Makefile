@@ -5,7 +5,7 @@
 #   make lint            ruff, formatting, types
 #   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
-#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, and README.md with the real output of its commands
+#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -53,6 +53,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.operators_page
 	@$(PY) -m tests.paper_page
 	@$(PY) -m csdfgen.paper.plots docs
+	@$(PY) -m tests.sdf3_page
 	@$(PY) -m tests.readme
 
 clean:

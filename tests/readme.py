@@ -46,12 +46,14 @@ def masked(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def executed(text: str) -> str:
-    """The text with the real output of every command and program in it."""
+def executed(text: str, beside: Path | None = None) -> str:
+    """The text with the real output of every command and program in it; `beside` is a folder that they find by its name."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         programs = place / "programs"
         programs.mkdir()
+        if beside is not None:
+            (place / beside.name).symlink_to(beside, target_is_directory=True)
         for name, command in PROGRAMS.items():
             script = programs / name
             script.write_text(f"#!/bin/sh\n{command.format(python=shlex.quote(sys.executable))}\n")
@@ -62,6 +64,8 @@ def executed(text: str) -> str:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "COLUMNS": "100",
         }
+        for tool in ("CSDFGEN_SDF3", "CSDFGEN_KITER"):
+            environment.pop(tool, None)
         printed = ""
 
         def run(block: re.Match[str]) -> str:

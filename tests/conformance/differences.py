@@ -17,7 +17,7 @@ from schedules.storage import storage_for
 from schedules.throughput import throughput
 from sdf3_bridge.iteration import sdf3_iteration
 from tests.conformance.comparison import Compared, capacities_of, front, value
-from tests.conformance.executed import execute, time_of
+from tests.conformance.executed import Execution, execute, time_of
 from tests.conformance.recorded import graph_of, rows
 
 __all__ = ["DIFFERENCES", "NO_ANSWER", "REASONS", "Reason", "path_of", "proof"]
@@ -207,12 +207,17 @@ def proof(found: Compared) -> str:
     if len(set(strongly_connected_components(graph))) == 1:
         done = execute(graph)
         assert done is not None and done.throughput == expected
-        return f"{done.iterations} iteration(s) every {done.period}, as soon as possible"
+        return f"{_rate(done)}, as soon as possible"
     # what nothing feeds back would run ahead for ever; within these capacities it keeps the pace
     room = storage_for(graph, "maximal")
     done = execute(graph, room.capacities)
     assert done is not None and done.throughput == room.throughput == expected
-    return f"{done.iterations} iteration(s) every {done.period} within {room.size} tokens"
+    return f"{_rate(done)}, within {room.size} tokens"
+
+
+def _rate(done: Execution) -> str:
+    made = "1 iteration" if done.iterations == 1 else f"{done.iterations} iterations"
+    return f"{made} every {done.period:,}"
 
 
 def _distributions(path: str, tool: str) -> str:
@@ -230,5 +235,5 @@ def _distributions(path: str, tool: str) -> str:
         assert rate == throughput(graph, capacities).value
         size = sum(capacities[name] for name in ours[0].capacities)
         assert any(point.size <= size and point.throughput >= rate for point in ours) or not rate
-    least = f"ours: {ours[0].throughput} at {ours[0].size}"
-    return f"{least}; all {len(ours)} of ours executed, and {len(theirs)} of theirs"
+    least = f"{ours[0].throughput} in {ours[0].size} tokens"
+    return f"{least}; {len(ours)} of our distributions, {len(theirs)} of theirs"
