@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import Any
 
 from csdfgen.capacities import check_order
+from csdfgen.conversion import MAX_PHASES
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.network import Network
@@ -104,7 +105,7 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
     fields = Fields(data, where, PlanError)
     fields.check_header(FORMAT, VERSION)
     options = fields.child("options")
-    firings = firings_from_json(fields)
+    firings = firings_from_json(fields, limit=MAX_PHASES)
     late = next((firing for firing in firings if firing.iteration), None)
     if late is not None:
         raise fields.fault(f"fires '{late.actor}' in iteration {late.iteration + 1}; a plan has 1 iteration")

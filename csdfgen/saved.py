@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from csdfgen import graph_json, plan_json
+from csdfgen.conversion import MAX_PHASES
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.network import Network
@@ -61,7 +62,7 @@ def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
     fields = Fields(data, where, PlanError)
     form = fields.text("format")
     if form == schedule_json.FORMAT:
-        return _of_schedule(where, schedule_json.from_json(data, where))
+        return _of_schedule(where, schedule_json.from_json(data, where, MAX_PHASES))
     if form == plan_json.FORMAT:
         plan = plan_json.from_json(data, where)
         options = {name: plan.options[name] for name in CONVERSION_OPTIONS}

@@ -279,15 +279,15 @@ def _item_to_json(item: Run | Loop) -> dict[str, Any]:
     return out
 
 
-def firings_from_json(fields: Fields, key: str = "firings") -> tuple[Firing, ...]:
+def firings_from_json(fields: Fields, key: str = "firings", limit: int = MAX_FIRINGS) -> tuple[Firing, ...]:
     """The firings under a key of a JSON object, counted before they are expanded.
 
-    Raises the error of `fields`: not runs and loops, negative numbers, more than MAX_FIRINGS firings.
+    Raises the error of `fields`: not runs and loops, negative numbers, more firings than the limit.
     """
     items = tuple(_item_from_json(item, 0) for item in fields.children(key))
     total = sum(_totals(items).values())
-    if total > MAX_FIRINGS:
-        raise fields.fault(f"'{key}' lists {total} firings; at most {MAX_FIRINGS} are read")
+    if total > limit:
+        raise fields.fault(f"'{key}' lists {total} firings; at most {limit} are read")
     return expand(items)
 
 
@@ -327,8 +327,8 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
     return {**out, "firings": firings_to_json(schedule.firings)}
 
 
-def from_json(data: object, where: str = "schedule") -> Schedule:
-    """The schedule in JSON values. Raises ScheduleError with the place, the key and both numbers.
+def from_json(data: object, where: str = "schedule", limit: int = MAX_FIRINGS) -> Schedule:
+    """The schedule in JSON values, of at most so many firings. Raises ScheduleError with the place, the key and both numbers.
 
     Whether it fits a graph is for `schedules.check` to say.
     """
@@ -336,7 +336,7 @@ def from_json(data: object, where: str = "schedule") -> Schedule:
     fields.check_header(FORMAT, VERSION)
     return Schedule(
         fields.text("graph"),
-        firings_from_json(fields),
+        firings_from_json(fields, limit=limit),
         _numbers(fields.child("capacities")),
         fields.integer("iterations", low=1, default=1),
         fields.text("policy", ""),

@@ -25,6 +25,9 @@ _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
 
 _INTERRUPTED = 130
 
+_LONGEST_LINE = 4000
+"""Characters; lists of operators that are not known are told whole, names of megabytes are not."""
+
 
 class _WarningList(logging.Handler):
     """Keeps what our modules warn about until the command has ended; an error is told alone."""
@@ -97,6 +100,8 @@ def _failed(message: str) -> int:
 
 
 def _complain(message: str) -> None:
-    """One line on stderr, without characters that would move a terminal's cursor."""
+    """One line on stderr, without characters that would move a terminal's cursor; cut in the middle where a name is endless."""
     line = " ".join(message.split())
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
     print("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line), file=sys.stderr)
