@@ -18,7 +18,7 @@ __all__ = ["CriticalArrow", "to_dot", "visible"]
 
 _MAX_LABEL = 60
 _FONT = "Helvetica"
-_STYLES = {"data": "solid", "overlap": "dashed", "serial": "dotted"}
+_STYLES = {"data": "solid", "overlap": "dashed", "serial": "dotted", "space": "dotted"}
 _CRITICAL = 'color="#c0392b", penwidth=3'
 
 

@@ -22,6 +22,7 @@ from csdfgen.origin import Origin
 __all__ = [
     "KINDS",
     "MAX_RATES",
+    "MAX_VALUE",
     "Actor",
     "Channel",
     "CsdfGraph",
@@ -34,7 +35,7 @@ __all__ = [
     "with_serial_loops",
 ]
 
-Kind = Literal["data", "overlap", "serial"]
+Kind = Literal["data", "overlap", "serial", "space"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 MAX_RATES = 10_000_000
@@ -72,7 +73,7 @@ class Channel:
 
     production: tokens that each phase of `source` produces; consumption: that each phase of `target` consumes.
     kind: "data"; "overlap", a self-loop that keeps rows for the next phase (DESIGN section 3); "serial", a
-    self-loop with one token that forbids an actor to overlap with itself.
+    self-loop with one token that forbids an actor to overlap with itself; "space", the free places of another channel.
     token_bytes: 0 where a token carries nothing.
     """
 

@@ -3,20 +3,19 @@
 What the tools read without a word but differently, or cut (`010`, `1.5`, `1;2,3`, lists of unequal length, a name
 used twice), is refused with file, line and element. What is missing and has one plausible meaning is
 filled in, with a warning on the log: no `type` of the root (taken from what it holds), a port without a channel
-(ignored), no default processor (the last one), no execution time (0: it shows as a throughput without bound
-instead of as a plausible number). What is not modelled is dropped, with one warning that names it.
+(ignored), no default processor (the last one), no execution time (0). What is not modelled is dropped, with one warning
+that names it; names of ports and types of processors, on which nothing depends, go without.
 
 Of several processors the last one that is marked default counts, as in SDF3; `default="false"` marks one only
-where no other is marked.
+where no other is marked. The bytes of a token are Kiter's `size` or else SDF3's `tokenSize`, which counts bits.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lxml import etree
@@ -26,66 +25,70 @@ from csdfgen.files import MAX_FILE_BYTES, quoted, read_bytes
 from csdfgen.graph import KINDS, MAX_RATES, Actor, Channel, CsdfGraph, Kind, parse_short_form, validate
 from csdfgen.origin import Origin, from_text
 from sdf3_bridge.names import decode_name, printable
+from sdf3_bridge.variants import check_constraint
+from sdf3_bridge.xmltree import children, element_name, parse, shortened, tag
 
-__all__ = ["from_xml", "read"]
+__all__ = ["Sdf3File", "from_xml", "read", "read_file"]
 
 _LOG = logging.getLogger(__name__)
 
-_MAX_MARKUP = 4_000_000
-"""Elements and attributes that a file may have; a parsed one takes some hundred bytes."""
+_OTHERS = {
+    "sadf": "a scenario-aware graph (SADF)",
+    "fsmsadf": "a scenario graph (FSM-SADF)",
+    "scenariograph": "a scenario graph (FSM-SADF)",
+    "architecturegraph": "an architecture of tiles and connections",
+    "mapping": "a mapping to an architecture",
+    "systemusage": "the resource usage of a system",
+    "messagesset": "messages on a network",
+    "storagethroughputtradeoffs": "a result of SDF3's buffersize",
+    "settings": "settings of a graph generator",
+    "mpflow": "a resource file of SDF3's design flow",
+    "noc": "a resource file of SDF3's design flow",
+}
+"""What else a file of SDF3 may be, by the type of its root or an element in it, in lower case."""
 
-_ENCODINGS = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252"}
-"""Encodings in which markup is ASCII, so that looking for a DOCTYPE finds every one."""
 
-_PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
-_DECLARED = re.compile(rb"""^(?:\xef\xbb\xbf)?<\?xml[^>]*?encoding\s*=\s*["']([^"']*)["']""")
+@dataclass(frozen=True, slots=True)
+class Sdf3File:
+    """A graph with what SDF3 stores beside it and no analysis obeys.
 
-_DOCTYPE = "has a DOCTYPE, which could declare entities; SDF3 files have none, remove it"
+    capacities: buffer sizes, channel -> tokens. throughput: a constraint, a decimal, in iterations of SDF3 per time unit.
+    """
 
-_NOT_GRAPHS = ("fsmsadf", "sadf", "scenariograph", "fsm", "mpflow", "noc", "systemusage")
+    graph: CsdfGraph
+    capacities: Mapping[str, int]
+    throughput: str | None = None
 
 
 def read(path: str | os.PathLike[str]) -> CsdfGraph:
-    """Read a graph file. Raises InputError, GraphError: file, line, element, what is wrong."""
+    """Read the graph of a file. Raises InputError, GraphError: file, line, element, what is wrong."""
     return from_xml(read_bytes(path, MAX_FILE_BYTES), str(path))
+
+
+def read_file(path: str | os.PathLike[str]) -> Sdf3File:
+    """Read a graph file with its buffer sizes and throughput constraint. Raises InputError, GraphError."""
+    reader, found = _read(read_bytes(path, MAX_FILE_BYTES), str(path))
+    reader.say_warnings()
+    return found
 
 
 def from_xml(data: bytes, where: str = "graph") -> CsdfGraph:
     """The graph in a file's content; no entity is expanded and nothing else is opened. Raises GraphError."""
-    root = _parse(data, where)
+    reader, found = _read(data, where)
+    reader.dropped["bufferSize"] += len(found.capacities)
+    reader.dropped["throughput constraint"] += found.throughput is not None
+    reader.say_warnings()
+    return found.graph
+
+
+def _read(data: bytes, where: str) -> tuple[_Reader, Sdf3File]:
     reader = _Reader(where)
-    graph = reader.graph(root)
+    found = reader.file(parse(data, where))
     try:
-        validate(graph)
+        validate(found.graph)
     except GraphError as error:
         raise error.at(where) from None
-    reader.say_warnings()
-    return graph
-
-
-def _parse(data: bytes, where: str) -> etree._Element:
-    """The root element, of data whose size and prolog were looked at first."""
-    declared = _DECLARED.match(data)
-    encoding = declared[1].decode("ascii", "replace").lower() if declared else "utf-8"
-    if encoding not in _ENCODINGS or b"\0" in data:
-        raise GraphError(f"is encoded as {encoding if declared else 'no text'}; UTF-8 is needed", where=where)
-    prolog = _PROLOG.match(data)
-    if data.startswith(b"<!DOCTYPE", prolog.end() if prolog else 0):
-        raise GraphError(_DOCTYPE, where=where)
-    markup = data.count(b"<") + data.count(b"=")
-    if markup > _MAX_MARKUP:
-        raise GraphError(f"has {markup} elements and attributes; at most {_MAX_MARKUP} are read", where=where)
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False, huge_tree=False, remove_comments=True
-    )
-    try:
-        root = etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        line = f"{where}:{error.lineno}" if error.lineno else where
-        raise GraphError(f"is not well-formed XML: {error.msg}", where=line) from None
-    if root.getroottree().docinfo.internalDTD is not None:
-        raise GraphError(_DOCTYPE, where=where)
-    return root
+    return reader, found
 
 
 @dataclass(slots=True)
@@ -107,6 +110,16 @@ class _Node:
     times: tuple[int, ...] = ()
 
 
+@dataclass(slots=True)
+class _Edge:
+    """A channel while it is read; bits of a token and room are what its properties say."""
+
+    element: etree._Element
+    channel: Channel
+    bits: int | None = None
+    room: int | None = None
+
+
 class _Reader:
     """Reads one file: knows its name, how many rates may still come, what was dropped."""
 
@@ -116,13 +129,14 @@ class _Reader:
         self.dropped: Counter[str] = Counter()
         self.assumed: dict[str, list[GraphError]] = {}
         self.nodes: dict[str, _Node] = {}
-        self.channel_ids: set[str] = set()
+        self.edges: dict[str, _Edge] = {}
+        self.named: dict[tuple[str, str, str], etree._Element] = {}
+        self.throughput: str | None = None
 
     # -- elements and attributes ------------------------------------------------------------
 
     def fault(self, element: etree._Element, message: str) -> GraphError:
-        label = next((f" '{_short(element.get(key))}'" for key in ("name", "actor", "channel") if element.get(key)), "")
-        return GraphError(message, where=f"{self.where}:{element.sourceline}: <{_tag(element)}>{label}")
+        return GraphError(message, where=element_name(element, self.where))
 
     def assume(self, element: etree._Element, message: str) -> None:
         """Remember what was filled in, and where; `say_warnings` tells it once."""
@@ -140,19 +154,23 @@ class _Reader:
         if ";" in text:
             raise self.fault(element, f"{key} {quoted(text)} has initial phases (Kiter's ';'), which are not supported")
         try:
-            values = parse_short_form(text, self.left, what=key)
+            values = parse_short_form(text, MAX_RATES, what=key)
         except GraphError as error:
             raise self.fault(element, error.message) from None
+        if len(values) > self.left:
+            counts = f"{len(values)} entries, after {MAX_RATES - self.left} before it; at most {MAX_RATES} of a graph are read"
+            raise self.fault(element, f"{key} list of {counts}")
         self.left -= len(values)
         return values
 
-    def number(self, element: etree._Element, key: str, default: int) -> int:
-        if element.get(key) is None:
-            return default
+    def number(self, element: etree._Element, key: str) -> int:
         try:
             return parse_short_form(self.attribute(element, key), 1, what=key)[0]
         except GraphError as error:
             raise self.fault(element, error.message) from None
+
+    def number_or(self, element: etree._Element, key: str, default: int) -> int:
+        return default if element.get(key) is None else self.number(element, key)
 
     def name(self, element: etree._Element) -> str:
         """The element's name, as it was before `encode_name`."""
@@ -163,53 +181,71 @@ class _Reader:
         decoded = decode_name(name)
         return decoded if printable(decoded) == original else original  # edited by hand: as it was edited
 
+    def once(self, element: etree._Element, name: str) -> None:
+        """No other element of this kind has the name, as it stands in the file or as it was before."""
+        kind = tag(element)
+        for key in ((kind, "in the file", element.get("name", "")), (kind, "before", name)):
+            other = self.named.setdefault(key, element)
+            if other is not element:
+                article = "an" if kind[0] in "aeiou" else "a"
+                raise self.fault(element, f"{article} {kind} of this name is in line {other.sourceline} already")
+
     # -- the graph --------------------------------------------------------------------------
 
-    def graph(self, root: etree._Element) -> CsdfGraph:
+    def file(self, root: etree._Element) -> Sdf3File:
         application, body = self._find_graph(root)
-        kind = _tag(body)
-        for element in _children(body):
-            if _tag(element) == "actor":
+        kind = tag(body)
+        for element in children(body):
+            if tag(element) == "actor":
                 self._read_actor(element, single=kind == "sdf")
+            elif tag(element) != "channel":
+                self.dropped[tag(element)] += 1
         if not self.nodes:
             raise self.fault(body, "has no actor")
-        channels = [self._read_channel(element) for element in _children(body) if _tag(element) == "channel"]
-        self._check_channel_names(channels)
-        for element in _children(application):
-            if _tag(element) == f"{kind}Properties":
+        for element in children(body):
+            if tag(element) == "channel":
+                self._read_channel(element)
+        for element in children(application):
+            if tag(element) == f"{kind}Properties":
                 self._read_properties(element)
             elif element is not body:
-                self.dropped[_tag(element)] += 1
-        actors = tuple(self._actor(node) for node in self.nodes.values())
-        body_name = self.name(body) if body.get("name") else application.get("name", "graph")
-        return CsdfGraph(body_name, actors, tuple(channel for _, channel in channels), self._origin(body))
+                self.dropped[tag(element)] += 1
+        return self._file(application, body)
 
     def _find_graph(self, root: etree._Element) -> tuple[etree._Element, etree._Element]:
         """The application graph and the graph element in it."""
         kind = root.get("type")
-        if _tag(root).lower() in _NOT_GRAPHS or (kind or "").lower() in _NOT_GRAPHS:
-            raise self.fault(
-                root, f"type '{_short(kind)}' is no SDF or CSDF graph; scenario and resource files are not supported"
-            )
-        if _tag(root) != "sdf3":
+        for name in (tag(root), kind or ""):
+            self._refuse_other(root, name, f"type '{shortened(name)}'")
+        if tag(root) != "sdf3":
             raise self.fault(root, "is the root element; 'sdf3' is needed")
         if kind not in (None, "sdf", "csdf"):
-            raise self.fault(root, f"type '{_short(kind)}' is not 'sdf' or 'csdf'")
-        applications = [e for e in _children(root) if _tag(e) == "applicationGraph"]
+            raise self.fault(root, f"type '{shortened(kind)}' is not 'sdf' or 'csdf'")
+        applications = [e for e in children(root) if tag(e) == "applicationGraph"]
         if len(applications) != 1:
-            inside = ", ".join(sorted({f"<{_tag(e)}>" for e in _children(root)})[:4]) or "nothing"
+            for element in children(root):
+                self._refuse_other(element, tag(element), "this")
+            inside = ", ".join(sorted({f"<{tag(e)}>" for e in children(root)})[:4]) or "nothing"
             raise self.fault(root, f"holds {len(applications)} application graphs, 1 is needed; there is {inside}")
-        for element in _children(root):
+        for element in children(root):
             if element is not applications[0]:
-                self.dropped[_tag(element)] += 1
-        bodies = [e for e in _children(applications[0]) if _tag(e) in ("sdf", "csdf")]
+                self.dropped[tag(element)] += 1
+        bodies = [e for e in children(applications[0]) if tag(e) in ("sdf", "csdf")]
         if len(bodies) != 1:
+            for element in children(applications[0]):
+                self._refuse_other(element, tag(element), "this")
             raise self.fault(applications[0], f"holds {len(bodies)} <sdf> or <csdf> elements; 1 is needed")
         if kind is None:
-            self.assume(root, f"has no 'type'; taken as '{_tag(bodies[0])}', SDF3 would refuse it")
-        elif kind != _tag(bodies[0]):
+            self.assume(root, f"has no 'type'; taken as '{tag(bodies[0])}', SDF3 would refuse it")
+        elif kind != tag(bodies[0]):
             raise self.fault(bodies[0], f"is in a file of type '{kind}'")
         return applications[0], bodies[0]
+
+    def _refuse_other(self, element: etree._Element, name: str, subject: str) -> None:
+        """Say what a file is that holds no graph of ours."""
+        other = _OTHERS.get(name.lower())
+        if other is not None:
+            raise self.fault(element, f"{subject} is {other}; only SDF and CSDF graphs are read")
 
     def _origin(self, body: etree._Element) -> Origin | None:
         """How the graph was made from a network, if it says so."""
@@ -222,50 +258,58 @@ class _Reader:
             raise self.fault(body, f"attribute {error}") from None
 
     def _read_actor(self, element: etree._Element, *, single: bool) -> None:
-        name = self.attribute(element, "name")
-        if name in self.nodes:
-            raise self.fault(element, f"an actor of this name is in line {self.nodes[name].element.sourceline} already")
+        name = self.name(element)
+        self.once(element, name)
         ports: dict[str, _Port] = {}
-        for child in _children(element):
-            if _tag(child) != "port":
-                self.dropped[_tag(child)] += 1
-                continue
-            port, direction = self.attribute(child, "name"), self.attribute(child, "type")
-            if port in ports:
-                raise self.fault(child, f"a port of this name is in line {ports[port].element.sourceline} already")
-            if direction not in ("in", "out"):
-                raise self.fault(child, f"type '{_short(direction)}' is not 'in' or 'out'")
-            rates = self.numbers(child, "rate")
-            if single and len(rates) != 1:
-                raise self.fault(child, f"has {len(rates)} rates; a port of an 'sdf' graph has 1")
-            first = next(iter(ports.values()), None)
-            if first is not None and len(rates) != len(first.rates):
-                other = f"that of port '{_short(first.element.get('name'))}' {len(first.rates)}"
-                raise self.fault(child, f"its rate list has length {len(rates)}, {other}; one rate per phase is needed")
-            ports[port] = _Port(child, direction, rates)
-        self.nodes[name] = _Node(element, self.name(element), element.get("function", ""), ports)
+        for child in children(element):
+            if tag(child) == "port":
+                self._read_port(child, ports, single=single)
+            else:
+                self.dropped[tag(child)] += 1
+        said = element.get("type", "")
+        function = element.get("function", "" if said == element.get("name") else said)
+        self.nodes[element.get("name", "")] = _Node(element, name, function, ports)
 
-    def _read_channel(self, element: etree._Element) -> tuple[etree._Element, Channel]:
+    def _read_port(self, element: etree._Element, ports: dict[str, _Port], *, single: bool) -> None:
+        port, direction = self.attribute(element, "name"), self.attribute(element, "type")
+        if port in ports:
+            raise self.fault(element, f"a port of this name is in line {ports[port].element.sourceline} already")
+        if direction not in ("in", "out"):
+            raise self.fault(element, f"type '{shortened(direction)}' is not 'in' or 'out'")
+        rates = self.numbers(element, "rate")
+        if single and len(rates) != 1:
+            raise self.fault(element, f"has {len(rates)} rates; a port of an 'sdf' graph has 1")
+        first = next(iter(ports.values()), None)
+        if first is not None and len(rates) != len(first.rates):
+            other = f"that of port '{shortened(first.element.get('name'))}' {len(first.rates)}"
+            raise self.fault(element, f"its rate list has length {len(rates)}, {other}; one rate per phase is needed")
+        ports[port] = _Port(element, direction, rates)
+
+    def _read_channel(self, element: etree._Element) -> None:
+        name = self.name(element)
+        self.once(element, name)
         source, production = self._end(element, "src", "out")
         target, consumption = self._end(element, "dst", "in")
-        tokens = self.number(element, "initialTokens", 0)
-        channel = Channel(self.name(element), source, target, production, consumption, tokens, self.number(element, "size", 1))
-        return element, replace(channel, kind=self._kind(element, channel))
+        numbers = self.number_or(element, "initialTokens", 0), self.number_or(element, "size", 1)
+        channel = Channel(name, source, target, production, consumption, *numbers)
+        self.edges[element.get("name", "")] = _Edge(element, replace(channel, kind=self._kind(element, channel)))
 
     def _end(self, element: etree._Element, side: str, direction: str) -> tuple[str, tuple[int, ...]]:
         """Actor and rates at one end of a channel."""
         actor, port_name = self.attribute(element, f"{side}Actor"), self.attribute(element, f"{side}Port")
         node = self.nodes.get(actor)
         if node is None:
-            raise self.fault(element, f"{side}Actor '{_short(actor)}' is no actor of the graph")
+            raise self.fault(element, f"{side}Actor '{shortened(actor)}' is no actor of the graph")
         port = node.ports.get(port_name)
         if port is None:
-            raise self.fault(element, f"{side}Port '{_short(port_name)}' is no port of actor '{_short(actor)}'")
+            raise self.fault(element, f"{side}Port '{shortened(port_name)}' is no port of actor '{shortened(actor)}'")
         if port.direction != direction:
-            raise self.fault(element, f"{side}Port '{_short(port_name)}' is of type '{port.direction}'; '{direction}' is needed")
+            raise self.fault(
+                element, f"{side}Port '{shortened(port_name)}' is of type '{port.direction}'; '{direction}' is needed"
+            )
         if port.used:
             raise self.fault(
-                element, f"{side}Port '{_short(port_name)}' of actor '{_short(actor)}' is on another channel already"
+                element, f"{side}Port '{shortened(port_name)}' of actor '{shortened(actor)}' is on another channel already"
             )
         port.used = True
         return node.name, port.rates
@@ -276,51 +320,38 @@ class _Reader:
         for kind in KINDS:
             if kind == said:
                 return kind
-        raise self.fault(element, f"channelKind '{_short(said)}' is not one of {', '.join(KINDS)}")
-
-    def _check_channel_names(self, channels: list[tuple[etree._Element, Channel]]) -> None:
-        lines: dict[str, object] = {}
-        for element, channel in channels:
-            if channel.name in lines:
-                raise self.fault(element, f"a channel of this name is in line {lines[channel.name]} already")
-            lines[channel.name] = element.sourceline
-        self.channel_ids = {element.get("name", "") for element, _ in channels}
+        raise self.fault(element, f"channelKind '{shortened(said)}' is not one of {', '.join(KINDS)}")
 
     # -- properties -------------------------------------------------------------------------
 
     def _read_properties(self, block: etree._Element) -> None:
-        for element in _children(block):
-            tag = _tag(element)
-            if tag == "actorProperties":
-                self._read_actor_properties(element)
-            elif tag == "channelProperties":
-                if self.attribute(element, "channel") not in self.channel_ids:
-                    raise self.fault(element, "is for a channel that the graph does not have")
-                self.dropped.update(_tag(child) for child in _children(element))
+        read = {
+            "actorProperties": self._read_actor_properties,
+            "channelProperties": self._read_channel_properties,
+            "graphProperties": self._read_graph_properties,
+        }
+        for element in children(block):
+            if tag(element) in read:
+                read[tag(element)](element)
             else:
-                self.dropped[tag] += 1
+                self.dropped[tag(element)] += 1
 
     def _read_actor_properties(self, element: etree._Element) -> None:
         actor = self.attribute(element, "actor")
         node = self.nodes.get(actor)
         if node is None:
             raise self.fault(element, "is for an actor that the graph does not have")
-        processors = []
-        for child in _children(element):
-            if _tag(child) == "processor":
-                processors.append(child)
-            else:
-                self.dropped[_tag(child)] += 1
+        processors = [child for child in children(element) if tag(child) == "processor"]
+        self.dropped.update(tag(child) for child in children(element) if tag(child) != "processor")
         if not processors:
             return
         marked = [p for p in processors if p.get("default") is not None]
         chosen = ([p for p in marked if p.get("default") != "false"] or marked or processors)[-1]
         if not marked:
             self.assume(element, "marks no processor as default; the last one is taken, SDF3 would refuse the file")
-        if len(processors) > 1:
-            self.dropped["processor that is not the default"] += len(processors) - 1
-        times = [e for e in _children(chosen) if _tag(e) == "executionTime"]
-        self.dropped.update(_tag(e) for e in _children(chosen) if _tag(e) != "executionTime")
+        self.dropped["processor that is not the default"] += len(processors) - 1
+        times = [e for e in children(chosen) if tag(e) == "executionTime"]
+        self.dropped.update(tag(e) for e in children(chosen) if tag(e) != "executionTime")
         if not times:
             return
         if node.times:
@@ -329,8 +360,54 @@ class _Reader:
         phases = next((len(port.rates) for port in node.ports.values()), len(node.times))
         if len(node.times) != phases:
             raise self.fault(
-                times[-1], f"its time list has length {len(node.times)}, actor '{_short(actor)}' has {phases} phase(s)"
+                times[-1], f"its time list has length {len(node.times)}, actor '{shortened(actor)}' has {phases} phase(s)"
             )
+
+    def _read_channel_properties(self, element: etree._Element) -> None:
+        edge = self.edges.get(self.attribute(element, "channel"))
+        if edge is None:
+            raise self.fault(element, "is for a channel that the graph does not have")
+        for child in children(element):
+            if tag(child) == "tokenSize":
+                if edge.bits is not None:
+                    self.assume(child, "gives the bits of a token a second time; the last ones count")
+                edge.bits = self.number(child, "sz")
+            elif tag(child) == "bufferSize" and child.get("sz") is not None:
+                if edge.room is not None:
+                    self.assume(child, "gives the size of a buffer a second time; the last one counts")
+                edge.room = self.number(child, "sz")
+            else:
+                self.dropped[tag(child)] += 1
+
+    def _read_graph_properties(self, element: etree._Element) -> None:
+        for child in children(element):
+            if tag(child) == "timeConstraints":
+                for constraint in children(child):
+                    self._read_constraint(constraint)
+            else:
+                self.dropped[tag(child)] += 1
+
+    def _read_constraint(self, element: etree._Element) -> None:
+        if tag(element) != "throughput":
+            self.dropped[f"{tag(element)} constraint"] += 1
+            return
+        text = (element.text or "").strip()
+        try:
+            check_constraint(text)
+        except GraphError as error:
+            raise self.fault(element, error.message) from None
+        if self.throughput is not None:
+            self.assume(element, "constrains the throughput a second time; the last one counts")
+        self.throughput = text
+
+    # -- what was read ----------------------------------------------------------------------
+
+    def _file(self, application: etree._Element, body: etree._Element) -> Sdf3File:
+        actors = tuple(self._actor(node) for node in self.nodes.values())
+        channels = tuple(self._channel(edge) for edge in self.edges.values())
+        name = self.name(body) if body.get("name") else application.get("name", "graph")
+        sizes = {edge.channel.name: edge.room for edge in self.edges.values() if edge.room is not None}
+        return Sdf3File(CsdfGraph(name, actors, channels, self._origin(body)), sizes, self.throughput)
 
     def _actor(self, node: _Node) -> Actor:
         for port in node.ports.values():
@@ -342,27 +419,24 @@ class _Reader:
             times = (0,) * next((len(port.rates) for port in node.ports.values()), 1)
         return Actor(node.name, times, node.function)
 
+    def _channel(self, edge: _Edge) -> Channel:
+        """The channel with its properties: the bytes of a token are `size`, or else the bits of `tokenSize` rounded up."""
+        if edge.bits is None:
+            return edge.channel
+        count = -(-edge.bits // 8)
+        if edge.element.get("size") is None:
+            if edge.bits % 8:
+                self.assume(edge.element, f"has tokens of {edge.bits} bits; {count} bytes are taken")
+            return replace(edge.channel, token_bytes=count)
+        if count != edge.channel.token_bytes:
+            self.assume(edge.element, f"has tokens of size {edge.channel.token_bytes}, and of {edge.bits} bits; its size counts")
+        return edge.channel
+
     def say_warnings(self) -> None:
         """One warning for each thing that was filled in, one for everything that was read over."""
         for places in self.assumed.values():
             more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
             _LOG.warning("%s%s", places[0], more)
-        if self.dropped:
-            what = ", ".join(f"{count} {tag}" for tag, count in sorted(self.dropped.items()))
-            _LOG.warning("%s: not modelled and dropped: %s", self.where, what)
-
-
-def _children(element: etree._Element) -> Iterator[etree._Element]:
-    """Child elements; comments and processing instructions are none."""
-    return (child for child in element if isinstance(child.tag, str))
-
-
-def _tag(element: etree._Element) -> str:
-    """The element's name without a namespace."""
-    return etree.QName(element).localname
-
-
-def _short(text: str | None) -> str:
-    """A name from the file, cut where it is long."""
-    text = " ".join((text or "").split())
-    return text if len(text) <= 60 else text[:60] + "..."
+        dropped = sorted((+self.dropped).items())
+        if dropped:
+            _LOG.warning("%s: not modelled and dropped: %s", self.where, ", ".join(f"{count} {name}" for name, count in dropped))

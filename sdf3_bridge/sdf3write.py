@@ -5,46 +5,44 @@ length per actor with runs as `n*v`, `type` everywhere, one default processor wi
 for every actor, every port on one channel. What the tools do not know stands in attributes that both ignore
 (`csdfgen`, `originalName`, `function`, `channelKind`) or that only Kiter reads (`size`, the bytes of a token), so
 that `sdf3read.read` gives the graph back. The same graph gives the same bytes.
+
+Names are encoded by a rule (`names`) that takes them back from what a tool prints, without any table; for people
+the original stands beside each that had to change. What a tool would still get wrong is said (`caveats`).
 """
 
 from __future__ import annotations
 
-import logging
 import os
+from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
 from csdfgen.errors import GraphError
 from csdfgen.files import write_bytes
-from csdfgen.graph import Actor, Channel, CsdfGraph, short_form, validate, with_serial_loops
+from csdfgen.graph import Actor, Channel, CsdfGraph, short_form
 from csdfgen.origin import to_text
+from sdf3_bridge.caveats import warn_of_caveats
 from sdf3_bridge.names import encode_name, printable
+from sdf3_bridge.variants import WriteOptions, variant
 
 __all__ = ["to_xml", "write"]
 
-_LOG = logging.getLogger(__name__)
 
-_TOOL_LIMIT = 2**32 - 1
-"""SDF3 keeps rates and tokens in 32 bits; a time of this length counts as deadlock."""
-
-
-def write(path: str | os.PathLike[str], graph: CsdfGraph, *, serial: bool = True) -> None:
+def write(path: str | os.PathLike[str], graph: CsdfGraph, options: WriteOptions | None = None) -> None:
     """Write a graph to a file, see `to_xml`. Raises GraphError, InputError."""
-    write_bytes(path, to_xml(graph, serial=serial))
+    write_bytes(path, to_xml(graph, options))
 
 
-def to_xml(graph: CsdfGraph, *, serial: bool = True) -> bytes:
-    """The graph as SDF3 CSDF XML.
+def to_xml(graph: CsdfGraph, options: WriteOptions | None = None) -> bytes:
+    """The graph as SDF3 CSDF XML; without options every actor gets a serial self-loop and nothing else changes.
 
-    serial: give every actor a one-token self-loop if it has none, so that it does not overlap with itself; SDF3's
-    results for actors of several phases are unreliable without.
-    Raises GraphError: a graph that is malformed, or has no actor.
+    Raises GraphError: a graph that is malformed or has no actor, a capacity of an unknown channel;
+    CapacityExceededError: a capacity below the initial tokens.
     """
-    validate(graph)
+    options = options or WriteOptions()
+    graph, sizes = variant(graph, options)
     if not graph.actors:
         raise GraphError("has no actor; SDF3 needs at least one", where=f"graph '{graph.name}'")
-    if serial:
-        graph = with_serial_loops(graph)
-    _warn_of_large_numbers(graph)
+    warn_of_caveats(graph)
     ports: dict[str, list[str]] = {actor.name: [] for actor in graph.actors}
     for channel in graph.channels:
         ports[channel.source].append(_port(channel, "out", channel.production))
@@ -59,7 +57,14 @@ def to_xml(graph: CsdfGraph, *, serial: bool = True) -> bytes:
     for actor in graph.actors:
         lines += [f"   {_actor_start(actor)}", *ports[actor.name], "   </actor>"]
     lines += [f"   {_channel(channel)}" for channel in graph.channels]
-    lines += ["  </csdf>", "  <csdfProperties>"]
+    lines += ["  </csdf>", "  <csdfProperties>", *_properties(graph, sizes, options.throughput)]
+    lines += ["  </csdfProperties>", " </applicationGraph>", "</sdf3>", ""]
+    return "\n".join(lines).encode("utf-8")
+
+
+def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | None) -> list[str]:
+    """Lines of execution times, buffer sizes and the throughput constraint, in the order that SDF3's schema gives."""
+    lines = []
     for actor in graph.actors:
         times = short_form(actor.execution_times, ones=False)
         lines += [
@@ -67,8 +72,14 @@ def to_xml(graph: CsdfGraph, *, serial: bool = True) -> bytes:
             f'    <processor type="p1" default="true"><executionTime time="{times}"/></processor>',
             "   </actorProperties>",
         ]
-    lines += ["  </csdfProperties>", " </applicationGraph>", "</sdf3>", ""]
-    return "\n".join(lines).encode("utf-8")
+    for channel in graph.channels:
+        if channel.name in sizes:
+            size = f'<bufferSize sz="{sizes[channel.name]}"/>'
+            lines.append(f'   <channelProperties channel="{encode_name(channel.name)}">{size}</channelProperties>')
+    if throughput is not None:
+        constraint = f"<timeConstraints><throughput>{throughput}</throughput></timeConstraints>"
+        lines.append(f"   <graphProperties>{constraint}</graphProperties>")
+    return lines
 
 
 def _original(name: str) -> str:
@@ -105,14 +116,3 @@ def _channel(channel: Channel) -> str:
         f' dstActor="{encode_name(channel.target)}" dstPort="{_port_name(channel, "in")}"'
         f'{tokens}{size} channelKind="{channel.kind}"{_original(channel.name)}/>'
     )
-
-
-def _warn_of_large_numbers(graph: CsdfGraph) -> None:
-    """SDF3 cuts large numbers without a word; say so where it would."""
-    found = [(f"a rate of channel '{c.name}'", max(*c.production, *c.consumption)) for c in graph.channels]
-    found += [(f"the number of initial tokens of channel '{c.name}'", c.initial_tokens) for c in graph.channels]
-    found += [(f"a time of actor '{a.name}'", max(a.execution_times)) for a in graph.actors]
-    large = [f"{what} is {value}" for what, value in found if value >= _TOOL_LIMIT]
-    if large:
-        more = f" (and {len(large) - 1} more)" if len(large) > 1 else ""
-        _LOG.warning("%s%s; SDF3 computes with 32 bits and is wrong from %d on", large[0], more, _TOOL_LIMIT)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sdf3_bridge.sdf3read import from_xml, read
+from sdf3_bridge.sdf3read import Sdf3File, from_xml, read, read_file
 from sdf3_bridge.sdf3write import to_xml, write
+from sdf3_bridge.variants import WriteOptions, variant
 
-__all__ = ["from_xml", "read", "to_xml", "write"]
+__all__ = ["Sdf3File", "WriteOptions", "from_xml", "read", "read_file", "to_xml", "variant", "write"]

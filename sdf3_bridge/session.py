@@ -18,6 +18,7 @@ from schedules.throughput import Throughput
 from sdf3_bridge.grammar import Printed, plain_errors
 from sdf3_bridge.sdf3write import to_xml
 from sdf3_bridge.tools import Tool
+from sdf3_bridge.variants import WriteOptions
 
 __all__ = ["FILE", "Session", "agreed"]
 
@@ -43,7 +44,7 @@ class Session:
     def ask(self, graph: CsdfGraph, algorithm: str, arguments: Sequence[str], read: Callable[[str], _Answer]) -> _Answer:
         """What an algorithm says of a graph, read by the grammar. Raises ToolError."""
         try:
-            done = self.tool.run(arguments, {FILE: to_xml(graph, serial=False)}, self.timeout)
+            done = self.tool.run(arguments, {FILE: to_xml(graph, WriteOptions("keep"))}, self.timeout)
             self.seconds += done.seconds
             errors = plain_errors(done.stderr)
             if done.signal_name:

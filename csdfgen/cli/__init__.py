@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         logging.getLogger().removeHandler(kept)
     if code == 0:
-        for line in kept.lines:
+        for line in dict.fromkeys(kept.lines):  # a file that is read twice warns once
             _complain(f"warning: {line}")
     return code
 

@@ -13,6 +13,7 @@ from typing import Any
 from csdfgen.cli.analyze_options import GraphQuestions
 from csdfgen.cli.analyze_pictures import picture_section
 from csdfgen.cli.analyze_report import LeftOut, show_buffers, show_latency, show_structure, show_throughput, show_tool
+from csdfgen.cli.capacities import capacities_for
 from csdfgen.cli.engines import ENGINES
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
@@ -20,7 +21,6 @@ from csdfgen.cli.terminal import Stage, console, counted, plain
 from csdfgen.errors import CsdfgenError, InconsistentError
 from csdfgen.graph import Channel, CsdfGraph
 from schedules.analysis import Analysis, to_json
-from schedules.schedule import read_schedule
 from schedules.static import point_of, write_storage_plan
 from schedules.storage import lower_bounds
 
@@ -72,7 +72,7 @@ class Answer:
 
 def graph_sections(subject: Subject, questions: GraphQuestions, where: str, stage: Stage) -> list[Section]:
     """The answers about a graph, a section a question. Raises CsdfgenError, which names `where` the graph is from."""
-    capacities = _capacities(subject.graph, questions)
+    capacities = capacities_for(subject.graph, questions.capacities)
     try:
         found = ENGINES[questions.engine or "auto"](subject.graph, questions, capacities, stage)
         answer = Answer(subject, questions, capacities, found)
@@ -140,16 +140,6 @@ def _tool(answer: Answer) -> Section | None:
 
 _SECTIONS: tuple[Callable[[Answer], Section | None], ...] = (_tool, _structure, _throughput, _latency, _buffers, _plan, _pictures)
 """In the order of the report; None where there is no answer to be told."""
-
-
-def _capacities(graph: CsdfGraph, questions: GraphQuestions) -> dict[str, int]:
-    """The capacities given, those of channels by name before those of a schedule's file."""
-    if questions.capacity_file is None:
-        return dict(questions.capacities)
-    schedule = read_schedule(questions.capacity_file)
-    # a schedule counts the one token of a serial self-loop, which is no room that could limit
-    serial = {channel.name for channel in graph.channels if channel.is_serial}
-    return {**{name: tokens for name, tokens in schedule.capacities.items() if name not in serial}, **questions.capacities}
 
 
 def _left_out(subject: Subject) -> LeftOut:

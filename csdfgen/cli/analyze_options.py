@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from csdfgen.cli.capacities import CAPACITIES, Capacities, parse_capacities
 from csdfgen.cli.picture_options import Pictures
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
 _QUESTIONS, _HOW = "Questions about dataflow", "How they are answered"
 """Headings in the help."""
 
-_CAPACITY = re.compile(r"(.+?)=([0-9]{1,18})(?:,|$)", re.DOTALL)
 _RATIO = re.compile(r"[0-9]{1,60}(?:/(?P<divisor>[0-9]{1,60})|\.[0-9]{1,60})?")
 
 
@@ -195,10 +195,10 @@ CapacitiesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--capacities",
-        metavar="CHANNEL=N,...|FILE.json",
+        metavar=CAPACITIES,
         rich_help_panel=_HOW,
-        help="Room in tokens that limits throughput, latency and liveness, by channel or as in a schedule; other channels are "
-        "unbounded; repeatable.",
+        help="Room in tokens that limits throughput, latency and liveness, by channel, as in a schedule (.json), or by the "
+        "buffer sizes of a graph (.xml); other channels are unbounded; repeatable.",
     ),
 ]
 OverlapOption = Annotated[
@@ -236,8 +236,8 @@ TokensOption = Annotated[
 class GraphQuestions:
     """What is asked about a graph, and how; None where the user said nothing.
 
-    capacities: tokens by channel; capacity_file: a schedule that has them. target: the throughput to be reached.
-    output: where the least storage is written with its schedule. place: of the tool that is the engine; timeout: seconds it gets.
+    target: the throughput to be reached. output: where the least storage is written with its schedule.
+    place: of the tool that is the engine; timeout: seconds it gets.
     """
 
     throughput: bool = False
@@ -250,8 +250,7 @@ class GraphQuestions:
     unit: str | None = None
     seconds: float | None = None
     method: str | None = None
-    capacities: Mapping[str, int] = field(default_factory=dict)
-    capacity_file: Path | None = None
+    capacities: Capacities = field(default_factory=Capacities)
     overlap: bool | None = None
     tokens: str | None = None
     output: Path | None = None
@@ -268,7 +267,7 @@ class GraphQuestions:
         """The options given that say how a question is answered."""
         names = ("engine", "method", "overlap", "tokens")
         found = [f"--{name}" for name in names if getattr(self, name) is not None]
-        return found + ["--capacities"] * bool(self.capacities or self.capacity_file)
+        return found + ["--capacities"] * bool(self.capacities)
 
 
 def graph_questions(
@@ -311,7 +310,6 @@ def graph_questions(
     for option, how in (("--method", method), ("--seconds", seconds)):
         if how is not None and name in tools:
             raise typer.BadParameter(f"is about the engine here; --engine {name} has none", param_hint=option)
-    given, file = _capacities(capacities or ())
     return GraphQuestions(
         throughput,
         buffers,
@@ -323,8 +321,7 @@ def graph_questions(
         unit.value if unit else None,
         seconds,
         method.value if method else None,
-        given,
-        file,
+        parse_capacities(capacities or ()),
         overlap,
         tokens.value if tokens else None,
         output,
@@ -341,32 +338,3 @@ def _ratio(text: str) -> Fraction:
     if not value:
         raise typer.BadParameter(f"'{text}' is not a throughput above 0, such as 1/5", param_hint="--at-throughput")
     return value
-
-
-def _capacities(texts: Sequence[str]) -> tuple[dict[str, int], Path | None]:
-    """Tokens by channel from "CHANNEL=N,CHANNEL=N", whatever the names hold, and the one file that was named."""
-    found: dict[str, int] = {}
-    file: Path | None = None
-    for text in texts:
-        if text.lower().endswith(".json"):
-            if file is not None:
-                raise typer.BadParameter(f"'{file}' and '{text}': one file is read", param_hint="--capacities")
-            file = Path(text)
-            continue
-        for name, tokens in _pairs(text):
-            if name in found:
-                raise typer.BadParameter(f"channel '{name}' is given twice", param_hint="--capacities")
-            found[name] = tokens
-    return found, file
-
-
-def _pairs(text: str) -> Iterator[tuple[str, int]]:
-    at = 0
-    while at < len(text):
-        match = _CAPACITY.match(text, at)
-        if match is None:
-            raise typer.BadParameter(
-                f"'{text[at:]}' is not CHANNEL=TOKENS,..., nor a schedule's file (.json)", param_hint="--capacities"
-            )
-        yield match[1], int(match[2])
-        at = match.end()

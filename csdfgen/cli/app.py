@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
-from csdfgen.cli import analyze_options, picture_options, run_options, schedule_options
+from csdfgen.cli import analyze_options, convert_options, picture_options, run_options, schedule_options
+from csdfgen.cli.capacities import parse_capacities
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
@@ -140,7 +141,8 @@ def options(
 
 @app.command(
     epilog="Examples:\n\n  csdfgen model.onnx -o graph.xml\n\n  csdfgen model.onnx -o graph.dot --rows 1 --tokens rows\n\n"
-    "  csdfgen model.onnx --shape input=1x3x480x640\n\n  csdfgen graph.xml -o graph.json"
+    "  csdfgen model.onnx --shape input=1x3x480x640\n\n  csdfgen graph.xml -o graph.json\n\n"
+    "  csdfgen graph.xml -o bounded.xml --capacities schedule.json --gcd --no-overlap"
 )
 def convert(
     model: ModelArgument,
@@ -157,6 +159,11 @@ def convert(
             "--tokens", help="A token is an element of a tensor, or one of its rows. \\[default: elements]", show_default=False
         ),
     ] = None,
+    serial: convert_options.SerialOption = None,
+    overlap: convert_options.OverlapOption = True,
+    gcd: convert_options.GcdOption = False,
+    capacities: convert_options.CapacitiesOption = None,
+    capacities_as: convert_options.CapacitiesAsOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,
     image: ImageOption = None,
@@ -167,14 +174,16 @@ def convert(
 
     The default command: `csdfgen model.onnx -o graph.xml` does it too.
     """
-    from csdfgen.cli.convert import run_convert
+    from csdfgen.cli.convert import FormOptions, run_convert
 
+    room = parse_capacities(capacities or ())
     run_convert(
         model,
         output,
         rates.value if rates else None,
         tokens.value if tokens else None,
         model_options(rows, fuse, image, shape, batch),
+        FormOptions(serial, overlap, gcd, room, capacities_as.value if capacities_as else None),
     )
 
 

@@ -3,62 +3,104 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from csdfgen import graph_json
+from csdfgen.cli.capacities import Capacities, capacities_for
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.models import load_network, network_graph, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, figures_table, plain, stages, table
 from csdfgen.dot import to_dot
-from csdfgen.errors import InputError
+from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
-from csdfgen.graph import CsdfGraph, repetition_vector, short_form, with_serial_loops
+from csdfgen.graph import CsdfGraph, repetition_vector, short_form
 from csdfgen.pipeline import graph_of
 from csdfgen.planning import Plan
+from sdf3_bridge import sdf3xml
+from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
 
-__all__ = ["WRITERS", "run_convert"]
+__all__ = ["SUFFIXES", "FormOptions", "run_convert"]
+
+SUFFIXES = (".xml", ".json", ".dot")
+"""What a graph's file name ends with when it is written."""
 
 _WIDEST_RATES = 44
 
 
-def _write_xml(path: Path, graph: CsdfGraph) -> None:
-    """As SDF3 XML with serial self-loops, these first: who keeps one channel for each pair of actors then keeps the overlap."""
-    from sdf3_bridge import sdf3xml
+@dataclass(frozen=True, slots=True)
+class FormOptions:
+    """In which form a graph is written, as typed; None where the user said nothing. capacities_as: "channels" or "sizes"."""
 
-    serial = with_serial_loops(graph)
-    channels = sorted(serial.channels, key=lambda channel: channel.kind != "serial")
-    sdf3xml.write(path, replace(serial, channels=tuple(channels)))
-
-
-def _write_dot(path: Path, graph: CsdfGraph) -> None:
-    write_bytes(path, to_dot(graph).encode())
+    serial: bool | None = None
+    overlap: bool = True
+    gcd: bool = False
+    capacities: Capacities = field(default_factory=Capacities)
+    capacities_as: str | None = None
 
 
-WRITERS: dict[str, Callable[[Path, CsdfGraph], None]] = {
-    ".xml": _write_xml,
-    ".json": graph_json.write_graph,
-    ".dot": _write_dot,
-}
-"""File name suffix -> how a graph is written."""
-
-
-def run_convert(model: str, output: Path | None, rates: str | None, tokens: str | None, options: ModelOptions) -> None:
+def run_convert(
+    model: str, output: Path | None, rates: str | None, tokens: str | None, options: ModelOptions, form: FormOptions
+) -> None:
     """Write the graph of a model or graph file, or print its summary. Raises CsdfgenError."""
-    if output is not None and output.suffix.lower() not in WRITERS:
-        raise InputError(f"a graph is written as {', '.join(WRITERS)}", where=str(output))
+    suffix = "" if output is None else output.suffix.lower()
+    if output is not None and suffix not in SUFFIXES:
+        raise InputError(f"a graph is written as {', '.join(SUFFIXES)}", where=str(output))
+    plan = None
     if is_graph_file(model):
         given = [f"--{name}" for name, value in (("rates", rates), ("tokens", tokens)) if value is not None]
-        graph, plan = read_graph_file(model, options.given() + given), None
+        source = _read_graph(model, options.given() + given, form, suffix)
     else:
         graph, plan = _graph_of_model(model, rates or "exact", tokens or "elements", options, with_plan=output is None)
+        source = Sdf3File(graph, {})
+    written = _write_options(source, form, suffix)
+    data = b""
+    try:
+        graph, sizes = sdf3xml.variant(source.graph, written)
+        if suffix == ".xml":
+            # serial self-loops are not counted below where nobody asked for them
+            data = sdf3xml.to_xml(source.graph, replace(written, serial="add") if form.serial is None else written)
+    except CsdfgenError as error:
+        raise error.at(model) from None
     if output is None:
         _summary(graph, plan)
+        return
+    if suffix == ".xml":
+        write_bytes(output, data)
+    elif suffix == ".json":
+        graph_json.write_graph(output, graph)
     else:
-        WRITERS[output.suffix.lower()](output, graph)
-        console().print(f"{output}: {_sizes(graph)}")
+        write_bytes(output, to_dot(graph, sizes).encode())
+    console().print(f"{output}: {_sizes(graph)}")
+
+
+def _read_graph(path: str, given: list[str], form: FormOptions, suffix: str) -> Sdf3File:
+    """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped with a warning."""
+    if path.lower().endswith(".xml") and not given and (suffix in (".xml", ".dot") or form.capacities_as or form.capacities):
+        return sdf3xml.read_file(path)
+    return Sdf3File(read_graph_file(path, given), {})
+
+
+def _write_options(source: Sdf3File, form: FormOptions, suffix: str) -> WriteOptions:
+    """The options as one value, for a graph whose capacities are those given, or else those of its file."""
+    if form.capacities:
+        capacities, form_of_capacities = capacities_for(source.graph, form.capacities), "channels"
+    else:
+        capacities, form_of_capacities = dict(source.capacities), "sizes"
+        if form.capacities_as is not None and not capacities:
+            raise InputError("--capacities-as says how capacities are written, but there are none; add --capacities")
+    chosen = form.capacities_as or ("sizes" if suffix == ".dot" else form_of_capacities)
+    if chosen == "sizes" and form.capacities_as and suffix not in (".xml", ".dot"):
+        raise InputError("--capacities-as sizes: only .xml and .dot say the size of a buffer; write channels, or such a file")
+    return WriteOptions(
+        serial="keep" if form.serial is None else "add" if form.serial else "drop",
+        overlap=form.overlap,
+        gcd=form.gcd,
+        capacities=capacities,
+        capacities_as="sizes" if chosen == "sizes" else "channels",
+        throughput=source.throughput,
+    )
 
 
 def _graph_of_model(

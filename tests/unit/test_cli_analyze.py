@@ -49,7 +49,7 @@ def call(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     """`csdfgen analyze`, in a folder with small graphs and a model."""
     monkeypatch.chdir(tmp_path)
     sdf3xml.write("stages.xml", stages())
-    sdf3xml.write("ring.xml", ring(), serial=False)
+    sdf3xml.write("ring.xml", ring(), sdf3xml.WriteOptions("keep"))
     graph_json.write_graph("dead.json", ring(0))
     graph_json.write_graph("unbalanced.json", unbalanced())
     graph_json.write_graph("unlimited.json", unlimited())

@@ -49,7 +49,7 @@ def graph(*channels: Channel, actors: tuple[Actor, ...] = (A, B)) -> CsdfGraph:
         (graph(replace(AB, production=(1, -1))), "channel 'ab': source rate -1 in phase 2 of 2 is negative"),
         (graph(replace(AB, initial_tokens=-1)), "channel 'ab': number of initial tokens -1 is negative"),
         (graph(replace(AB, token_bytes=-8)), "channel 'ab': number of bytes per token -8 is negative"),
-        (graph(replace(AB, kind="fifo")), "channel 'ab': kind 'fifo' is not one of data, overlap, serial"),  # type: ignore[arg-type]
+        (graph(replace(AB, kind="fifo")), "channel 'ab': kind 'fifo' is not one of data, overlap, serial, space"),  # type: ignore[arg-type]
     ],
 )
 def test_a_malformed_graph_is_refused_with_both_numbers(wrong: CsdfGraph, message: str) -> None:
@@ -229,7 +229,7 @@ def _change(path: tuple[object, ...], value: object) -> object:
         ),
         (
             _change(("channels", 1, "kind"), "fifo"),
-            "g.json: channels[1]: 'kind' is 'fifo'; one of data, overlap, serial is needed",
+            "g.json: channels[1]: 'kind' is 'fifo'; one of data, overlap, serial, space is needed",
         ),
         (_change(("channels", 1, "target"), "C"), "g.json: channel 'ba': its target 'C' is not an actor of the graph"),
     ],

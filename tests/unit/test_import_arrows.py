@@ -20,6 +20,7 @@ GROUPS = {
     "csdfgen.rows": "rows",
     "csdfgen.graph": "graph",
     "csdfgen.graph_json": "graph",
+    "csdfgen.transform": "graph",
     "csdfgen.dot": "graph",
     "csdfgen.network": "network",
     "csdfgen.ops": "ops",

@@ -1,0 +1,91 @@
+"""Which other graphs say the same thing? Without self-loops, with capacities as channels, with rates in larger tokens.
+
+A capacity is a channel in the opposite direction whose tokens are free places: a firing claims its output space when it
+starts and frees its input space when it ends (DESIGN section 6; Stuijk et al., "Throughput-buffering trade-off
+exploration for cyclo-static and synchronous dataflow graphs", 2008, section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import gcd
+
+from csdfgen.errors import CapacityExceededError, GraphError
+from csdfgen.graph import MAX_VALUE, Channel, CsdfGraph, Kind
+
+__all__ = ["check_capacities", "in_largest_tokens", "with_space_channels", "without"]
+
+
+def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
+    """The graph without its channels of one kind."""
+    return replace(graph, channels=tuple(channel for channel in graph.channels if channel.kind != kind))
+
+
+def check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
+    """Every capacity is that of a channel and holds its initial tokens.
+
+    Raises GraphError for an unknown channel, CapacityExceededError with both numbers.
+    """
+    rest = dict(capacities)
+    for channel in graph.channels:
+        capacity = rest.pop(channel.name, channel.initial_tokens)
+        if capacity < channel.initial_tokens:
+            counts = f"{channel.initial_tokens} initial tokens, but the capacity is {capacity}"
+            raise CapacityExceededError(counts, where=f"channel '{channel.name}'")
+    if rest:
+        raise GraphError(f"has no channel '{min(rest)}', which is given a capacity", where=f"graph '{graph.name}'")
+
+
+def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
+    """The graph with a channel back for every capacity (channel -> tokens); no firing of it exceeds them.
+
+    A space channel has the rates exchanged, the free places as initial tokens, and bears no bytes. A channel that no
+    token ever enters gets none. Raises what `check_capacities` does.
+    """
+    check_capacities(graph, capacities)
+    taken = {channel.name for channel in graph.channels}
+    added = []
+    for channel in graph.channels:
+        if channel.name not in capacities or not any(channel.production):
+            continue
+        name = f"space_{channel.name}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        free = capacities[channel.name] - channel.initial_tokens
+        ends = channel.target, channel.source, channel.consumption, channel.production
+        added.append(Channel(name, *ends, free, token_bytes=0, kind="space"))
+    return replace(graph, channels=(*graph.channels, *added))
+
+
+def in_largest_tokens(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> tuple[CsdfGraph, dict[str, int]]:
+    """The graph and its capacities in the largest tokens that divide a channel's rates and initial tokens.
+
+    Nothing but the unit changes: firings, times and bytes are the same. A capacity loses the places that no token could
+    ever fill. Were initial tokens not divided too, a remainder that lies in the channel for ever would be lost.
+    Raises GraphError for a token of more bytes than a file can hold.
+    """
+    sizes = dict(capacities or {})
+    channels = []
+    for channel in graph.channels:
+        unit = gcd(*channel.production, *channel.consumption, channel.initial_tokens)
+        if unit > 1 and any(channel.production):
+            channel = _divided(channel, unit)
+            if channel.name in sizes:
+                sizes[channel.name] //= unit
+        channels.append(channel)
+    return replace(graph, channels=tuple(channels)), sizes
+
+
+def _divided(channel: Channel, unit: int) -> Channel:
+    if channel.token_bytes * unit > MAX_VALUE:
+        counts = f"{unit} tokens of {channel.token_bytes} bytes in one are more than {MAX_VALUE} bytes"
+        raise GraphError(f"divided by the gcd of its rates, {counts}", where=f"channel '{channel.name}'")
+    return replace(
+        channel,
+        production=tuple(rate // unit for rate in channel.production),
+        consumption=tuple(rate // unit for rate in channel.consumption),
+        initial_tokens=channel.initial_tokens // unit,
+        token_bytes=channel.token_bytes * unit,
+    )
