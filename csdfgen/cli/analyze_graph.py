@@ -93,8 +93,9 @@ def _throughput(answer: Answer) -> Section | None:
     found = answer.found.throughput
     if found is None:
         return None
+    executed = answer.questions.method == "self-timed"
     values = {} if found.peaks is None else {"peaks_self_timed": dict(found.peaks)}
-    return Section("", values, lambda: show_throughput(answer.subject.graph, found))
+    return Section("", values, lambda: show_throughput(answer.subject.graph, found, executed))
 
 
 def _latency(answer: Answer) -> Section | None:

@@ -14,6 +14,7 @@ from csdfgen.cli.terminal import console, counted, plain, table
 from csdfgen.graph import CsdfGraph
 from schedules.analysis import Analysis
 from schedules.liveness import Deadlock
+from schedules.selftimed import MAX_FIRINGS
 from schedules.storage import StorageDistribution
 from schedules.throughput import CriticalLink, Throughput
 
@@ -130,8 +131,8 @@ def _deadlock(deadlock: Deadlock | None, bounded: bool) -> list[str]:
 # Throughput and latency -------------------------------------------------------------------------
 
 
-def show_throughput(graph: CsdfGraph, found: Throughput) -> None:
-    """Iterations per time unit, how it was found, what limits it."""
+def show_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> None:
+    """Iterations per time unit, how it was found, what limits it; `executed`: whether self-timed execution was asked for."""
     if found.value == inf:
         _tell(
             "throughput",
@@ -145,8 +146,10 @@ def show_throughput(graph: CsdfGraph, found: Throughput) -> None:
     lines = [f"{_fraction(found.value)} iterations per time unit ({kind}; {found.method})"]
     if found.value:
         lines.append(f"an iteration every {_time(1 / Fraction(found.value))} time units{_unit_of(graph)}")
-    if found.transient is not None:
+    if found.transient is not None and found.period is not None:
         lines.append(f"self-timed: transient of {found.transient:,} time units, then periods of {found.period:,}")
+    elif executed:
+        lines.append(f"self-timed: given up after {MAX_FIRINGS:,} firings without a period of what limits it")
     if found.critical:
         lines.append(f"limited by {_cycle(found.critical)}")
     _tell("throughput", *lines)

@@ -16,7 +16,9 @@ import pytest
 
 from csdfgen import graph_json
 from csdfgen.cli import main
+from csdfgen.cli.analyze_report import show_throughput
 from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from schedules.throughput import Throughput
 from sdf3_bridge import sdf3xml
 from tests.cnn_graphs import cnn_graph
 from tests.graphs import ring
@@ -129,6 +131,13 @@ def test_self_timed_execution_tells_transient_and_period(call: Call) -> None:
     said = call(*limited).out
     assert f"transient of {found['transient']} time units, then periods of 7" in said
     assert "within the capacities given" in said and "self-timed for ever" in said
+
+
+def test_an_execution_that_is_given_up_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    """One component was executed, so that there is a transient; the one that limits took too long."""
+    show_throughput(stages(), Throughput(Fraction(1, 7), "cycle-ratio", True, Fraction(1, 7), transient=4), True)
+    said = capfd.readouterr().out
+    assert "given up after 2,000,000 firings" in said and "transient" not in said
 
 
 def test_a_bound_is_called_a_bound(call: Call) -> None:
