@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from csdfgen.errors import GraphError, ToolError
 from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.transform import with_space_channels
 from schedules.analysis import Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
 from schedules.storage import StorageDistribution, Unit
@@ -21,7 +22,7 @@ from schedules.throughput import Throughput, throughput
 from sdf3_bridge.grammar import read_consistency, read_k_periodic, read_repetition_vector, read_storage, read_throughput
 from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
 from sdf3_bridge.names import encode_name
-from sdf3_bridge.prepare import divided, for_buffersize, for_tool, with_capacities, with_loops
+from sdf3_bridge.prepare import divided, for_buffersize, for_tool, with_loops
 from sdf3_bridge.session import FILE, Session, agreed
 from sdf3_bridge.tools import KITER, SDF3, need
 from sdf3_bridge.trade_off import choose, distributions
@@ -64,7 +65,7 @@ def analyze_sdf3(
         return replace(base, tool=session.said())
     sized = buffers != "none" or target is not None
     found, printed = None, ""
-    subject = _prepared(session, with_capacities(graph, capacities or {}))
+    subject = _prepared(session, with_space_channels(graph, capacities or {}))
     if with_throughput or not sized:  # a deadlock is a throughput of 0
         found, printed = _sdf3_throughput(session, subject)
     front: tuple[StorageDistribution, ...] | None = None
@@ -173,7 +174,7 @@ def analyze_kiter(
     base = analyze(graph, capacities, with_throughput=False)
     if base.repetition is None:
         return replace(base, tool=session.said(), notes=("Kiter was not asked: it takes consistent graphs only",))
-    prepared = divided(for_tool(with_capacities(graph, capacities or {})))
+    prepared = divided(for_tool(with_space_channels(graph, capacities or {})))
     ours = throughput(prepared)
     serial = {channel.source for channel in prepared.channels if channel.is_serial}
     loose = tuple(actor.name for actor in prepared.actors if actor.name not in serial)

@@ -11,35 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from csdfgen.errors import CapacityExceededError, GraphError
+from csdfgen.errors import GraphError
 from csdfgen.graph import Channel, CsdfGraph, with_serial_loops
 from sdf3_bridge.names import encode_name
 
-__all__ = ["Sizing", "for_buffersize", "for_tool", "with_capacities", "with_loops"]
-
-
-def with_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
-    """The graph with a channel back for every capacity: free places are its tokens, the rates are exchanged.
-
-    Raises GraphError for a capacity of an unknown channel, CapacityExceededError for one below the initial tokens.
-    """
-    channels = {channel.name: channel for channel in graph.channels}
-    taken = set(channels)
-    added = []
-    for name, capacity in capacities.items():
-        channel = channels.get(name)
-        if channel is None:
-            raise GraphError(f"has no channel '{name}', which is given a capacity", where=f"graph '{graph.name}'")
-        if capacity < channel.initial_tokens:
-            counts = f"{channel.initial_tokens} initial tokens, but the capacity is {capacity}"
-            raise CapacityExceededError(counts, where=f"channel '{name}'")
-        back = f"space_{name}"
-        while back in taken:
-            back += "_"
-        taken.add(back)
-        free = capacity - channel.initial_tokens
-        added.append(Channel(back, channel.target, channel.source, channel.consumption, channel.production, free, token_bytes=0))
-    return replace(graph, channels=(*graph.channels, *added))
+__all__ = ["Sizing", "for_buffersize", "for_tool", "with_loops"]
 
 
 def with_loops(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[str, ...]]:

@@ -310,3 +310,12 @@ def test_reference_graphs_are_read_and_their_repetition_vectors_found(path: Path
     pairs = (entry.split("=") for entry in wanted[f"graphs/{path.name}"].split(";"))
     assert repetition_vector(graph) == {actor: int(count) for actor, count in pairs}
     assert sdf3xml.from_xml(sdf3xml.to_xml(graph, WriteOptions(serial="keep"))) == graph
+
+
+@needs_data
+def test_what_kiter_writes_is_read_as_the_graph_that_it_read() -> None:
+    text = (SDF3_DATA / "transcripts" / "kiter_printxml.txt").read_text()
+    printed = sdf3xml.from_xml(text[text.index("<?xml") : text.index("\n=== stderr")].encode())
+    known = sdf3xml.read(SDF3_DATA / "graphs" / "t01_ring.xml")
+    assert printed.actors == known.actors
+    assert {replace(c, name="") for c in printed.channels} == {replace(c, name="") for c in known.channels}
