@@ -21,7 +21,7 @@ from math import gcd
 
 from csdfgen.conversion import ActorWork, Conversion, Read, Write, csdf_graph
 from csdfgen.errors import PlanError, ScheduleError
-from csdfgen.graph import Channel, CsdfGraph, with_serial_loops
+from csdfgen.graph import Channel
 from csdfgen.placement import Placement
 from schedules.check import check
 from schedules.memory import Occupancy, Storage
@@ -62,28 +62,22 @@ def check_channels(conversion: Conversion, schedule: Schedule) -> dict[str, int]
     `schedules.check` raises for firings that do not follow from each other or exceed a capacity.
     """
     graph = csdf_graph(conversion, tokens="rows")
-    _check_names(graph, schedule)
+    missing = [c.name for c in graph.channels if c.kind == "data" and c.name not in schedule.capacities]
+    if missing:
+        counts = f"{len(missing)} such, {len(schedule.capacities)} capacities"
+        raise PlanError(f"gives no capacity to channel '{missing[0]}' ({counts})")
     listed = [channel for channel in graph.channels if channel.name in schedule.capacities]
     rows = {channel.name: _rows(channel, schedule) for channel in listed}
+    # what stores nothing limits nothing here: serial self-loops, the space of channels
+    others = [name for name in schedule.capacities if name not in rows and schedule.token_bytes.get(name) != 0]
+    if others:
+        counts = f"{len(others)} such, {len(graph.channels)} channels"
+        raise PlanError(f"gives a capacity to '{others[0]}', which is no channel here ({counts})")
     try:
         check(replace(graph, channels=tuple(listed)), Schedule(graph.name, schedule.firings, rows))
     except ScheduleError as error:
         raise error.at("with rows for tokens") from None
     return rows
-
-
-def _check_names(graph: CsdfGraph, schedule: Schedule) -> None:
-    """Every data channel has a capacity, and nothing that is not in the graph; serial self-loops store nothing."""
-    missing = [c.name for c in graph.channels if c.kind == "data" and c.name not in schedule.capacities]
-    if missing:
-        counts = f"{len(missing)} such, {len(schedule.capacities)} capacities"
-        raise PlanError(f"gives no capacity to channel '{missing[0]}' ({counts})")
-    known = {channel.name for channel in with_serial_loops(graph).channels}
-    unknown = [name for name in schedule.capacities if name not in known]
-    if unknown:
-        raise PlanError(
-            f"gives a capacity to '{unknown[0]}', which is no channel here ({len(unknown)} such, {len(graph.channels)} channels)"
-        )
 
 
 def _rows(channel: Channel, schedule: Schedule) -> int:

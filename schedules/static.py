@@ -14,7 +14,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from csdfgen.errors import GraphError
-from csdfgen.graph import Channel, CsdfGraph, repetition_vector
+from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.transform import with_space_channels
 from schedules.demand import POLICIES as GREEDY
 from schedules.demand import firing_order
 from schedules.liveness import check_live
@@ -57,23 +58,8 @@ def _order(graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, pol
     """Numbers of the actors as they fire."""
     if policy == "self-timed":
         return iter(first_iteration(graph, capacities, iterations).order)
-    order = firing_order(_bounded(graph, capacities), policy, iterations)
+    order = firing_order(with_space_channels(graph, capacities), policy, iterations)
     return (actor for actor, _ in order)
-
-
-def _bounded(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
-    """The graph with a channel back for every capacity, whose tokens are the free places (see `bounded`)."""
-    taken = {channel.name for channel in graph.channels}
-    spaces = []
-    for channel in graph.channels:
-        if channel.name in capacities:
-            name = f"space_{channel.name}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            free = capacities[channel.name] - channel.initial_tokens
-            spaces.append(Channel(name, channel.target, channel.source, channel.consumption, channel.production, free, 0))
-    return replace(graph, channels=(*graph.channels, *spaces))
 
 
 def schedule_for(graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand") -> Schedule:

@@ -198,6 +198,7 @@ def schedule(
     batch: BatchOption = None,
     policy: schedule_options.PolicyOption = None,
     periodic: schedule_options.PeriodicOption = False,
+    capacities: schedule_options.CapacitiesOption = None,
     gantt: picture_options.GanttOption = None,
 ) -> None:
     """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with capacities.
@@ -205,11 +206,13 @@ def schedule(
     The file holds the firings as loops, capacities, offsets and memory figures; `run --plan` executes it, that of a graph too if
     the graph was made from a model. With --periodic it holds start times that repeat, of the highest throughput.
     """
+    from csdfgen.cli.capacities import parse_capacities
     from csdfgen.cli.schedule import ScheduleRequest, run_schedule
     from csdfgen.cli.schedule_graph import GraphScheduling
 
     options = model_options(rows, fuse, image, shape, batch)
-    run_schedule(ScheduleRequest(model, output, options, policy.value if policy else None, GraphScheduling(periodic, gantt)))
+    asked = GraphScheduling(periodic, parse_capacities(capacities or ()), gantt)
+    run_schedule(ScheduleRequest(model, output, options, policy.value if policy else None, asked))
 
 
 @app.command(

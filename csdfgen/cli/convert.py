@@ -55,12 +55,14 @@ def run_convert(
         graph, plan = _graph_of_model(model, rates or "exact", tokens or "elements", options, with_plan=output is None)
         source = Sdf3File(graph, {})
     written = _write_options(source, form, suffix)
+    in_file = written
+    if form.serial is None and (suffix == ".xml" or (suffix == ".json" and not is_graph_file(model))):
+        in_file = replace(written, serial="add")  # they are not counted below, where nobody asked for them
     data = b""
     try:
         graph, sizes = sdf3xml.variant(source.graph, written)
         if suffix == ".xml":
-            # serial self-loops are not counted below where nobody asked for them
-            data = sdf3xml.to_xml(source.graph, replace(written, serial="add") if form.serial is None else written)
+            data = sdf3xml.to_xml(source.graph, in_file)
     except CsdfgenError as error:
         raise error.at(model) from None
     if output is None:
@@ -69,7 +71,7 @@ def run_convert(
     if suffix == ".xml":
         write_bytes(output, data)
     elif suffix == ".json":
-        graph_json.write_graph(output, graph)
+        graph_json.write_graph(output, sdf3xml.variant(source.graph, in_file)[0])
     else:
         write_bytes(output, to_dot(graph, sizes).encode())
     console().print(f"{output}: {_sizes(graph)}")

@@ -27,8 +27,8 @@ SerialOption = Annotated[
     typer.Option(
         "--serial/--no-serial",
         rich_help_panel=_FORM,
-        help="A one-token self-loop on every actor, or none: without, an actor may overlap with itself. \\[default: in .xml one "
-        "on every actor, else as they are]",
+        help="A one-token self-loop on every actor, or none: without, an actor may overlap with itself. \\[default: one on "
+        "every actor in .xml, and of a model in .json, else as they are]",
         show_default=False,
     ),
 ]

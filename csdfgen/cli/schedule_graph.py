@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from csdfgen.charts import gantt_chart, of_periodic, of_schedule, replay
+from csdfgen.cli.capacities import Capacities, capacities_for
 from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
@@ -32,25 +33,28 @@ _FOLLOWED = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class GraphScheduling:
-    """What only graphs are asked for: start times that repeat instead of an order, and a chart."""
+    """What only graphs are asked for: start times that repeat instead of an order, limits, a chart."""
 
     periodic: bool = False
+    capacities: Capacities = field(default_factory=Capacities)
     gantt: Path | None = None
 
     def given(self) -> list[str]:
         """The options that the user gave, as typed."""
-        return ["--periodic"] * self.periodic + ["--gantt"] * (self.gantt is not None)
+        found = {"periodic": self.periodic, "capacities": bool(self.capacities), "gantt": self.gantt is not None}
+        return [f"--{name}" for name, there in found.items() if there]
 
 
 def schedule_graph(graph: CsdfGraph, path: str, output: Path | None, policy: str | None, asked: GraphScheduling) -> None:
     """Write the schedule of a graph, or print a summary, or draw it. Raises CsdfgenError, which names the graph's file."""
     if asked.periodic and policy is not None:
         raise InputError(f"--policy {policy} orders the firings of one processor; leave it out with --periodic", where=path)
+    capacities = capacities_for(graph, asked.capacities)
     try:
         if asked.periodic:
-            _start_periodically(graph, {}, output, asked.gantt)
+            _start_periodically(graph, capacities, output, asked.gantt)
         else:
-            _order(graph, {}, output, policy or "demand", asked.gantt)
+            _order(graph, capacities, output, policy or "demand", asked.gantt)
     except CsdfgenError as error:
         raise error.at(path) from None
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["PeriodicOption", "Policy", "PolicyOption"]
+from csdfgen.cli.capacities import CAPACITIES
+
+__all__ = ["CapacitiesOption", "PeriodicOption", "Policy", "PolicyOption"]
 
 
 class Policy(str, enum.Enum):
@@ -30,4 +32,13 @@ PolicyOption = Annotated[
 ]
 PeriodicOption = Annotated[
     bool, typer.Option("--periodic", help="Of a graph: start times that repeat with the shortest period, instead of an order.")
+]
+CapacitiesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--capacities",
+        metavar=CAPACITIES,
+        help="Of a graph: tokens that channels may hold, by channel, of a schedule (.json), or buffer sizes of a graph (.xml); "
+        "repeatable.",
+    ),
 ]
