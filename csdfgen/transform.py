@@ -14,7 +14,7 @@ from math import gcd
 from csdfgen.errors import CapacityExceededError, GraphError
 from csdfgen.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 
-__all__ = ["check_capacities", "in_largest_tokens", "with_space_channels", "without"]
+__all__ = ["check_capacities", "in_largest_tokens", "space_in", "with_space_channels", "without"]
 
 
 def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
@@ -57,6 +57,20 @@ def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Csdf
         ends = channel.target, channel.source, channel.consumption, channel.production
         added.append(Channel(name, *ends, free, token_bytes=0, kind="space"))
     return replace(graph, channels=(*graph.channels, *added))
+
+
+def space_in(graph: CsdfGraph) -> dict[str, int]:
+    """Channel -> capacity, of channels whose free places are a channel of the graph: what `with_space_channels` was given."""
+    found: dict[str, int] = {}
+    for space in graph.channels:
+        if space.kind != "space":
+            continue
+        ends = space.target, space.source, space.consumption, space.production
+        fitting = [c for c in graph.channels if (c.source, c.target, c.production, c.consumption) == ends and c is not space]
+        named = [c for c in fitting if space.name.rstrip("_") == f"space_{c.name}".rstrip("_")]
+        for channel in (named or fitting)[:1]:
+            found[channel.name] = channel.initial_tokens + space.initial_tokens
+    return found
 
 
 def in_largest_tokens(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> tuple[CsdfGraph, dict[str, int]]:

@@ -15,6 +15,7 @@ import numpy as np
 from csdfgen.charts.replay import Replay, replay
 from csdfgen.charts.svg import DARK, LIGHT, MARK, ROW_LABEL, WIDTH, Drawing, cut, quantity, sentence, ticks, wide
 from csdfgen.charts.timeline import Timeline
+from csdfgen.graph import Channel
 from schedules.storage import Unit
 
 __all__ = ["occupancy_chart"]
@@ -42,13 +43,13 @@ class _Strip:
 
 
 def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
-    """The chart as an SVG file. One-token serial self-loops are left out; so are channels whose tokens have no bytes,
-    if the unit is bytes.
+    """The chart as an SVG file. Left out are one-token serial self-loops, channels of free space, and those
+    whose tokens have no bytes if the unit is bytes.
 
     Raises ScheduleError if the timeline cannot be executed.
     """
     found = replay(timeline)
-    weights = [0 if c.is_serial else c.token_bytes if unit == "bytes" else 1 for c in timeline.graph.channels]
+    weights = [_weight(channel, unit) for channel in timeline.graph.channels]
     total = _total(timeline, found, weights)
     strips = _strips(timeline, found, weights)
     shown = sorted(sorted(range(len(strips)), key=lambda place: -strips[place].peak)[:MAX_CHANNELS])
@@ -72,6 +73,13 @@ def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
         _draw_strip(drawing, strips[place], (left, right), base, height, float(timeline.end or 1))
     drawing.notes(12, bottom + 48, _notes(timeline, strips, shown))
     return drawing.to_bytes(f"{timeline.graph.name}: {unit} held, {timeline.title}")
+
+
+def _weight(channel: Channel, unit: Unit) -> int:
+    """What a token counts; free places of another channel are its capacity and count nothing."""
+    if channel.is_serial or channel.kind == "space":
+        return 0
+    return channel.token_bytes if unit == "bytes" else 1
 
 
 def _time_label(timeline: Timeline) -> str:

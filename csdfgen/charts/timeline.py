@@ -13,6 +13,7 @@ from math import ceil
 
 from csdfgen.errors import GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.transform import space_in
 from schedules.bounded import Link, components, links_of
 from schedules.liveness import find_deadlock
 from schedules.periodic import PeriodicSchedule
@@ -44,8 +45,9 @@ class Timeline:
     """Firings with their start times, from time 0 to `end`.
 
     starts[actor number][n]: start of the actor's n-th firing, which runs phase n modulo its phases. A firing takes the execution
-    time of its phase, or `pace` if that is not 0 (an order without times). capacities: channel -> tokens, empty where
-    unlimited. periodic: None where nothing is known to repeat. notes: what a reader of the picture must know.
+    time of its phase, or `pace` if that is not 0 (an order without times). capacities: channel -> tokens, of those that have
+    one, given or as a space channel of the graph. periodic: None where nothing is known to repeat. notes: what a reader of
+    the picture must know.
     """
 
     graph: CsdfGraph
@@ -75,23 +77,31 @@ def self_timed(
 
     Raises InconsistentError, GraphError for capacities that do not fit or an iteration longer than the limit.
     """
-    room = dict(capacities or {})
+    given, room = dict(capacities or {}), _room(graph, capacities)
     firings = repetition_vector(graph)
     total = sum(firings.values())
     if total * (iterations or 1) > limit:
         counts = f"{total * (iterations or 1)} firings are to be drawn; at most {limit} are, use fewer phases"
         raise GraphError(counts, where=f"graph '{graph.name}'")
-    deadlock = find_deadlock(graph, room)
+    deadlock = find_deadlock(graph, given)
     if deadlock is not None:
-        timing = first_iteration(graph, room)
+        timing = first_iteration(graph, given)
         return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, None, (str(deadlock),))
-    span, note = _periodic_part(graph, links_of(graph, room), firings)
+    span, note = _periodic_part(graph, links_of(graph, given), firings)
     if iterations is not None or span is None:
         count = iterations or min(3, limit // total)
-        timing = first_iteration(graph, room, count)
+        timing = first_iteration(graph, given, count)
         shown = f"the first {count} iterations are shown" if count > 1 else "one iteration is shown"
         return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, span, (*note, shown))
-    return _with_two_periods(graph, room, span, limit // total)
+    return _with_two_periods(graph, given, span, limit // total)
+
+
+def _room(graph: CsdfGraph, capacities: Mapping[str, int] | None) -> dict[str, int]:
+    """Capacities that were given or are in the graph; the smaller one where there are both."""
+    found = space_in(graph)
+    for name, tokens in (capacities or {}).items():
+        found[name] = min(tokens, found.get(name, tokens))
+    return found
 
 
 def _periodic_part(graph: CsdfGraph, links: Sequence[Link], firings: Mapping[str, int]) -> tuple[Span | None, tuple[str, ...]]:
@@ -112,21 +122,21 @@ def _periodic_part(graph: CsdfGraph, links: Sequence[Link], firings: Mapping[str
     return Span(found.transient, found.period, found.iterations), ()
 
 
-def _with_two_periods(graph: CsdfGraph, room: Mapping[str, int], span: Span, most: int) -> Timeline:
+def _with_two_periods(graph: CsdfGraph, given: Mapping[str, int], span: Span, most: int) -> Timeline:
     """Enough iterations for every actor to be shown until the end of the second period."""
     pace = Fraction(span.length) / span.iterations
     end = span.start + 2 * span.length
     count = ceil(end / pace) + 1
     while count <= most:
-        timing = first_iteration(graph, room, count)
+        timing = first_iteration(graph, given, count)
         missing = end - min(starts[-1] for starts in timing.starts)
         if missing <= 0:
             cut = tuple(tuple(start for start in starts if start < end) for starts in timing.starts)
-            return Timeline(graph, "self-timed execution", cut, end, room, span)
+            return Timeline(graph, "self-timed execution", cut, end, _room(graph, given), span)
         count += ceil(missing / pace) + 1
-    timing = first_iteration(graph, room, most)
+    timing = first_iteration(graph, given, most)
     note = f"the first {most:,} iteration(s) are shown; two periods would take {count:,}"
-    return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, span, (note,))
+    return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, _room(graph, given), span, (note,))
 
 
 def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
@@ -145,7 +155,7 @@ def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
     note = f"{schedule.iterations} iterations in" if schedule.iterations > 1 else "one iteration in"
     units = "firings; the graph gives no execution times" if pace else "time units"
     return Timeline(
-        graph, title, tuple(map(tuple, starts)), now, dict(schedule.capacities), None, (f"{note} {now:,} {units}",), pace
+        graph, title, tuple(map(tuple, starts)), now, _room(graph, schedule.capacities), None, (f"{note} {now:,} {units}",), pace
     )
 
 
@@ -171,4 +181,4 @@ def of_periodic(
         tuple(start + k * period for k in range(iterations) for start in row if start + k * period < end) for row in offsets
     )
     span = Span(settled, period, Fraction(1))
-    return Timeline(graph, "periodic schedule", starts, end, dict(capacities or {}), span)
+    return Timeline(graph, "periodic schedule", starts, end, _room(graph, capacities), span)

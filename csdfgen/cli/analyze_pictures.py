@@ -11,6 +11,7 @@ from csdfgen.dot import CriticalArrow, to_dot
 from csdfgen.errors import InconsistentError
 from csdfgen.files import write_bytes
 from csdfgen.graph import CsdfGraph
+from csdfgen.transform import space_in
 
 __all__ = ["picture_section"]
 
@@ -28,7 +29,7 @@ def picture_section(
     lines = []
     if pictures.dot is not None:
         write_bytes(pictures.dot, _dot(graph, capacities, inconsistency).encode("utf-8", "backslashreplace"))
-        lines.append(f"{pictures.dot}: the graph{_within(capacities)}")
+        lines.append(f"{pictures.dot}: the graph{_within(graph, capacities)}")
     if charts:
         lines += _charts(graph, pictures, capacities, unit)
     files = {name: str(path) for name, path in pictures.files().items()}
@@ -46,7 +47,7 @@ def _charts(graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int],
         "periodic": lambda: of_periodic(graph, periodic_schedule(graph, capacities), capacities),
     }
     timeline = makers[pictures.draw]()
-    shown = f"{timeline.firings:,} firings, {timeline.title}{_within(capacities)}"
+    shown = f"{timeline.firings:,} firings, {timeline.title}{_within(graph, capacities)}"
     lines = []
     if pictures.gantt is not None:
         write_bytes(pictures.gantt, gantt_chart(timeline))
@@ -57,22 +58,24 @@ def _charts(graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int],
     return lines
 
 
-def _within(capacities: Mapping[str, int]) -> str:
-    return f" within capacities of {sum(capacities.values()):,} tokens" if capacities else ", channels unbounded"
+def _within(graph: CsdfGraph, capacities: Mapping[str, int]) -> str:
+    room = {**space_in(graph), **capacities}
+    return f" within capacities of {sum(room.values()):,} tokens" if room else ", channels unbounded"
 
 
 def _dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency: str) -> str:
     from schedules.throughput import throughput
 
+    shown = {**space_in(graph), **capacities}
     if inconsistency:
-        return to_dot(graph, capacities, (), f"inconsistent: {inconsistency}")
+        return to_dot(graph, shown, (), f"inconsistent: {inconsistency}")
     found = throughput(graph, capacities)
     arrows = [CriticalArrow(link.source, link.target, link.channel, link.space) for link in found.critical]
     if found.deadlock is not None:
         arrows = _waits(graph, [(wait.actor, wait.channel, wait.space) for wait in found.deadlock.cycle])
     exact = "" if found.exact else ", at least"
     caption = str(found.deadlock) if found.deadlock else f"throughput {found.value} iterations a time unit{exact}"
-    return to_dot(graph, capacities, arrows, caption)
+    return to_dot(graph, shown, arrows, caption)
 
 
 def _waits(graph: CsdfGraph, waits: Sequence[tuple[str, str, bool]]) -> list[CriticalArrow]:

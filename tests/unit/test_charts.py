@@ -15,6 +15,7 @@ from csdfgen.charts import Timeline, gantt_chart, occupancy_chart, of_periodic, 
 from csdfgen.charts.gantt import MAX_BARS
 from csdfgen.errors import CapacityExceededError, GraphError, ScheduleError
 from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.transform import space_in, with_space_channels
 from schedules import demand_driven
 from schedules.periodic import periodic_schedule
 from schedules.selftimed import first_iteration
@@ -255,6 +256,17 @@ def test_occupancy_in_bytes_weighs_tokens_and_says_what_is_unlimited() -> None:
     assert {"total, bytes", "80 bytes", "160 bytes", "Light: channels without a capacity."} <= set(shown)
     assert any(text.endswith("bytes, unlimited") for text in shown)
     assert any(text.endswith("not all have a capacity") for text in shown)
+
+
+def test_free_space_in_the_graph_is_a_capacity() -> None:
+    graph = with_serial_loops(convolution(4))
+    room = {"in": 2, "rows": 4, "out": 2}
+    bounded = with_space_channels(graph, room)
+    assert space_in(bounded) == room
+    timeline = self_timed(bounded)
+    assert timeline.capacities == room
+    assert timeline.starts == self_timed(graph, room).starts
+    assert "at most 8 tokens at one time in 3 channels, whose capacities add up to 8 tokens" in texts(occupancy_chart(timeline))
 
 
 def test_dense_changes_keep_their_peaks() -> None:
