@@ -14,7 +14,7 @@ from math import gcd
 from csdfgen.errors import CapacityExceededError, GraphError
 from csdfgen.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 
-__all__ = ["check_capacities", "in_largest_tokens", "space_in", "with_space_channels", "without"]
+__all__ = ["check_capacities", "in_largest_tokens", "space_in", "spaces", "with_space_channels", "without"]
 
 
 def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
@@ -59,18 +59,24 @@ def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Csdf
     return replace(graph, channels=(*graph.channels, *added))
 
 
-def space_in(graph: CsdfGraph) -> dict[str, int]:
-    """Channel -> capacity, of channels whose free places are a channel of the graph: what `with_space_channels` was given."""
-    found: dict[str, int] = {}
+def spaces(graph: CsdfGraph) -> dict[str, str]:
+    """Channel of free space -> the channel whose places they are, as `with_space_channels` made them."""
+    found: dict[str, str] = {}
     for space in graph.channels:
         if space.kind != "space":
             continue
         ends = space.target, space.source, space.consumption, space.production
-        fitting = [c for c in graph.channels if (c.source, c.target, c.production, c.consumption) == ends and c is not space]
-        named = [c for c in fitting if space.name.rstrip("_") == f"space_{c.name}".rstrip("_")]
-        for channel in (named or fitting)[:1]:
-            found[channel.name] = channel.initial_tokens + space.initial_tokens
+        fitting = [c.name for c in graph.channels if (c.source, c.target, c.production, c.consumption) == ends and c is not space]
+        named = [name for name in fitting if space.name.rstrip("_") == f"space_{name}".rstrip("_")]
+        for name in (named or fitting)[:1]:
+            found[space.name] = name
     return found
+
+
+def space_in(graph: CsdfGraph) -> dict[str, int]:
+    """Channel -> capacity, of channels whose free places are a channel of the graph: what `with_space_channels` was given."""
+    tokens = {channel.name: channel.initial_tokens for channel in graph.channels}
+    return {name: tokens[name] + tokens[space] for space, name in spaces(graph).items()}
 
 
 def in_largest_tokens(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> tuple[CsdfGraph, dict[str, int]]:

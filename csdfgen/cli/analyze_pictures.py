@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from csdfgen.cli.picture_options import Pictures
 from csdfgen.cli.sections import Section
@@ -11,7 +12,7 @@ from csdfgen.dot import CriticalArrow, to_dot
 from csdfgen.errors import InconsistentError
 from csdfgen.files import write_bytes
 from csdfgen.graph import CsdfGraph
-from csdfgen.transform import space_in
+from csdfgen.transform import space_in, spaces
 
 __all__ = ["picture_section"]
 
@@ -66,16 +67,19 @@ def _within(graph: CsdfGraph, capacities: Mapping[str, int]) -> str:
 def _dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency: str) -> str:
     from schedules.throughput import throughput
 
-    shown = {**space_in(graph), **capacities}
+    # channels of free space are drawn as the capacities that they are
+    of, room = spaces(graph), {**space_in(graph), **capacities}
+    drawn = replace(graph, channels=tuple(channel for channel in graph.channels if channel.name not in of))
     if inconsistency:
-        return to_dot(graph, shown, (), f"inconsistent: {inconsistency}")
+        return to_dot(drawn, room, (), f"inconsistent: {inconsistency}")
     found = throughput(graph, capacities)
     arrows = [CriticalArrow(link.source, link.target, link.channel, link.space) for link in found.critical]
     if found.deadlock is not None:
         arrows = _waits(graph, [(wait.actor, wait.channel, wait.space) for wait in found.deadlock.cycle])
+    arrows = [arrow._replace(channel=of[arrow.channel], space=True) if arrow.channel in of else arrow for arrow in arrows]
     exact = "" if found.exact else ", at least"
     caption = str(found.deadlock) if found.deadlock else f"throughput {found.value} iterations a time unit{exact}"
-    return to_dot(graph, shown, arrows, caption)
+    return to_dot(drawn, room, arrows, caption)
 
 
 def _waits(graph: CsdfGraph, waits: Sequence[tuple[str, str, bool]]) -> list[CriticalArrow]:

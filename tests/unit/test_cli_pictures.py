@@ -13,6 +13,7 @@ import pytest
 from csdfgen import graph_json
 from csdfgen.cli import main
 from csdfgen.graph import with_serial_loops
+from csdfgen.transform import with_space_channels
 from tests.graphs import convolution, ring
 
 Call = Callable[..., tuple[int, str, str]]
@@ -93,6 +94,17 @@ def test_a_deadlock_is_drawn_with_who_waits_for_whom(csdfgen: Call) -> None:
     dot = Path("g.dot").read_text()
     assert dot.count("penwidth=3") == 4
     assert 'label="deadlock after 0 firing(s): ' in dot
+
+
+def test_free_space_is_drawn_as_the_capacity_that_it_is(csdfgen: Call) -> None:
+    graph_json.write_graph("room.json", with_space_channels(ring(2), {"ab": 2, "ba": 3}))
+    assert csdfgen("analyze", "room.json", "--dot", "g.dot")[0] == 0
+    dot = Path("g.dot").read_text()
+    assert dot.count("style=solid") == 2
+    assert "capacity 2" in dot and "capacity 3" in dot
+    graph_json.write_graph("tight.json", with_space_channels(ring(2), {"ab": 1, "ba": 2}))
+    assert csdfgen("analyze", "tight.json", "--dot", "g.dot")[0] == 0
+    assert 'a1 -> a0 [label="  space in ab  ", constraint=false' in Path("g.dot").read_text()
 
 
 def test_an_inconsistent_graph_can_be_seen_but_not_executed(csdfgen: Call) -> None:
