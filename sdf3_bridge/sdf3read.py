@@ -12,25 +12,21 @@ where no other is marked. The bytes of a token are Kiter's `size` or else SDF3's
 
 from __future__ import annotations
 
-import logging
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lxml import etree
 
 from csdfgen.errors import CsdfgenError, GraphError
-from csdfgen.files import MAX_FILE_BYTES, quoted, read_bytes
-from csdfgen.graph import KINDS, MAX_RATES, Actor, Channel, CsdfGraph, Kind, parse_short_form, validate
+from csdfgen.files import MAX_FILE_BYTES, read_bytes
+from csdfgen.graph import KINDS, Actor, Channel, CsdfGraph, Kind, validate
 from csdfgen.origin import Origin, from_text
-from sdf3_bridge.names import decode_name, printable
+from sdf3_bridge.elements import ElementReader
 from sdf3_bridge.variants import check_constraint
-from sdf3_bridge.xmltree import children, element_name, parse, shortened, tag
+from sdf3_bridge.xmltree import children, parse, shortened, tag
 
 __all__ = ["Sdf3File", "from_xml", "read", "read_file"]
-
-_LOG = logging.getLogger(__name__)
 
 _OTHERS = {
     "sadf": "a scenario-aware graph (SADF)",
@@ -120,66 +116,15 @@ class _Edge:
     room: int | None = None
 
 
-class _Reader:
-    """Reads one file: knows its name, how many rates may still come, what was dropped."""
+class _Reader(ElementReader):
+    """Reads the graph of one file: knows the actors and channels found so far."""
 
     def __init__(self, where: str) -> None:
-        self.where = where
-        self.left = MAX_RATES
-        self.dropped: Counter[str] = Counter()
-        self.assumed: dict[str, list[GraphError]] = {}
+        super().__init__(where)
         self.nodes: dict[str, _Node] = {}
         self.edges: dict[str, _Edge] = {}
         self.named: dict[tuple[str, str, str], etree._Element] = {}
         self.throughput: str | None = None
-
-    # -- elements and attributes ------------------------------------------------------------
-
-    def fault(self, element: etree._Element, message: str) -> GraphError:
-        return GraphError(message, where=element_name(element, self.where))
-
-    def assume(self, element: etree._Element, message: str) -> None:
-        """Remember what was filled in, and where; `say_warnings` tells it once."""
-        self.assumed.setdefault(message, []).append(self.fault(element, message))
-
-    def attribute(self, element: etree._Element, key: str) -> str:
-        value = element.get(key)
-        if value is None or not value.strip():
-            raise self.fault(element, f"has no '{key}'" if value is None else f"'{key}' is empty")
-        return value
-
-    def numbers(self, element: etree._Element, key: str) -> tuple[int, ...]:
-        """A list "1,5*2" that counts towards the rates of the whole graph."""
-        text = self.attribute(element, key)
-        if ";" in text:
-            raise self.fault(element, f"{key} {quoted(text)} has initial phases (Kiter's ';'), which are not supported")
-        try:
-            values = parse_short_form(text, MAX_RATES, what=key)
-        except GraphError as error:
-            raise self.fault(element, error.message) from None
-        if len(values) > self.left:
-            counts = f"{len(values)} entries, after {MAX_RATES - self.left} before it; at most {MAX_RATES} of a graph are read"
-            raise self.fault(element, f"{key} list of {counts}")
-        self.left -= len(values)
-        return values
-
-    def number(self, element: etree._Element, key: str) -> int:
-        try:
-            return parse_short_form(self.attribute(element, key), 1, what=key)[0]
-        except GraphError as error:
-            raise self.fault(element, error.message) from None
-
-    def number_or(self, element: etree._Element, key: str, default: int) -> int:
-        return default if element.get(key) is None else self.number(element, key)
-
-    def name(self, element: etree._Element) -> str:
-        """The element's name, as it was before `encode_name`."""
-        name = self.attribute(element, "name")
-        original = element.get("originalName")
-        if original is None:
-            return name
-        decoded = decode_name(name)
-        return decoded if printable(decoded) == original else original  # edited by hand: as it was edited
 
     def once(self, element: etree._Element, name: str) -> None:
         """No other element of this kind has the name, as it stands in the file or as it was before."""
@@ -194,6 +139,8 @@ class _Reader:
 
     def file(self, root: etree._Element) -> Sdf3File:
         application, body = self._find_graph(root)
+        for element in (root, application, body):
+            self.look(element)
         kind = tag(body)
         for element in children(body):
             if tag(element) == "actor":
@@ -258,6 +205,7 @@ class _Reader:
             raise self.fault(body, f"attribute {error}") from None
 
     def _read_actor(self, element: etree._Element, *, single: bool) -> None:
+        self.look(element)
         name = self.name(element)
         self.once(element, name)
         ports: dict[str, _Port] = {}
@@ -271,6 +219,7 @@ class _Reader:
         self.nodes[element.get("name", "")] = _Node(element, name, function, ports)
 
     def _read_port(self, element: etree._Element, ports: dict[str, _Port], *, single: bool) -> None:
+        self.look(element)
         port, direction = self.attribute(element, "name"), self.attribute(element, "type")
         if port in ports:
             raise self.fault(element, f"a port of this name is in line {ports[port].element.sourceline} already")
@@ -286,6 +235,7 @@ class _Reader:
         ports[port] = _Port(element, direction, rates)
 
     def _read_channel(self, element: etree._Element) -> None:
+        self.look(element)
         name = self.name(element)
         self.once(element, name)
         source, production = self._end(element, "src", "out")
@@ -337,6 +287,7 @@ class _Reader:
                 self.dropped[tag(element)] += 1
 
     def _read_actor_properties(self, element: etree._Element) -> None:
+        self.look(element)
         actor = self.attribute(element, "actor")
         node = self.nodes.get(actor)
         if node is None:
@@ -352,8 +303,11 @@ class _Reader:
         self.dropped["processor that is not the default"] += len(processors) - 1
         times = [e for e in children(chosen) if tag(e) == "executionTime"]
         self.dropped.update(tag(e) for e in children(chosen) if tag(e) != "executionTime")
+        self.look(chosen)
         if not times:
             return
+        self.look(times[-1])
+        self.dropped["executionTime that is not the last"] += len(times) - 1
         if node.times:
             self.assume(element, "gives execution times a second time; the last ones count")
         node.times = self.numbers(times[-1], "time")
@@ -367,7 +321,9 @@ class _Reader:
         edge = self.edges.get(self.attribute(element, "channel"))
         if edge is None:
             raise self.fault(element, "is for a channel that the graph does not have")
+        self.look(element)
         for child in children(element):
+            self.look(child)
             if tag(child) == "tokenSize":
                 if edge.bits is not None:
                     self.assume(child, "gives the bits of a token a second time; the last ones count")
@@ -431,12 +387,3 @@ class _Reader:
         if count != edge.channel.token_bytes:
             self.assume(edge.element, f"has tokens of size {edge.channel.token_bytes}, and of {edge.bits} bits; its size counts")
         return edge.channel
-
-    def say_warnings(self) -> None:
-        """One warning for each thing that was filled in, one for everything that was read over."""
-        for places in self.assumed.values():
-            more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-            _LOG.warning("%s%s", places[0], more)
-        dropped = sorted((+self.dropped).items())
-        if dropped:
-            _LOG.warning("%s: not modelled and dropped: %s", self.where, ", ".join(f"{count} {name}" for name, count in dropped))

@@ -253,6 +253,44 @@ def test_what_is_filled_in_or_dropped_is_said_once(caplog: pytest.LogCaptureFixt
     assert graph.channels[0].token_bytes == 4
 
 
+def test_an_attribute_that_is_not_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    space = "xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:noNamespaceSchemaLocation='http://127.0.0.1:9/x.xsd'"
+    sized = "<channelProperties channel='ab'><bufferSize sz='3' src='1' dst='2'/><bufferSize mem='4'/></channelProperties>"
+    text = document(ACTORS, CHANNEL.replace("/>", " initialToken='5' inBandwidth='1'/>"), TIMES + sized).decode()
+    text = text.replace("<sdf3 ", f"<sdf3 {space} ").replace("default='true'", "default='true' name='p'")
+    assert sdf3xml.from_xml(text.encode(), "g.xml").channels[0].initial_tokens == 0
+    assert caplog.messages == [
+        "g.xml: not modelled and dropped: 2 bufferSize, 1 dst of bufferSize, 1 inBandwidth of channel, "
+        "1 initialToken of channel, 1 mem of bufferSize, 2 name of processor, 1 src of bufferSize"
+    ]
+
+
+def test_warnings_stay_few_and_short(caplog: pytest.LogCaptureFixture) -> None:
+    odd = "".join(f"<x{i:03}/>" for i in range(500)) + f"<{'y' * 5000}/>"
+    ends = "".join(f"<port name='p{i}' type='in' rate='1'/>" for i in range(300))
+    starts = ends.replace("'in'", "'out'")
+    channels = "".join(f"<channel name='c{i}' srcActor='A' srcPort='p{i}' dstActor='B' dstPort='p{i}'/>" for i in range(300))
+    sizes = "".join(f"<channelProperties channel='c{i}'><tokenSize sz='{8 * i + 1}'/></channelProperties>" for i in range(300))
+    graph = sdf3xml.from_xml(
+        document(f"{odd}<actor name='A'>{starts}</actor><actor name='B'>{ends}</actor>", channels, sizes), "g.xml"
+    )
+    assert [channel.token_bytes for channel in graph.channels] == [i + 1 for i in range(300)]
+    assert [message[: message.index(";")] for message in caplog.messages[:2]] == [
+        "g.xml:3: <actor> 'A': has no execution time",
+        "g.xml:4: <channel> 'c0': has tokens of 1 bits",
+    ]
+    assert len(caplog.messages) == 3 and caplog.messages[1].endswith("; 1 bytes are taken (and 299 more)")
+    assert caplog.messages[2].endswith("1 x011, 489 kinds more") and len(caplog.messages[2]) < 200
+
+
+def test_nothing_is_included(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "more.xml").write_text("<actor name='C'/>")
+    include = f"<xi:include xmlns:xi='http://www.w3.org/2001/XInclude' href='{tmp_path}/more.xml'/>"
+    data = f"<?xml-stylesheet href='file:///{tmp_path}/more.xml'?>".encode() + document(ACTORS + include)
+    assert sdf3xml.from_xml(data, "g.xml") == sdf3xml.from_xml(document())
+    assert caplog.messages == ["g.xml: not modelled and dropped: 1 include"]
+
+
 @pytest.mark.parametrize(
     ("size", "bits", "taken", "said"),
     [
