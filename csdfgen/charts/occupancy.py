@@ -161,12 +161,13 @@ def _draw_total(drawing: Drawing, timeline: Timeline, total: _Strip, sides: tupl
     top = float(max(total.peak, total.capacity or 0, 1))
     scale = (_TOTAL_HEIGHT - 12) / top
     drawing.time_axis(left, right, bottom, _TOP, float(timeline.end), "")
+    size, name = _scale(top, unit)
     for value in ticks(top, 5):
         y = bottom - value * scale
         drawing.line(left - 4, y, left, y, "#222222")
-        drawing.text(left - 7, y + 3.5, _tick(value, top, unit), 10, "end")
+        drawing.text(left - 7, y + 3.5, f"{value / size:,.10g}", 10, "end")
     drawing.line(left, _TOP, left, bottom, "#222222")
-    label = f"total, {_tick_unit(top, unit)}"
+    label = f"total, {name}"
     drawing.text(left - 48, (_TOP + bottom) / 2 + wide(label, 11) / 2, label, 11, upright=True)
     corners = [(x, bottom - level * scale) for x, level in _steps(total, left, right, end)]
     drawing.area(corners, bottom, right, DARK, f"total: at most {quantity(total.peak, unit)}")
@@ -176,16 +177,16 @@ def _draw_total(drawing: Drawing, timeline: Timeline, total: _Strip, sides: tupl
         drawing.text(right + 6, y + 3.5, "capacities", ROW_LABEL)
 
 
-def _tick_unit(top: float, unit: Unit) -> str:
-    if unit == "tokens" or top < 10_000:
-        return unit
-    return "MB (10⁶ bytes)" if top >= 1e6 else "kB (10³ bytes)"
+_SCALES: dict[Unit, tuple[tuple[float, float, str], ...]] = {
+    "bytes": ((1e9, 1e9, "GB (10⁹ bytes)"), (1e6, 1e6, "MB (10⁶ bytes)"), (1e4, 1e3, "kB (10³ bytes)")),
+    "tokens": ((1e12, 1e12, "10¹² tokens"), (1e9, 1e9, "10⁹ tokens"), (1e6, 1e6, "10⁶ tokens")),
+}
+"""From which largest value on ticks are shown in what, and what that is called."""
 
 
-def _tick(value: float, top: float, unit: Unit) -> str:
-    if unit == "tokens" or top < 10_000:
-        return f"{value:,.10g}"
-    return f"{value / (1e6 if top >= 1e6 else 1e3):,.10g}"
+def _scale(top: float, unit: Unit) -> tuple[float, str]:
+    """What the ticks of an axis up to `top` are multiples of, and its name."""
+    return next(((size, name) for least, size, name in _SCALES[unit] if top >= least), (1.0, unit))
 
 
 def _draw_strip(drawing: Drawing, strip: _Strip, sides: tuple[float, float], base: float, height: float, end: float) -> None:

@@ -77,14 +77,14 @@ def number(value: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit; from 10,000 bytes on kB or MB, powers of ten.
+    """A number with its unit; from 10,000 bytes on kB, MB or GB, powers of ten.
 
     >>> quantity(544, "bytes"), quantity(23_040, "bytes"), quantity(1, "tokens")
     ('544 bytes', '23.04 kB', '1 token')
     """
     if unit != "bytes" or value < 10_000:
         return f"{value:,.0f} {unit.removesuffix('s') if value == 1 else unit}"
-    scale, name = (1e6, "MB") if value >= 1e6 else (1e3, "kB")
+    scale, name = (1e9, "GB") if value >= 1e9 else (1e6, "MB") if value >= 1e6 else (1e3, "kB")
     return f"{value / scale:,.2f} {name}"
 
 
@@ -186,7 +186,8 @@ class Drawing:
 
     def time_axis(self, left: float, right: float, y: float, top: float, end: float, label: str) -> None:
         """An axis from 0 to `end` along y, with lines up to `top`."""
-        shown = ticks(end, 8)
+        most = int((right - left) / (wide(f"{end:,.0f}", 10) + 24))
+        shown = ticks(end, max(1, min(8, most)))
         decimals = 0 if len(shown) < 2 or shown[1] >= 1 else len(f"{shown[1]:.9f}".rstrip("0").partition(".")[2])
         self.line(left, y, right, y, INK)
         for value in shown:

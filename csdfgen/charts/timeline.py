@@ -79,7 +79,7 @@ def self_timed(
     """
     given, room = dict(capacities or {}), _room(graph, capacities)
     firings = repetition_vector(graph)
-    total = sum(firings.values())
+    total = max(1, sum(firings.values()))
     if total * (iterations or 1) > limit:
         counts = f"{total * (iterations or 1)} firings are to be drawn; at most {limit} are, use fewer phases"
         raise GraphError(counts, where=f"graph '{graph.name}'")

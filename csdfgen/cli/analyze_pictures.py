@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from csdfgen.cli.picture_options import Pictures
 from csdfgen.cli.sections import Section
-from csdfgen.cli.terminal import console
+from csdfgen.cli.terminal import console, counted
 from csdfgen.dot import CriticalArrow, to_dot
 from csdfgen.errors import InconsistentError
 from csdfgen.files import write_bytes
@@ -48,7 +48,7 @@ def _charts(graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int],
         "periodic": lambda: of_periodic(graph, periodic_schedule(graph, capacities), capacities),
     }
     timeline = makers[pictures.draw]()
-    shown = f"{timeline.firings:,} firings, {timeline.title}{_within(graph, capacities)}"
+    shown = f"{counted(timeline.firings, 'firing')}, {timeline.title}{_within(graph, capacities)}"
     lines = []
     if pictures.gantt is not None:
         write_bytes(pictures.gantt, gantt_chart(timeline))

@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from csdfgen.charts import Timeline, gantt_chart, occupancy_chart, of_periodic, of_schedule, replay, self_timed
 from csdfgen.charts.gantt import MAX_BARS
+from csdfgen.charts.svg import wide
 from csdfgen.errors import CapacityExceededError, GraphError, ScheduleError
 from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from csdfgen.transform import space_in, with_space_channels
@@ -267,6 +269,30 @@ def test_free_space_in_the_graph_is_a_capacity() -> None:
     assert timeline.capacities == room
     assert timeline.starts == self_timed(graph, room).starts
     assert "at most 8 tokens at one time in 3 channels, whose capacities add up to 8 tokens" in texts(occupancy_chart(timeline))
+
+
+def test_a_graph_without_actors_is_an_empty_picture() -> None:
+    timeline = self_timed(CsdfGraph("empty", (), ()))
+    assert "0 firings of 0 actors" in texts(gantt_chart(timeline))
+    assert "at most 0 tokens at one time in 0 channels; not all have a capacity" in texts(occupancy_chart(timeline))
+
+
+def test_large_numbers_do_not_run_into_each_other() -> None:
+    rates = (10**12,)
+    channel = Channel("ab", "A", "B", rates, rates, token_bytes=8)
+    graph = with_serial_loops(CsdfGraph("big", (Actor("A", (10**15,)), Actor("B", (3,))), (channel,)))
+    picture = occupancy_chart(self_timed(graph))
+    assert {"total, 10¹² tokens", "1.5"} <= set(texts(picture))
+    assert "total, GB (10⁹ bytes)" in texts(occupancy_chart(self_timed(graph), "bytes"))
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for element in ET.fromstring(picture).iter(f"{SVG}text"):
+        if element.get("text-anchor") == "middle" and (element.text or "").replace(",", "").isdigit():
+            half = wide(element.text or "", 10) / 2
+            x = float(element.get("x", ""))
+            rows.setdefault(element.get("y", ""), []).append((x - half, x + half))
+    assert rows
+    for spans in rows.values():
+        assert all(first[1] < second[0] for first, second in pairwise(sorted(spans)))
 
 
 def test_dense_changes_keep_their_peaks() -> None:
