@@ -178,9 +178,7 @@ def analyze_kiter(
     ours = throughput(prepared)
     serial = {channel.source for channel in prepared.channels if channel.is_serial}
     loose = tuple(actor.name for actor in prepared.actors if actor.name not in serial)
-    doubt = (
-        f"; Kiter is known to be wrong where actors may overlap with themselves, as {_listed(loose)}: a one-token self-loop helps"
-    )
+    doubt = f"; Kiter is not reliable where actors may overlap with themselves; {_listed(loose)} have no one-token self-loop"
     if loose and not ours.exact:
         raise GraphError(f"its throughput cannot be checked here{doubt}", where=_name(graph))
     algorithm = "KPeriodicThroughput"

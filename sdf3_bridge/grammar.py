@@ -32,7 +32,7 @@ __all__ = [
 LARGEST = 2 * 10**9
 """Throughputs above it are the largest `int` of the tool, which stands for "no limit"."""
 
-_NUMBER = r"(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?"
+_NUMBER = r"([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?"
 _TIMING = r"(?:analysis time: \S+ms\n?)?"
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _PLACE = re.compile(r"^\[[A-Z]\]\[[^\]]*\]\s*")
@@ -141,8 +141,8 @@ def read_consistency(stdout: str) -> bool:
 
 def read_repetition_vector(stdout: str, actors: Sequence[str]) -> dict[str, int]:
     """Actor -> firings per iteration of SDF3; all 0 if it is not consistent. Raises ToolError."""
-    found = re.fullmatch(rf"Repetition vector:\n((?: \[.*\] = \d+\n)*){_TIMING}", stdout)
-    rows = re.findall(r" \[(.*)\] = (\d+)\n", found[1]) if found else []
+    found = re.fullmatch(rf"Repetition vector:\n((?: \[.*\] = [0-9]+\n)*){_TIMING}", stdout)
+    rows = re.findall(r" \[(.*)\] = ([0-9]+)\n", found[1]) if found else []
     if found is None or [name for name, _ in rows] != list(actors):
         raise _refuse(f"'Repetition vector:' and a line for each of {len(actors)} actors", stdout)
     return {name: int(count) for name, count in rows}
@@ -214,7 +214,7 @@ def _expect(element: etree._Element, tag: str) -> None:
 
 def _count(element: etree._Element, key: str) -> int:
     text = element.get(key, "")
-    if not re.fullmatch(r"\d{1,18}", text):
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise _odd(element, f"'{key}' is {quoted(text)}, not a number of tokens")
     return int(text)
 
@@ -241,7 +241,7 @@ _SLACK = Fraction(1, 5 * 10**7)
 def read_k_periodic(stdout: str) -> KiterThroughput:
     """What `KPeriodicThroughput` prints; period and throughput must be each other's inverse. Raises ToolError."""
     lines = r"KPeriodic Throughput is +(\S+)\nKPeriodic Period is +(\S+)\n"
-    found = re.fullmatch(lines + r"(?:KPeriodic Execution Time is +\S+\n)?(?:KPeriodic Scheduling Size is +\d+\n?)?", stdout)
+    found = re.fullmatch(lines + r"(?:KPeriodic Execution Time is +\S+\n)?(?:KPeriodic Scheduling Size is +[0-9]+\n?)?", stdout)
     if found is None:
         raise _refuse("'KPeriodic Throughput is NUMBER' and 'KPeriodic Period is NUMBER'", stdout)
     rate, text = number(found[1], 9), found[2]
@@ -250,7 +250,7 @@ def read_k_periodic(stdout: str) -> KiterThroughput:
             raise ToolError(f"printed throughput 0 and period {quoted(text)}; it would be inf")
         return KiterThroughput(rate, text)
     low, high = rate.low * (1 - _SLACK), rate.high * (1 + _SLACK)
-    if re.fullmatch(r"\d{1,15}\.\d{6}", text) is None:
+    if re.fullmatch(r"[0-9]{1,15}\.[0-9]{6}", text) is None:
         raise ToolError(f"printed throughput {rate.text} and period {quoted(text)}; a number of 6 decimals was expected")
     half = Fraction(1, 2 * 10**6)
     period = Fraction(text)

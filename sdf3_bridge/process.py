@@ -32,6 +32,8 @@ _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 _BLOCK = 2**16
 _WAIT = 0.05
+_SHORT_WAIT = 0.002
+"""Seconds between two looks whether a program has ended: while its output is open, and when it is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ def _collect(process: subprocess.Popen[bytes], deadline: float, where: str, time
             ended = _has_ended(process)
             if ended:
                 _kill_group(process)  # children that it left would keep the pipes open
-            while _read(selector, output, 0 if ended else _WAIT):
+            wait = _WAIT if selector.get_map() else _SHORT_WAIT
+            while _read(selector, output, 0 if ended else wait):
                 if sum(map(len, output)) > MAX_OUTPUT:
                     raise ToolError(f"printed more than {MAX_OUTPUT} bytes and was stopped", where=where)
                 if monotonic() > deadline:
