@@ -22,7 +22,7 @@ from schedules.throughput import Throughput, throughput
 from sdf3_bridge.grammar import read_consistency, read_k_periodic, read_repetition_vector, read_storage, read_throughput
 from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
 from sdf3_bridge.names import encode_name
-from sdf3_bridge.prepare import divided, for_buffersize, for_tool, with_loops
+from sdf3_bridge.prepare import divided, for_buffersize, for_tool, stretched, with_loops
 from sdf3_bridge.session import FILE, Session, agreed
 from sdf3_bridge.tools import KITER, SDF3, need
 from sdf3_bridge.trade_off import choose, distributions
@@ -176,20 +176,49 @@ def analyze_kiter(
         return replace(base, tool=session.said(), notes=("Kiter was not asked: it takes consistent graphs only",))
     prepared = divided(for_tool(with_space_channels(graph, capacities or {})))
     ours = throughput(prepared)
-    serial = {channel.source for channel in prepared.channels if channel.is_serial}
-    loose = tuple(actor.name for actor in prepared.actors if actor.name not in serial)
-    doubt = f"; Kiter is not reliable where actors may overlap with themselves; {_listed(loose)} have no one-token self-loop"
-    if loose and not ours.exact:
+    doubt = _kiter_doubt(prepared)
+    if doubt and not ours.exact:
         raise GraphError(f"its throughput cannot be checked here{doubt}", where=_name(graph))
-    algorithm = "KPeriodicThroughput"
     try:
-        found = session.ask(prepared, algorithm, ("-f", FILE, "-a", algorithm), read_k_periodic)
-        value = agreed(session.title, found.throughput, 1, ours)
+        found = _kiter_throughput(session, prepared, ours)
     except ToolError as error:
-        if loose:
-            raise ToolError(f"{error.message}{doubt}", where=error.where) from None
-        raise
-    return replace(base, throughput=value, tool=session.said(found.throughput.text))
+        raise ToolError(f"{error.message}{doubt}", where=error.where) from None
+    return replace(base, throughput=found[0], tool=session.said(found[1]), notes=tuple(session.notes))
+
+
+def _kiter_throughput(session: Session, graph: CsdfGraph, ours: Throughput) -> tuple[Throughput, str]:
+    """Throughput, and as it was printed; where times of 0 may be what Kiter fails on, of the graph without."""
+    algorithm = "KPeriodicThroughput"
+    arguments = ("-f", FILE, "-a", algorithm)
+    try:
+        found = session.ask(graph, algorithm, arguments, read_k_periodic).throughput
+        return agreed(session.title, found, 1, ours), found.text
+    except ToolError as error:
+        longer = stretched(graph)
+        if longer is None:
+            raise
+        try:
+            found = session.ask(longer.graph, algorithm, arguments, read_k_periodic).throughput
+            value = agreed(session.title, longer.bounds(found), 1, ours)
+        except ToolError:
+            raise error from None
+    session.notes.append(
+        f"Kiter failed on the times of 0: what it printed is for times multiplied by {longer.factor}, where those of 0 are 1"
+    )
+    return value, found.text
+
+
+def _kiter_doubt(graph: CsdfGraph) -> str:
+    """What Kiter is known to get wrong about such a graph, as the end of a sentence."""
+    serial = {channel.source for channel in graph.channels if channel.is_serial}
+    loose = tuple(actor.name for actor in graph.actors if actor.name not in serial)
+    if loose:
+        return f"; Kiter is not reliable where actors may overlap with themselves; {_listed(loose)} have no one-token self-loop"
+    joined = {name for channel in graph.channels if not channel.is_serial for name in (channel.source, channel.target)}
+    alone = tuple(actor.name for actor in graph.actors if actor.name not in joined)
+    if alone:
+        return f"; Kiter takes one firing for the iteration of an actor that has nothing but a self-loop, as {_listed(alone)}"
+    return ""
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -250,7 +250,7 @@ def read_k_periodic(stdout: str) -> KiterThroughput:
             raise ToolError(f"printed throughput 0 and period {quoted(text)}; it would be inf")
         return KiterThroughput(rate, text)
     low, high = rate.low * (1 - _SLACK), rate.high * (1 + _SLACK)
-    if re.fullmatch(r"[0-9]{1,15}\.[0-9]{6}", text) is None:
+    if re.fullmatch(r"[0-9]{1,30}\.[0-9]{6}", text) is None:
         raise ToolError(f"printed throughput {rate.text} and period {quoted(text)}; a number of 6 decimals was expected")
     half = Fraction(1, 2 * 10**6)
     period = Fraction(text)

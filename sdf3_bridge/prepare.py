@@ -1,7 +1,7 @@
 """Which graph do the tools get, so that what they answer is true of ours?
 
 Never the graph as it is: what carries no token is left out (SDF3 calls it inconsistent), so is an actor without channels;
-capacities become channels back; SDF3 gets a one-token self-loop on every actor of several phases (its results are not
+SDF3 gets a one-token self-loop on every actor of several phases (its results are not
 reliable without), and for `buffersize` no other self-loop on them, as it never enlarges one. Whatever was changed is said.
 """
 
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import gcd
 
-from csdfgen.errors import GraphError
-from csdfgen.graph import Channel, CsdfGraph, with_serial_loops
+from csdfgen.errors import GraphError, ToolError
+from csdfgen.graph import Channel, CsdfGraph, repetition_vector, with_serial_loops
+from sdf3_bridge.grammar import Printed
 from sdf3_bridge.names import encode_name
 
-__all__ = ["Sizing", "for_buffersize", "for_tool", "with_loops"]
+__all__ = ["Sizing", "Stretched", "divided", "for_buffersize", "for_tool", "stretched", "with_loops"]
 
 
 def with_loops(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[str, ...]]:
@@ -54,6 +56,50 @@ def _divided(channel: Channel) -> Channel:
         consumption=tuple(rate // common for rate in channel.consumption),
         initial_tokens=channel.initial_tokens // common,  # a remainder is never taken
     )
+
+
+_SMALL = 10**6
+"""How much longer than all the times that are added a time unit becomes."""
+
+_MOST_TIME = 2**53
+"""Time of an iteration that a floating-point number still holds exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretched:
+    """A graph whose times were multiplied by `factor`, those of 0 then set to 1.
+
+    A cycle of the expanded graph takes at most `added` more than `factor` times what it took: 1 for each firing of an
+    iteration that took none.
+    """
+
+    graph: CsdfGraph
+    factor: int
+    added: int
+
+    def bounds(self, printed: Printed) -> Printed:
+        """The throughput of the graph as it was, from that of the stretched one. Raises ToolError if it has no upper bound."""
+        least = 1 / printed.high - self.added if printed.high else Fraction(0)
+        if least <= 0:
+            raise ToolError(f"printed '{printed.text}' for a throughput: no cycle of the graph takes time")
+        return Printed(printed.text, printed.low * self.factor, self.factor / least)
+
+
+def stretched(graph: CsdfGraph) -> Stretched | None:
+    """The graph without times of 0, None if it has none: Kiter fails, or is wrong, on some cycles that take no time."""
+    firings = repetition_vector(graph)
+    added = work = 0
+    for actor in graph.actors:
+        rounds = firings[actor.name] // actor.phases
+        added += rounds * actor.execution_times.count(0)
+        work += rounds * sum(actor.execution_times)
+    if not added:
+        return None
+    factor = max(1, min(_SMALL * added, _MOST_TIME // max(work, 1)))
+    actors = (
+        replace(actor, execution_times=tuple(factor * time or 1 for time in actor.execution_times)) for actor in graph.actors
+    )
+    return Stretched(replace(graph, actors=tuple(actors)), factor, added)
 
 
 @dataclass(frozen=True, slots=True)

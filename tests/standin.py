@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,14 +29,18 @@ import json, os, signal, sys, time
 arguments = sys.argv[1:]
 with open({replies!r}, encoding="utf-8") as file:
     replies = json.load(file)
-with open({log!r}, "a", encoding="utf-8") as file:
+with open({log!r}, "a+", encoding="utf-8") as file:
+    file.seek(0)
+    before = [json.loads(line) for line in file]
     print(json.dumps(arguments), file=file)
 if "graph.xml" in arguments:
     with open("graph.xml", encoding="utf-8") as file, open({log!r} + ".xml", "w", encoding="utf-8") as copy:
         copy.write(file.read())
-reply = next((replies[word] for word in arguments if word in replies), replies.get("*"))
-if reply is None:
+word = next((word for word in arguments if word in replies), "*")
+if word not in replies:
     sys.exit("no reply to " + " ".join(arguments))
+turn = sum(word in call for call in before)
+reply = replies[word][min(turn, len(replies[word]) - 1)]
 sys.stdout.write(reply["stdout"])
 sys.stderr.write(reply["stderr"])
 sys.stdout.flush()
@@ -87,12 +91,16 @@ SDF3_HELP = read_transcript(DATA / "sdf3_help.txt").reply
 KITER_HELP = read_transcript(DATA / "kiter_help.txt").reply
 
 
-def stand_in(folder: Path, program: str, replies: Mapping[str, Reply]) -> Path:
-    """Write a program that replies by its first argument that is a key, with "*" to any other; it keeps what it was asked."""
+def stand_in(folder: Path, program: str, replies: Mapping[str, Reply | Sequence[Reply]]) -> Path:
+    """Write a program that replies by its first argument that is a key, with "*" to any other; it keeps what it was asked.
+
+    Of several replies each is given once, in turn, the last one for ever.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     known = {"--help": SDF3_HELP, "-h": KITER_HELP, **replies}
     path, table = folder / program, folder / f"{program}.json"
-    table.write_text(json.dumps({key: asdict(reply) for key, reply in known.items()}), encoding="utf-8")
+    turns = {key: [value] if isinstance(value, Reply) else list(value) for key, value in known.items()}
+    table.write_text(json.dumps({key: [asdict(reply) for reply in value] for key, value in turns.items()}), encoding="utf-8")
     log = str(folder / f"{program}.log")
     path.write_text(_PROGRAM.format(python=sys.executable, replies=str(table), log=log), encoding="utf-8")
     path.chmod(0o755)

@@ -15,12 +15,13 @@ from csdfgen.cli import main
 from csdfgen.errors import GraphError, ToolError
 from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from csdfgen.graph_json import write_graph
+from csdfgen.transform import with_space_channels
 from schedules.analysis import to_json
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
 from sdf3_bridge.iteration import sdf3_iteration
 from sdf3_bridge.names import encode_name
-from sdf3_bridge.prepare import for_buffersize, for_tool, with_capacities, with_loops
+from sdf3_bridge.prepare import for_buffersize, for_tool, stretched, with_loops
 from sdf3_bridge.sdf3read import from_xml
 from tests.graphs import convolution, ring
 from tests.standin import DATA, Reply, asked, asked_graph, read_transcript, stand_in
@@ -396,6 +397,15 @@ def test_kiter_is_told_wrong_where_actors_may_overlap(kiter: Callable[[Reply], P
     assert "not reliable" not in str(error.value)
 
 
+def test_kiter_is_told_wrong_about_an_actor_that_is_alone(kiter: Callable[[Reply], Path]) -> None:
+    graph = with_serial_loops(CsdfGraph("alone", (Actor("A", (2, 3)),), ()))
+    answer = Reply(reply("kiter_ring").stdout.replace("0.2", "0.4").replace("5.0", "2.5"))
+    with pytest.raises(
+        ToolError, match=r"finds 1/5 .*; Kiter takes one firing for the iteration of an actor that has nothing but"
+    ):
+        analyze_kiter(graph, tool=kiter(answer))
+
+
 def test_kiter_is_not_asked_what_cannot_be_checked(kiter: Callable[[Reply], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     import schedules.throughput
 
@@ -415,6 +425,25 @@ def test_inconsistent_graphs_never_reach_kiter(kiter: Callable[[Reply], Path]) -
     assert asked(tool) == []
 
 
+def test_kiter_is_asked_again_where_times_of_0_made_it_fail(tmp_path: Path) -> None:
+    actors = Actor("A", (1,)), Actor("B", (0,)), Actor("C", (0,))
+    channels = Channel("ab", "A", "B", (1,), (1,)), Channel("ac", "A", "C", (1,), (1,))
+    graph = with_serial_loops(CsdfGraph("zero", actors, channels))
+    longer = stretched(graph)
+    assert longer is not None and (longer.factor, longer.added) == (2_000_000, 2)
+    assert [actor.execution_times for actor in longer.graph.actors] == [(2_000_000,), (1,), (1,)]
+    ring_text = reply("kiter_ring").stdout
+    wrong = Reply(ring_text.replace("0.2", "3").replace("5.000000", "0.333333"))
+    right = Reply(ring_text.replace("0.2", "5e-07").replace("5.000000", "2000000.000000"))
+    tool = stand_in(tmp_path, "kiter", {"KPeriodicThroughput": [wrong, right]})
+    found = analyze_kiter(graph, tool=tool)
+    assert found.throughput is not None and found.tool is not None
+    assert (found.throughput.value, found.throughput.exact, found.tool.printed) == (1, True, "5e-07")
+    assert found.notes == (
+        "Kiter failed on the times of 0: what it printed is for times multiplied by 2000000, where those of 0 are 1",
+    )
+
+
 # The graph that they get ------------------------------------------------------------------------
 
 
@@ -424,7 +453,7 @@ def test_what_is_prepared_has_the_same_throughput() -> None:
         (two_and_three(), {"a/b": 2}),
         (convolution(), {"in": 3, "rows": 4}),
     ):
-        bounded = with_capacities(graph, capacities)
+        bounded = with_space_channels(graph, capacities)
         assert throughput(for_tool(bounded)).value == throughput(graph, capacities).value
         assert repetition_vector(bounded) == repetition_vector(graph)
 
