@@ -69,10 +69,8 @@ def test_two_periods_are_shown_however_long_the_transient() -> None:
 def test_self_timed_executions_and_schedules_can_be_replayed(graph: CsdfGraph) -> None:
     timeline = self_timed(graph, iterations=2)
     held = replay(timeline).peaks()
-    timing = first_iteration(graph, iterations=2)
-    if all(min(actor.execution_times) for actor in graph.actors):
-        assert held == timing.peaks
-    assert all(level <= peak for level, peak in zip(held, timing.peaks, strict=True))
+    if all(min(actor.execution_times) for actor in graph.actors):  # else what is held within an instant depends on the order there
+        assert held == first_iteration(graph, iterations=2).peaks
     ordered = of_schedule(graph, static_schedule(graph))
     assert all(peak <= ordered.capacities[c.name] for peak, c in zip(replay(ordered).peaks(), graph.channels, strict=True))
 
