@@ -12,8 +12,10 @@ import pytest
 from onnx import helper
 
 from csdfgen.cli import main
-from sdf3_bridge import sdf3xml
+from sdf3_bridge import encode_name, sdf3xml
+from sdf3_bridge.iteration import sdf3_iteration
 from tests.small_models import model, residual_classifier, weight
+from tests.standin import Reply, stand_in
 from tests.unit.test_cli import Result, refused
 
 Call = Callable[..., Result]
@@ -109,6 +111,39 @@ def test_the_papers_network_takes_its_rows(call: Call) -> None:
     values = json.loads(Path("plan.json").read_text())
     sizes = [tokens for name, tokens in values["capacities"].items() if not name.startswith("serial")]
     assert sizes == [17, 6, 4, 1]
+
+
+def sdf3_for_cnn5(folder: Path, tokens: str) -> Path:
+    """A stand-in that answers about zoo:cnn5 as SDF3 does; tokens: "elements" or "rows"."""
+    found = sdf3_iteration(sdf3xml.read("graph.xml"))
+    names = [encode_name(name) for name in ("image->n2", "n2->n3", "n3->n4", "n4->output:n4")]
+    rows = zip(names, (17, 6, 4, 1), (32, 64, 12, 2), strict=True)
+    serial = {encode_name(f"serial_{name}"): 2 for name in ("input:image", "n2", "n3", "n4", "output:n4")}
+    sizes = serial | {name: count * (row if tokens == "elements" else 1) for name, count, row in rows}
+    rate = f"{1 / 297136 / found.factor:.6g}"
+    channels = "".join(f"<ch name='{name}' sz='{size}'/>" for name, size in sizes.items())
+    points = (
+        f"<distributionsSet thr='{rate}' sz='{sum(sizes.values())}'><distribution>{channels}</distribution></distributionsSet>"
+    )
+    vector = "".join(f" [{encode_name(name)}] = {count}\n" for name, count in found.firings.items())
+    timing = "analysis time: 0.1ms\n"
+    replies = {
+        "repetition_vector": Reply(f"Repetition vector:\n{vector}{timing}"),
+        "throughput": Reply(f"thr(cnn5) = {rate}\n{timing}"),
+        "buffersize": Reply(f"<sdf3><storageThroughputTradeOffs>{points}</storageThroughputTradeOffs></sdf3>\n{timing}"),
+    }
+    return stand_in(folder, "sdf3analysis-csdf", replies)
+
+
+@pytest.mark.parametrize("tokens", ["elements", "rows"])
+def test_what_sdf3_sizes_runs(call: Call, tmp_path: Path, tokens: str) -> None:
+    call("zoo:cnn5", "-o", "graph.xml", "--rows", "paper", "--tokens", tokens)
+    tool = sdf3_for_cnn5(tmp_path / "sdf3", tokens)
+    how = ("--engine", "sdf3", "--sdf3", str(tool), "--storage", "live")
+    found = steps(call, "zoo:cnn5", "--rows", "paper", "--tokens", tokens, how=how)
+    assert found["figures"]["sum_of_capacities"] == 4 * 978  # type: ignore[index]
+    values = json.loads(Path("plan.json").read_text())
+    assert values["throughput"] == "1/297136"
 
 
 def test_a_graph_that_was_edited_no_longer_fits(call: Call) -> None:
