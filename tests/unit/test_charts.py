@@ -69,7 +69,7 @@ def test_two_periods_are_shown_however_long_the_transient() -> None:
 def test_self_timed_executions_and_schedules_can_be_replayed(graph: CsdfGraph) -> None:
     timeline = self_timed(graph, iterations=2)
     held = replay(timeline).peaks()
-    if all(min(actor.execution_times) for actor in graph.actors):  # else what is held within an instant depends on the order there
+    if all(min(actor.execution_times) for actor in graph.actors):  # else it depends on the order within an instant
         assert held == first_iteration(graph, iterations=2).peaks
     ordered = of_schedule(graph, static_schedule(graph))
     assert all(peak <= ordered.capacities[c.name] for peak, c in zip(replay(ordered).peaks(), graph.channels, strict=True))
