@@ -32,9 +32,10 @@ def write(path: str | os.PathLike[str], graph: CsdfGraph, options: WriteOptions 
     write_bytes(path, to_xml(graph, options))
 
 
-def to_xml(graph: CsdfGraph, options: WriteOptions | None = None) -> bytes:
+def to_xml(graph: CsdfGraph, options: WriteOptions | None = None, *, warn: bool = True) -> bytes:
     """The graph as SDF3 CSDF XML; without options every actor gets a serial self-loop and nothing else changes.
 
+    warn: log what a tool would read wrongly.
     Raises GraphError: a graph that is malformed or has no actor, a capacity of an unknown channel;
     CapacityExceededError: a capacity below the initial tokens.
     """
@@ -42,7 +43,8 @@ def to_xml(graph: CsdfGraph, options: WriteOptions | None = None) -> bytes:
     graph, sizes = variant(graph, options)
     if not graph.actors:
         raise GraphError("has no actor; SDF3 needs at least one", where=f"graph '{graph.name}'")
-    warn_of_caveats(graph)
+    if warn:
+        warn_of_caveats(graph)
     ports: dict[str, list[str]] = {actor.name: [] for actor in graph.actors}
     for channel in graph.channels:
         ports[channel.source].append(_port(channel, "out", channel.production))

@@ -44,7 +44,8 @@ class Session:
     def ask(self, graph: CsdfGraph, algorithm: str, arguments: Sequence[str], read: Callable[[str], _Answer]) -> _Answer:
         """What an algorithm says of a graph, read by the grammar. Raises ToolError."""
         try:
-            done = self.tool.run(arguments, {FILE: to_xml(graph, WriteOptions("keep"))}, self.timeout)
+            xml = to_xml(graph, WriteOptions("keep"), warn=False)  # what would be read wrongly has been met, or is by `agreed`
+            done = self.tool.run(arguments, {FILE: xml}, self.timeout)
             self.seconds += done.seconds
             errors = plain_errors(done.stderr)
             if done.signal_name:

@@ -397,6 +397,16 @@ def test_kiter_is_told_wrong_where_actors_may_overlap(kiter: Callable[[Reply], P
     assert "not reliable" not in str(error.value)
 
 
+def test_limits_of_sdf3_are_no_warning_where_kiter_is_asked(
+    kiter: Callable[[Reply], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = replace(ring(), actors=(Actor("A", (2**32,)), Actor("B", (3,))))
+    text = reply("kiter_ring").stdout.replace("0.2", f"{1 / (2**32 + 3):.9g}").replace("5.0", f"{2**32 + 3}.0")
+    found = analyze_kiter(graph, tool=kiter(Reply(text))).throughput
+    assert found is not None and found.value == Fraction(1, 2**32 + 3)
+    assert caplog.messages == []
+
+
 def test_kiter_is_told_wrong_about_an_actor_that_is_alone(kiter: Callable[[Reply], Path]) -> None:
     graph = with_serial_loops(CsdfGraph("alone", (Actor("A", (2, 3)),), ()))
     answer = Reply(reply("kiter_ring").stdout.replace("0.2", "0.4").replace("5.0", "2.5"))
