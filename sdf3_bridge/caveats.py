@@ -2,7 +2,8 @@
 
 SDF3 keeps rates and tokens in 32 bits and cuts larger ones without a word; a time of 2^32 - 1 or more counts as
 deadlock; an actor without ports has no phase, so that its times do not fit; a channel that never carries a token makes a graph
-inconsistent; firings of several phases that overlap are counted wrongly. Each is said once, with both numbers.
+inconsistent; firings of several phases that overlap are counted wrongly; and SDF3's iteration, which may be many minimal
+ones, must fit its counters (`iteration`). Each is said once, with both numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from csdfgen.errors import GraphError, InconsistentError
 from csdfgen.graph import CsdfGraph
+from sdf3_bridge.iteration import beyond_counters, sdf3_iteration
 
 __all__ = ["caveats", "warn_of_caveats"]
 
@@ -53,7 +56,19 @@ def caveats(graph: CsdfGraph) -> list[str]:
             "SDF3 counts overlapping firings of several phases wrongly",
         ),
     )
-    return [_first(list(found), reason) for found, reason in kinds if found]
+    said = [_first(list(found), reason) for found, reason in kinds if found]
+    return said if kinds[0][0] else said + _uncounted(graph)
+
+
+def _uncounted(graph: CsdfGraph) -> list[str]:
+    """What SDF3 cannot count in an iteration, or that there is none."""
+    try:
+        found = beyond_counters(graph, sdf3_iteration(graph))
+    except InconsistentError as error:
+        return [f"{error}; SDF3 does not end on an inconsistent graph"]
+    except GraphError as error:  # numbers so long that they are not even computed here
+        return [f"{error}; SDF3 counts in 32 bits"]
+    return [f"graph '{graph.name}': SDF3 would count it wrongly, csdfgen does not: {found}"] if found else []
 
 
 def _first(found: list[str], reason: str) -> str:

@@ -15,7 +15,7 @@ from math import gcd, lcm
 from csdfgen.errors import GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
 
-__all__ = ["Iteration", "check_limits", "check_times", "sdf3_iteration"]
+__all__ = ["Iteration", "beyond_counters", "check_limits", "check_times", "sdf3_iteration"]
 
 MAX_FIRINGS = 2**16
 """Below it the smallest entry of R must be."""
@@ -50,17 +50,23 @@ def sdf3_iteration(graph: CsdfGraph) -> Iteration:
     return Iteration(factor, {actor: factor * count for actor, count in minimal.items()}, length)
 
 
-def check_limits(graph: CsdfGraph, iteration: Iteration) -> None:
-    """Refuse a graph whose iteration SDF3 cannot count. Raises GraphError: what, both numbers, what would help."""
+def beyond_counters(graph: CsdfGraph, iteration: Iteration) -> str:
+    """What SDF3 cannot count of a graph's iteration, with both numbers; empty if it can."""
     actor, least = min(iteration.firings.items(), key=lambda item: item[1])
     if least >= MAX_FIRINGS:
         counts = f"no actor fires less than {least} times ('{actor}') in an iteration of SDF3, {iteration.factor} minimal ones"
-        raise GraphError(f"{counts}; it counts right below {MAX_FIRINGS}{_way_out(graph, iteration)}", where=_name(graph))
+        return f"{counts}; it counts right below {MAX_FIRINGS}"
     for what, value in _counted(graph, iteration):
         if value >= MAX_COUNT:
-            raise GraphError(
-                f"{what} is {value}; SDF3 counts right below {MAX_COUNT}{_way_out(graph, iteration)}", where=_name(graph)
-            )
+            return f"{what} is {value}; SDF3 counts right below {MAX_COUNT}"
+    return ""
+
+
+def check_limits(graph: CsdfGraph, iteration: Iteration) -> None:
+    """Refuse a graph whose iteration SDF3 cannot count. Raises GraphError: what, both numbers, what would help."""
+    found = beyond_counters(graph, iteration)
+    if found:
+        raise GraphError(f"{found}{_way_out(graph, iteration)}", where=_name(graph))
 
 
 def check_times(graph: CsdfGraph) -> None:

@@ -148,7 +148,27 @@ PHASED = CsdfGraph("g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "
             CsdfGraph("g", (Actor("A", (1, 2**32 - 1)), Actor("B", (2**40,))), ()),
             ["a time of actor 'A' is 4294967295 (and 1 more); SDF3 takes more than 4294967294 for a deadlock"],
         ),
-        (CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (2**32 - 1,), (1,), 2**32 - 1),)), []),
+        (
+            CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (2**31,), (1,)),)),
+            [
+                "graph 'g': SDF3 would count it wrongly, csdfgen does not: the number of firings of actor 'B' in an iteration "
+                "of SDF3 is 2147483648; SDF3 counts right below 2147483648"
+            ],
+        ),
+        (
+            CsdfGraph("g", (Actor("A", (1,) * 256), Actor("B", (1,) * 257)), (Channel("ab", "A", "B", (1,) * 256, (1,) * 257),)),
+            [
+                "graph 'g': SDF3 would count it wrongly, csdfgen does not: no actor fires less than 65792 times ('A') in an "
+                "iteration of SDF3, 1 minimal ones; it counts right below 65536"
+            ],
+        ),
+        (
+            CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (1,), (2,)), Channel("ba", "B", "A", (1,), (1,)))),
+            [
+                "channel 'ba': out of balance on the cycle B - A - B: 'B' produces 1 * 1 = 1 tokens, 'A' consumes 1 * 2 = 2; "
+                "SDF3 does not end on an inconsistent graph"
+            ],
+        ),
         (
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (1,), (2**32,)),)),
             ["a rate of channel 'ab' is 4294967296; SDF3 keeps 32 bits, at most 4294967295, and cuts more without a word"],
