@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import onnx
@@ -37,7 +38,7 @@ def kinds(path: str) -> set[str]:
 
 
 def test_self_loops_are_written_or_left_out() -> None:
-    for arguments, xml, json in (
+    for arguments, in_xml, in_json in (
         ([], {"data", "overlap", "serial"}, {"data", "overlap"}),
         (["--serial"], {"data", "overlap", "serial"}, {"data", "overlap", "serial"}),
         (["--no-serial", "--overlap"], {"data", "overlap"}, {"data", "overlap"}),
@@ -46,7 +47,7 @@ def test_self_loops_are_written_or_left_out() -> None:
     ):
         call("g.json", "-o", "out.xml", *arguments)
         call("g.json", "-o", "out.json", *arguments)
-        assert (kinds("out.xml"), kinds("out.json")) == (xml, json)
+        assert (kinds("out.xml"), kinds("out.json")) == (in_xml, in_json)
     call("out.xml", "-o", "again.xml")
     call("again.xml", "-o", "none.json", "--no-serial")
     assert "serial" in kinds("again.xml") and kinds("none.json") == {"data"}
@@ -83,6 +84,19 @@ def test_capacities_limit_the_graph_that_is_written(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "warning: sizes.xml: not modelled and dropped: 3 bufferSize\n"
     call("sizes.xml", "-o", "fewer.xml", "--capacities", "in=5")
     assert [c.name for c in sdf3xml.read("fewer.xml").channels if c.kind == "space"] == ["space_in"]
+
+
+def test_buffer_sizes_limit_an_analysis_only_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    call("g.json", "-o", "g.xml", "--capacities", "in=2,out=1,rows=4", "--capacities-as", "sizes")
+    for arguments, limited in (((), False), (("--capacities", "g.xml"), True), (("--capacities", "in=2,out=1,rows=4"), True)):
+        capsys.readouterr()
+        call("analyze", "g.xml", "--throughput", "--json", *arguments)
+        printed = capsys.readouterr()
+        value = throughput(sdf3xml.read("g.xml"), {"in": 2, "out": 1, "rows": 4} if limited else None).value
+        assert json.loads(printed.out)["throughput"] == str(value)
+        assert printed.err == "warning: g.xml: not modelled and dropped: 3 bufferSize\n"
+    assert main(["analyze", "ring.json", "--capacities", "g.xml"]) == 1
+    assert "has no channel 'in', which is given a capacity" in capsys.readouterr().err
 
 
 def test_capacities_come_from_a_schedule_or_a_graph_in_its_own_tokens() -> None:
