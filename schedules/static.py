@@ -65,7 +65,7 @@ def _order(graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, pol
 def schedule_for(graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand") -> Schedule:
     """A firing order of one iteration that keeps the capacities of a storage distribution, with its throughput.
 
-    On one processor the order that fires as late as it can needs the least room of the two; `self-timed` is the one that
+    The default fires as late as readers allow, so that buffers fill no further than they must; `self-timed` is the order that
     several processors would make. Channels that the distribution leaves out (serial self-loops) get what the order
     needs. Raises what `static_schedule` raises: DeadlockError if the capacities do not suffice.
     """
