@@ -8,6 +8,7 @@ prove the result: no constraint is left that would raise one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from schedules.precedence import Precedence
 
-__all__ = ["CycleRatio", "NoPeriodError", "constraint_values", "maximum_cycle_ratio", "policy_values"]
+__all__ = ["CycleRatio", "NoPeriodError", "constraint_values", "cycles_above", "maximum_cycle_ratio", "policy_values"]
 
 Array = Any
 
@@ -44,14 +45,33 @@ def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
 
     Raises NoPeriodError for a cycle of negative delay, or of weight without delay; the expansion of a live component has none.
     """
+    found = _iterate(system, None)
+    assert isinstance(found, CycleRatio)
+    return found
+
+
+def cycles_above(system: Precedence, too_long: Callable[[Fraction], bool]) -> CycleRatio | list[tuple[Fraction, tuple[int, ...]]]:
+    """Some cycles with a ratio that is too long; the maximum cycle ratio if there is none. Raises NoPeriodError."""
+    return _iterate(system, too_long)
+
+
+def _iterate(
+    system: Precedence, too_long: Callable[[Fraction], bool] | None
+) -> CycleRatio | list[tuple[Fraction, tuple[int, ...]]]:
+    """Policy iteration, until nothing improves or there are cycles that are too long."""
     policy = system.order.copy()
     starts = np.searchsorted(system.head, np.arange(system.size))
     best: Fraction | None = None
     cycle: tuple[int, ...] = ()
     while True:
-        found, ratio = _best_cycle(system, policy)
+        closed = _closed_cycles(system, policy)
+        if too_long is not None:
+            above = [(ratio, _follow(system, policy, event)) for ratio, event in closed if too_long(ratio)]
+            if above:
+                return above
+        ratio, event = max(closed, key=lambda one: one[0])
         if best is None or ratio > best:
-            best, cycle = ratio, found
+            best, cycle = ratio, _follow(system, policy, event)
             _reach(system, policy, cycle)
         values = constraint_values(system, best)
         potentials = policy_values(system, policy, int(system.head[cycle[0]]), values)
@@ -64,32 +84,35 @@ def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
         policy[system.head[chosen]] = chosen
 
 
-def _best_cycle(system: Precedence, policy: Array) -> tuple[tuple[int, ...], Fraction]:
-    """The cycle of the largest ratio among those that the policy closes."""
-    before = system.tail[policy]
-    reached = before
+def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Fraction, int]]:
+    """Ratio of every cycle that the policy closes, and an event on it."""
+    pointer, leader = system.tail[policy], np.arange(system.size)
     for _ in range(int(system.size).bit_length()):
-        reached = reached[reached]
-    best: tuple[tuple[int, ...], Fraction] | None = None
-    seen: set[int] = set()
-    for start in np.unique(reached).tolist():
-        if start in seen:
-            continue
-        cycle = []
-        event = start
-        while event not in seen:
-            seen.add(event)
-            cycle.append(int(policy[event]))
-            event = int(before[event])
-        edges = np.array(cycle)
-        weight, delay = int(system.weight[edges].sum()), int(system.delay[edges].sum())
+        leader = np.minimum(leader, leader[pointer])
+        pointer = pointer[pointer]
+    on_cycle = np.zeros(system.size, dtype=bool)
+    on_cycle[pointer] = True
+    events = np.flatnonzero(on_cycle)
+    leaders, cycle = np.unique(leader[events], return_inverse=True)
+    weights, delays = np.zeros(len(leaders), dtype=system.weight.dtype), np.zeros(len(leaders), dtype=system.delay.dtype)
+    np.add.at(weights, cycle, system.weight[policy[events]])
+    np.add.at(delays, cycle, system.delay[policy[events]])
+    found = []
+    for event, weight, delay in zip(leaders.tolist(), weights.tolist(), delays.tolist(), strict=True):
         if delay < 0 or (weight and not delay):
             raise NoPeriodError(f"a cycle takes {weight} with a delay of {delay}")
-        ratio = Fraction(weight, delay or 1)
-        if best is None or ratio > best[1]:
-            best = tuple(reversed(cycle)), ratio
-    assert best is not None
-    return best
+        found.append((Fraction(weight, delay or 1), event))
+    return found
+
+
+def _follow(system: Precedence, policy: Array, start: int) -> tuple[int, ...]:
+    """The cycle of constraints that the policy closes through an event, in order."""
+    found = [int(policy[start])]
+    event = int(system.tail[found[0]])
+    while event != start:
+        found.append(int(policy[event]))
+        event = int(system.tail[found[-1]])
+    return tuple(reversed(found))
 
 
 def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:

@@ -1,136 +1,285 @@
-"""Which capacities of least cost avoid all combinations that are known to be too small?
+"""Which levels of least cost meet all that is known to be necessary?
 
-A cut says: as long as every channel in it has at most its capacity there, the graph falls short, whatever the others have. So
-one of them must be larger: a hitting set problem with levels (implicit hitting sets: Davies and Bacchus, 2011).
-Solved exactly, separately for channels that no cut connects, by best-first search with a bound from disjoint cuts.
+A cut names levels that are too small together: one of its channels must get more, whatever the others have. A sum says what some
+levels must reach together. The least that meets both is a hitting set problem with levels (implicit hitting sets: Davies and
+Bacchus, "Solving MAXSAT by solving a sequence of simpler SAT instances", 2011), solved apart for channels that nothing
+connects: in whole numbers by best-first search with a bound from disjoint requirements; where that takes too long as an
+integer program by HiGHS (Huangfu and Hall, "Parallelizing the dual revised simplex method", 2018).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from math import floor, gcd
 
-__all__ = ["Cuts", "TooManyCombinationsError"]
+__all__ = ["Cuts", "Minimum", "Requirement"]
 
-Cut = tuple[tuple[int, int], ...]
-"""Channel and the largest capacity that is too small, sorted by channel."""
+_MARGIN = 1e-6
+"""By how much, relatively, the bound of a program that was not solved to its end is not trusted."""
 
 
-class TooManyCombinationsError(Exception):
-    """The search was given up; no answer is proven."""
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Channels and their largest level that is too small, sorted by channel."""
+
+    most: tuple[tuple[int, int], ...]
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        return tuple(channel for channel, _ in self.most)
+
+    def met(self, levels: Mapping[int, int]) -> bool:
+        return any(levels[channel] > most for channel, most in self.most)
+
+    def ways(self, levels: Mapping[int, int]) -> Sequence[tuple[int, int]]:
+        """Channels one of which must exceed a level."""
+        return self.most
+
+    def cost(self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]) -> int:
+        """Least cost of meeting it by some of its ways."""
+        return min((most + 1 - levels[channel]) * costs[channel] for channel, most in ways)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """Channels with coefficients, sorted by channel, and what the sum of coefficient * level must reach."""
+
+    terms: tuple[tuple[int, int], ...]
+    needed: int
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        return tuple(channel for channel, _ in self.terms)
+
+    def met(self, levels: Mapping[int, int]) -> bool:
+        return self.missing(levels) <= 0
+
+    def missing(self, levels: Mapping[int, int]) -> int:
+        return self.needed - sum(unit * levels[channel] for channel, unit in self.terms)
+
+    def ways(self, levels: Mapping[int, int]) -> Sequence[tuple[int, int]]:
+        return [(channel, levels[channel]) for channel, _ in self.terms]
+
+    def cost(self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]) -> int:
+        left = {channel for channel, _ in ways}
+        missing = self.missing(levels)
+        return min(-(-missing * costs[channel] // unit) for channel, unit in self.terms if channel in left)
+
+
+Requirement = _Cut | _Sum
+_Group = tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """Levels that meet all requirements, and a cost below which none do: theirs, unless the search was given up."""
+
+    levels: list[int]
+    least: int
 
 
 class Cuts:
-    """What is known: the least capacity of every channel, the step between capacities, the cost of a token, the cuts."""
+    """What is known to be necessary: a floor for every channel, cuts and sums of several. costs: of one level of a channel."""
 
-    def __init__(self, lower: Sequence[int], steps: Sequence[int], costs: Sequence[int], max_nodes: int = 200_000) -> None:
-        self.lower = list(lower)
-        self.steps = steps
+    def __init__(self, costs: Sequence[int], max_nodes: int = 1_000) -> None:
+        self.floor = [0] * len(costs)
         self.costs = costs
         self.max_nodes = max_nodes
-        self.cuts: list[Cut] = []
-        self._solved: dict[tuple[Cut, ...], dict[int, int]] = {}
+        self.found: list[Requirement] = []
+        self._solved: dict[_Group, tuple[dict[int, int], int]] = {}
 
-    def add(self, cut: Mapping[int, int]) -> None:
-        """Remember that these capacities together are too small."""
+    def add(self, cut: Mapping[int, int]) -> Requirement:
+        """Remember that these levels together are too small."""
+        new = _Cut(tuple(sorted(cut.items())))
         if len(cut) == 1:
             ((channel, most),) = cut.items()
-            self.lower[channel] = max(self.lower[channel], most + self.steps[channel])
-            self._solved.clear()
-            return
-        new = tuple(sorted(cut.items()))
-        self.cuts = [old for old in self.cuts if not _covers(new, old)]
-        self.cuts.append(new)
+            self._raise(channel, most + 1)
+        else:
+            self.found = [old for old in self.found if not (isinstance(old, _Cut) and _covers(new, old))]
+            self.found.append(new)
+        return new
 
-    def minimum(self) -> list[int]:
-        """Capacities of least cost that avoid every cut. Raises TooManyCombinationsError."""
-        self.cuts = [cut for cut in self.cuts if all(self.lower[channel] <= most for channel, most in cut)]
-        found = list(self.lower)
-        solved: dict[tuple[Cut, ...], dict[int, int]] = {}
-        for group in _connected(self.cuts):
+    def add_sum(self, units: Mapping[int, int], needed: int) -> Requirement:
+        """Remember that the sum of unit * level must reach what is needed."""
+        new = _Sum(tuple(sorted(units.items())), needed)
+        if len(units) == 1:
+            ((channel, unit),) = units.items()
+            self._raise(channel, -(-needed // unit))
+        else:
+            self.found = [old for old in self.found if not (isinstance(old, _Sum) and old.terms == new.terms)]
+            self.found.append(new)
+        return new
+
+    def _raise(self, channel: int, least: int) -> None:
+        self.floor[channel] = max(self.floor[channel], least)
+        self._solved.clear()
+
+    def cost(self, levels: Sequence[int]) -> int:
+        return sum(map(int.__mul__, levels, self.costs))
+
+    def met(self, levels: Sequence[int]) -> bool:
+        """Whether levels meet all requirements."""
+        at = dict(enumerate(levels))
+        return all(map(int.__ge__, levels, self.floor)) and all(one.met(at) for one in self.found)
+
+    def meet(self, one: Requirement, levels: list[int]) -> None:
+        """Raise levels until they meet a requirement: where it costs little and helps to meet others."""
+        at = dict(enumerate(levels))
+        wanted: dict[int, int] = {}
+        for other in self.found:
+            if not other.met(at):
+                for channel in other.channels:
+                    wanted[channel] = wanted.get(channel, 0) + 1
+
+        def price(way: tuple[int, int]) -> float:
+            channel, most = way
+            return (most + 1 - at[channel]) * self.costs[channel] / wanted.get(channel, 1)
+
+        while not one.met(at):
+            channel, most = min(one.ways(at), key=price)
+            levels[channel] = at[channel] = most + 1
+
+    def minimum(self, seconds: float) -> Minimum:
+        """Levels of least cost that meet all requirements; after about so many seconds some that are near it."""
+        at = dict(enumerate(self.floor))
+        self.found = [one for one in self.found if not one.met(at)]
+        least = self.cost(self.floor)
+        solved: dict[_Group, tuple[dict[int, int], int]] = {}
+        for group in _connected(self.found):
             answer = self._solved.get(group)
             if answer is None:
-                answer = self._solve(group)
+                start = {channel: self.floor[channel] for one in group for channel in one.channels}
+                answer = self._search(group, start) or self._program(group, start, seconds)
             solved[group] = answer
-            for channel, capacity in answer.items():
-                found[channel] = capacity
+            at.update(answer[0])
+            least += answer[1]
         self._solved = solved
+        return Minimum([at[channel] for channel in range(len(at))], least)
+
+    def _search(self, group: _Group, start: Mapping[int, int]) -> tuple[dict[int, int], int] | None:
+        """Best first: levels of a group's channels and what they cost above the floor; None after too many nodes."""
+        ordered = sorted(group, key=lambda one: len(one.channels))
+        ticket = count()
+        free: dict[int, int] = {}
+        heap = [(0, 0, next(ticket), 0, dict(start), free)]
+        for _ in range(self.max_nodes):
+            _, raised, _, spent, at, allowed = heappop(heap)
+            left = [one for one in ordered if not one.met(at)]
+            if not left:
+                return at, spent
+            for channel, most in min((_left(one, at, allowed) for one in left), key=len):
+                rise = most + 1 - at[channel]
+                child, extra = {**at, channel: most + 1}, spent + rise * self.costs[channel]
+                bound = self._disjoint(left, child, allowed)
+                if bound is not None:
+                    heappush(heap, (extra + bound, raised + rise, next(ticket), extra, child, allowed))
+                allowed = {**allowed, channel: most}
+        return None
+
+    def _disjoint(self, group: Sequence[Requirement], at: Mapping[int, int], allowed: Mapping[int, int]) -> int | None:
+        """Least cost of meeting requirements that share no channel, taken as they come; None if one cannot be met."""
+        used: set[int] = set()
+        total = 0
+        for one in group:
+            if one.met(at):
+                continue
+            ways = _left(one, at, allowed)
+            if not ways:
+                return None
+            if used.isdisjoint(channel for channel, _ in ways):
+                used.update(channel for channel, _ in ways)
+                total += one.cost(at, ways, self.costs)
+        return total
+
+    def _program(self, group: _Group, start: Mapping[int, int], seconds: float) -> tuple[dict[int, int], int]:
+        """The same by integer programming; after so many seconds the best found, and a bound."""
+        levels, bound = _Program(group, start, self.costs).solve(seconds)
+        cost = sum((levels[channel] - least) * self.costs[channel] for channel, least in start.items())
+        grown = [levels.get(channel, least) for channel, least in enumerate(self.floor)]
+        for one in group:  # nothing to do, unless the program was solved with a larger error than expected
+            if not one.met(dict(enumerate(grown))):
+                bound = 0
+                self.meet(one, grown)
+        return {channel: grown[channel] for channel in start}, cost if bound is None else min(bound, cost)
+
+
+class _Program:
+    """A level for every channel of a group; for every cut a choice among its channels, one of which exceeds its level."""
+
+    def __init__(self, group: _Group, start: Mapping[int, int], costs: Sequence[int]) -> None:
+        self.start = start
+        self.column = {channel: number for number, channel in enumerate(start)}
+        self.choice: dict[tuple[int, int], int] = {}
+        self.entries: list[tuple[int, int, int]] = []
+        self.needed: list[int] = []
+        self.top = dict.fromkeys(start, 0)
+        self.costs = [costs[channel] for channel in start]
+        for one in group:
+            if isinstance(one, _Cut):
+                self._row([(self._choose(channel, most), 1) for channel, most in one.most], 1)
+            else:
+                missing = one.missing(start)
+                self._row([(self.column[channel], unit) for channel, unit in one.terms], missing)
+                for channel, unit in one.terms:
+                    self.top[channel] = max(self.top[channel], -(-missing // unit))
+
+    def _row(self, entries: Sequence[tuple[int, int]], needed: int) -> None:
+        self.entries += [(len(self.needed), column, value) for column, value in entries]
+        self.needed.append(needed)
+
+    def _choose(self, channel: int, most: int) -> int:
+        """The column that may be 1 only if a channel exceeds a level."""
+        found = self.choice.get((channel, most))
+        if found is None:
+            found = self.choice[channel, most] = len(self.column) + len(self.choice)
+            rise = most + 1 - self.start[channel]
+            self.top[channel] = max(self.top[channel], rise)
+            self._row([(self.column[channel], 1), (found, -rise)], 0)
         return found
 
-    def cost(self, capacities: Sequence[int]) -> int:
-        return sum(map(int.__mul__, capacities, self.costs))
+    def solve(self, seconds: float) -> tuple[dict[int, int], int | None]:
+        """Levels, and a bound of their cost above the start, None if they are the least."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import coo_array
 
-    def _solve(self, group: Sequence[Cut]) -> dict[int, int]:
-        channels = sorted({channel for cut in group for channel, _ in cut})
-        place = {channel: i for i, channel in enumerate(channels)}
-        steps = [self.steps[channel] for channel in channels]
-        costs = [self.costs[channel] for channel in channels]
-        cuts = [tuple((place[channel], most) for channel, most in cut) for cut in group]
-        cuts.sort(key=len)
-        start = tuple(self.lower[channel] for channel in channels)
-        free: tuple[int | None, ...] = (None,) * len(channels)
-        ticket = count()
-        heap = [(0, next(ticket), 0, start, free)]
-        for _ in range(self.max_nodes):
-            _, _, spent, at, most_allowed = heappop(heap)
-            left = [cut for cut in cuts if all(at[i] <= most for i, most in cut)]
-            if not left:
-                return dict(zip(channels, at, strict=True))
-            for child, allowed, extra in _branches(left, at, most_allowed, steps, costs):
-                bound = _disjoint_bound(cuts, child, allowed, steps, costs)
-                if bound is not None:
-                    heappush(heap, (spent + extra + bound, next(ticket), spent + extra, child, allowed))
-        raise TooManyCombinationsError
-
-
-_Levels = tuple[int, ...]
-_Limits = tuple["int | None", ...]
+        row, column, value = zip(*self.entries, strict=True)
+        size = len(self.column) + len(self.choice)
+        matrix = coo_array((value, (row, column)), shape=(len(self.needed), size)).tocsr()
+        top = [*self.top.values(), *[1] * len(self.choice)]
+        unit = gcd(*self.costs) or 1
+        nothing = 1 / (1 + sum(top))  # what costs nothing is not wasted
+        costs = [cost // unit or nothing for cost in self.costs] + [0] * len(self.choice)
+        result = milp(
+            costs,
+            integrality=[1] * size,
+            bounds=Bounds([0] * size, top),
+            constraints=LinearConstraint(matrix, self.needed),
+            options={"mip_rel_gap": 0.0, "time_limit": max(seconds, 0.1)},
+        )
+        if result.x is None:
+            return {channel: self.start[channel] + most for channel, most in self.top.items()}, 0
+        levels = {channel: self.start[channel] + round(rise) for channel, rise in zip(self.column, result.x, strict=False)}
+        if result.status == 0:
+            return levels, None
+        return levels, max(0, floor(result.mip_dual_bound * (1 - _MARGIN))) * unit
 
 
-def _branches(
-    left: Sequence[Sequence[tuple[int, int]]], at: _Levels, allowed: _Limits, steps: Sequence[int], costs: Sequence[int]
-) -> list[tuple[_Levels, _Limits, int]]:
-    """The ways to avoid the cut that leaves the fewest, each excluding those before it."""
-    ways = min((_ways(cut, allowed, steps) for cut in left), key=len)
-    found = []
-    for i, most in ways:
-        child = (*at[:i], most + steps[i], *at[i + 1 :])
-        found.append((child, allowed, (most + steps[i] - at[i]) * costs[i]))
-        allowed = (*allowed[:i], most, *allowed[i + 1 :])
-    return found
+def _left(one: Requirement, at: Mapping[int, int], allowed: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Ways to meet a requirement that are not excluded."""
+    return [(channel, most) for channel, most in one.ways(at) if channel not in allowed or most < allowed[channel]]
 
 
-def _ways(cut: Sequence[tuple[int, int]], allowed: _Limits, steps: Sequence[int]) -> list[tuple[int, int]]:
-    return [(i, most) for i, most in cut if (limit := allowed[i]) is None or most + steps[i] <= limit]
+def _covers(strong: _Cut, weak: _Cut) -> bool:
+    """Whether what meets the strong cut meets the weak one."""
+    most = dict(weak.most)
+    return all(channel in most and level >= most[channel] for channel, level in strong.most)
 
 
-def _disjoint_bound(
-    cuts: Sequence[Sequence[tuple[int, int]]], at: _Levels, allowed: _Limits, steps: Sequence[int], costs: Sequence[int]
-) -> int | None:
-    """Least cost of avoiding cuts that share no channel, taken as they come; None if one cannot be avoided."""
-    used: set[int] = set()
-    total = 0
-    for cut in cuts:
-        if any(at[i] > most for i, most in cut):
-            continue
-        ways = _ways(cut, allowed, steps)
-        if not ways:
-            return None
-        if not used.intersection(i for i, _ in ways):
-            used.update(i for i, _ in ways)
-            total += min((most + steps[i] - at[i]) * costs[i] for i, most in ways)
-    return total
-
-
-def _covers(strong: Cut, weak: Cut) -> bool:
-    """Whether what avoids the strong cut avoids the weak one."""
-    most = dict(weak)
-    return all(channel in most and capacity >= most[channel] for channel, capacity in strong)
-
-
-def _connected(cuts: Sequence[Cut]) -> list[tuple[Cut, ...]]:
-    """The cuts in groups that have no channel in common."""
+def _connected(found: Sequence[Requirement]) -> list[_Group]:
+    """The requirements in groups that have no channel in common."""
     leader: dict[int, int] = {}
 
     def find(channel: int) -> int:
@@ -139,10 +288,11 @@ def _connected(cuts: Sequence[Cut]) -> list[tuple[Cut, ...]]:
             channel = leader[channel]
         return channel
 
-    for cut in cuts:
-        for channel, _ in cut[1:]:
-            leader[find(channel)] = find(cut[0][0])
-    groups: dict[int, list[Cut]] = {}
-    for cut in cuts:
-        groups.setdefault(find(cut[0][0]), []).append(cut)
-    return [tuple(sorted(group)) for group in groups.values()]
+    for one in found:
+        first, *others = one.channels
+        for channel in others:
+            leader[find(channel)] = find(first)
+    groups: dict[int, list[Requirement]] = {}
+    for one in found:
+        groups.setdefault(find(one.channels[0]), []).append(one)
+    return [tuple(group) for group in groups.values()]

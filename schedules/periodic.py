@@ -23,7 +23,7 @@ from schedules.cycle_ratio import NoPeriodError, constraint_values, maximum_cycl
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain, is_serial_link
 
-__all__ = ["PeriodicSchedule", "one_periodic_time", "periodic_schedule"]
+__all__ = ["PeriodicSchedule", "earliest_starts", "one_periodic_time", "periodic_schedule"]
 
 Array = Any
 
@@ -58,12 +58,17 @@ def periodic_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = N
     if not period:
         raise ScheduleError("nothing limits its throughput; give its actors serial self-loops", where=f"graph '{graph.name}'")
     system = expansion.precedence(Component(tuple(range(len(quota))), tuple(links)))
-    instants = _earliest(_rooted(system), period).tolist()
+    instants = earliest_starts(system, period)
     starts = {}
     for actor, first in system.first.items():
-        values = instants[first : first + quota[actor]]
+        values = instants[first : first + quota[actor]].tolist()
         starts[graph.actors[actor].name] = tuple(Fraction(value, period.denominator) for value in values)
     return PeriodicSchedule(graph.name, period, starts)
+
+
+def earliest_starts(system: Precedence, period: Fraction) -> Array:
+    """The least instants of all events from 0 on, times `period.denominator`, that repeat with a period the system allows."""
+    return _earliest(_rooted(system), period)
 
 
 def _rooted(system: Precedence) -> Precedence:

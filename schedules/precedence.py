@@ -86,13 +86,14 @@ class Expansion:
         self.quota = quota
         self._rounds: dict[tuple[int, ...], Array] = {}
         self._edges: dict[Link, Edges] = {}
+        self._times: dict[int, Array] = {}
         self.dtype: Any = np.int64 if max((max(row) for row in times), default=0) < _SMALL_TIME else object
 
     def edges(self, link: Link) -> Edges:
         """The firings of the target that need a token, each with the firing of the source that brings the last one."""
         found = self._edges.get(link)
         if found is None:
-            found = self._edges[link] = self._find_edges(link)
+            found = self._edges[link] = self.find_edges(link)
         return found
 
     def _cumulative(self, rates: tuple[int, ...], quota: int) -> Array:
@@ -104,7 +105,8 @@ class Expansion:
             found = self._rounds[key] = (rounds[:, None] + one[None, :]).ravel()
         return found
 
-    def _find_edges(self, link: Link) -> Edges:
+    def find_edges(self, link: Link) -> Edges:
+        """The same, not kept."""
         produced = self._cumulative(link.production, self.quota[link.source])
         consumed = self._cumulative(link.consumption, self.quota[link.target])
         takes = np.flatnonzero(np.diff(consumed, prepend=0))
@@ -125,7 +127,7 @@ class Expansion:
         for actor in component.actors:
             first[actor] = size
             count = self.quota[actor]
-            own = self._weights(actor) if actor in serial else np.zeros(count, dtype=self.dtype)
+            own = self.weights(actor) if actor in serial else np.zeros(count, dtype=self.dtype)
             parts.append(chain(size, own, ORDER))
             lengths.append(count)
             size += count
@@ -133,7 +135,7 @@ class Expansion:
             if is_serial_link(link):
                 continue
             found = self.edges(link)
-            time = self._weights(link.source)
+            time = self.weights(link.source)
             ends = None if link.source in serial else self._ends(link)
             if ends is None:
                 parts.append(
@@ -156,9 +158,13 @@ class Expansion:
             return None
         return np.flatnonzero(np.tile(np.array(link.production, dtype=np.int64), self.quota[link.source] // len(link.production)))
 
-    def _weights(self, actor: int) -> Array:
-        times = np.array(self.times[actor], dtype=self.dtype)
-        return np.tile(times, self.quota[actor] // len(times))
+    def weights(self, actor: int) -> Array:
+        """Execution time of every firing of an actor in an iteration."""
+        found = self._times.get(actor)
+        if found is None:
+            times = np.array(self.times[actor], dtype=self.dtype)
+            found = self._times[actor] = np.tile(times, self.quota[actor] // len(times))
+        return found
 
 
 def chain(first: int, weight: Array, link: int) -> Part:

@@ -141,13 +141,15 @@ def test_storage_of_networks(shape: str) -> None:
     assert throughput(graph, live.capacities).value == throughput(graph, live.capacities, method="self-timed").value
 
 
-def test_cuts_are_hit_at_least_cost() -> None:
-    cuts = Cuts([1, 1, 1], [1, 2, 1], [1, 1, 5])
-    cuts.add({0: 3, 1: 1})
-    cuts.add({1: 3, 2: 1})
-    assert cuts.minimum() == [1, 5, 1]
-    cuts.add({2: 1})
-    assert cuts.minimum() == [1, 3, 2]
+def test_requirements_are_met_at_least_cost() -> None:
+    cuts = Cuts([1, 2, 5])
+    cuts.add({0: 2, 1: 0})
+    cuts.add({1: 1, 2: 0})
+    assert (cuts.minimum(1).levels, cuts.minimum(1).least) == ([0, 2, 0], 4)
+    cuts.add({2: 0})
+    assert cuts.minimum(1).levels == [0, 1, 1]
+    cuts.add_sum({0: 2, 1: 1}, 7)
+    assert (cuts.minimum(1).levels, cuts.minimum(1).least) == ([4, 0, 1], 9)
 
 
 def test_answers_are_json() -> None:

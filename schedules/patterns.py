@@ -1,0 +1,173 @@
+"""Which capacities suffice for a period, if every actor repeats one pattern of starts?
+
+The actors keep their patterns and are shifted against each other: a linear program in the shifts, with the capacity of every
+channel as a convex function of the shift between its ends (Benazouz et al., "A new method for minimizing buffer sizes for
+cyclo-static dataflow graphs", 2010; one variable per actor instead of one per phase). Patterns are those of a steady flow, each
+firing as late as its share of the work; where a cycle of channels does not allow them, the earliest starts with this period. It
+takes hardly longer for many rows than for few. HiGHS computes in floating point, so that what is found is to be tried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from schedules.bounded import Component, Link
+from schedules.periodic import earliest_starts
+from schedules.sizing import Sizing
+
+__all__ = ["periodic_levels"]
+
+Array = Any
+
+_LEVELS = 8
+"""Levels above the floor at which the shift that they allow is looked at one by one; beyond it is doubled."""
+
+_SLACK = 1e-7
+"""Shifts, as a share of the period, that are taken for equal."""
+
+
+def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> list[int] | None:
+    """Levels of little cost, none below the floor, with which periodic schedules of this period are expected to exist.
+
+    None if the period is shorter than that of unbounded channels, or no time passes.
+    """
+    if not period or period < sizing.unlimited:
+        return None
+    for patterns in (_steady(sizing, period), _earliest(sizing, period)):
+        shifts = _Shifts(sizing, patterns, float(period)).solve(floor)
+        if shifts is not None:
+            return shifts
+    return None
+
+
+def _steady(sizing: Sizing, period: Fraction) -> list[Array]:
+    """Starts of every actor's firings, the time between them in proportion to what they take."""
+    patterns = []
+    for actor in range(len(sizing.quota)):
+        times = sizing.expansion.weights(actor).astype(float)
+        if not times.any():
+            times = np.ones(len(times))
+        patterns.append((np.cumsum(times) - times) * (float(period) / times.sum()))
+    return patterns
+
+
+def _earliest(sizing: Sizing, period: Fraction) -> list[Array]:
+    """The earliest starts of a schedule with this period."""
+    whole = Component(tuple(range(len(sizing.quota))), tuple(sizing.links))
+    system = sizing.expansion.precedence(whole)
+    starts = earliest_starts(system, period).astype(float) / period.denominator
+    return [starts[system.first[actor] : system.first[actor] + count] for actor, count in enumerate(sizing.quota)]
+
+
+class _Shifts:
+    """Patterns, and by how much they are shifted. Times are shares of the period."""
+
+    def __init__(self, sizing: Sizing, patterns: Sequence[Array], period: float) -> None:
+        self.sizing = sizing
+        self.patterns = patterns
+        self.period = period
+        self.actors = len(patterns)
+
+    def solve(self, floor: Sequence[int]) -> list[int] | None:
+        """Levels for the shifts of least cost; None if the patterns fit with none."""
+        from scipy.optimize import linprog
+        from scipy.sparse import coo_array
+
+        sizing = self.sizing
+        least: dict[tuple[int, int], float] = {}
+        for link in sizing.links:
+            ends = link.source, link.target
+            least[ends] = max(least.get(ends, -np.inf), self.distance(link))
+        if any(source == target and distance > _SLACK for (source, target), distance in least.items()):
+            return None
+        rows = [({target: 1.0, source: -1.0}, bound) for (source, target), bound in least.items() if source != target]
+        costs = [0.0] * self.actors
+        variable: dict[int, int] = {}
+        for place, link in enumerate(sizing.sized):
+            if link.source == link.target:
+                continue
+            variable[place] = len(costs)
+            costs.append(float(sizing.weights[place] * sizing.steps[place]))
+            for slope, height in _hull(list(self.points(place, floor[place]))):
+                # level >= height + slope * (shift of the source - shift of the target), slope < 0
+                rows.append(({variable[place]: 1.0, link.source: -slope, link.target: slope}, height))
+        entries = [(number, column, value) for number, (row, _) in enumerate(rows) for column, value in row.items()]
+        largest = max(costs) or 1.0
+        shifts = np.zeros(self.actors)
+        if entries:
+            number, column, value = zip(*entries, strict=True)
+            matrix = coo_array((value, (number, column)), shape=(len(rows), len(costs))).tocsr()
+            result = linprog(
+                np.array(costs) / largest,
+                A_ub=-matrix,
+                b_ub=-np.array([bound for _, bound in rows]),
+                bounds=[(None, None)] * self.actors + [(0, None)] * len(variable),
+                method="highs",
+            )
+            if result.x is None:
+                return None
+            shifts = result.x[: self.actors]
+        return [self.level(place, floor[place], shifts) for place in range(len(sizing.sized))]
+
+    def distance(self, link: Link) -> float:
+        """How much later the target must be shifted than the source."""
+        edges = self.sizing.expansion.find_edges(link)
+        ends = self.patterns[link.source] + self.sizing.expansion.weights(link.source)
+        apart = (ends[edges.tail] - self.patterns[link.target][edges.head]) / self.period
+        return float((apart - edges.delay).max())
+
+    def points(self, place: int, floor: int) -> Iterator[tuple[float, int]]:
+        """How much later the source must be shifted than the target, and the level above the floor that asks for it: up to one
+        iteration more."""
+        link = self.sizing.sized[place]
+        tokens = sum(link.production) * (self.sizing.quota[link.source] // len(link.production))
+        iteration = tokens // self.sizing.steps[place]
+        start = self.needed(place, floor)
+        level = 0
+        while level < iteration:
+            yield self.needed(place, floor + level) if level else start, level
+            level = level + 1 if level < _LEVELS else level * 2
+        yield start - 1, iteration
+
+    def needed(self, place: int, level: int) -> float:
+        """How much later the source of a channel must be shifted than its target, with so much room."""
+        sizing = self.sizing
+        return self.distance(sizing.space(place, sizing.lower[place] + level * sizing.steps[place]))
+
+    def level(self, place: int, floor: int, shifts: Array) -> int:
+        """The least level of a channel that allows the shifts of its ends."""
+        link = self.sizing.sized[place]
+        allowed = float(shifts[link.source] - shifts[link.target]) + _SLACK
+        low, stride = floor - 1, 1
+        while self.needed(place, low + stride) > allowed:
+            low, stride = low + stride, stride * 2
+        high = low + stride
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.needed(place, middle) > allowed else (low, middle)
+        return high
+
+
+def _hull(points: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
+    """Slope and height at 0 of the lines below all points that make their lower convex hull; the points go to the left and up."""
+    corners: list[tuple[float, int]] = []
+    for x, y in points:
+        if corners and corners[-1][0] - x < _SLACK:
+            continue  # no shift is gained
+        while len(corners) > 1 and _slope(corners[-2], (x, y)) > _slope(corners[-2], corners[-1]):
+            corners.pop()
+        corners.append((x, y))
+    lines = []
+    for one, other in pairwise(corners):
+        slope = _slope(one, other)
+        lines.append((slope, one[1] - slope * one[0]))
+    return lines
+
+
+def _slope(one: tuple[float, int], other: tuple[float, int]) -> float:
+    return (other[1] - one[1]) / (other[0] - one[0])

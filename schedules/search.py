@@ -1,0 +1,177 @@
+"""Which capacities of least size reach a goal?
+
+Every proof that some capacities are too small is kept, made as strong as it stays true: as a sum that the channels around a
+ring must reach (rings.py), or as a cut. The least capacities that meet all of them are tried next (hitting.py), until they
+suffice. What suffices then is of least size, since all that is smaller is excluded. On the way every attempt is enlarged until
+it suffices, which shows more proofs and leaves capacities to fall back on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from time import monotonic
+
+from schedules.hitting import Cuts, Requirement
+from schedules.patterns import periodic_levels
+from schedules.rings import Rings, rings_of
+from schedules.sizing import Cycle, Goal, Sizing
+
+__all__ = ["Found", "Search"]
+
+_PATIENCE = 0.4
+"""Share of the time after which periodic schedules are asked for levels to fall back on."""
+
+_LAST_SECONDS = 1.0
+"""For the last bound, after the deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Levels that reach a goal, and a cost (of `Cuts`) below which none do."""
+
+    levels: list[int]
+    least: int
+
+
+class Search:
+    """Looks for capacities of least size; goals may become harder from one search to the next, never easier.
+
+    Capacities are levels: steps above the lower bound of every channel.
+    """
+
+    def __init__(self, sizing: Sizing) -> None:
+        self.sizing = sizing
+        self.rings = Rings(sizing)
+        self.cuts = Cuts([weight * step for weight, step in zip(sizing.weights, sizing.steps, strict=True)])
+
+    def least(self, goal: Goal, deadline: float, thorough: bool = True) -> Found:
+        """Levels of least cost that reach a goal; near it if the deadline (of `monotonic`) comes first.
+
+        thorough: look at every channel alone first, which pays unless the goal is hardly harder than that before.
+        """
+        patience = monotonic() + _PATIENCE * (deadline - monotonic())
+        if thorough:
+            self._raise_floors(goal, patience)
+        best: list[int] | None = None
+        tried = False
+        while True:
+            minimum = self.cuts.minimum(deadline - monotonic())
+            best = self._better(best, self._enlarged(minimum.levels, goal, deadline if tried else patience))
+            if best is not None and self.cuts.cost(best) <= minimum.least:
+                return Found(best, minimum.least)
+            if not tried and monotonic() > patience:
+                tried = True
+                best = self._better(best, self.from_patterns(goal, (patience + deadline) / 2))
+            if monotonic() > deadline:
+                minimum = self.cuts.minimum(_LAST_SECONDS)
+                return Found(self._forced(minimum.levels, goal) if best is None else best, minimum.least)
+
+    def from_patterns(self, goal: Goal, deadline: float) -> list[int] | None:
+        """Levels that reach a goal, from periodic schedules, then made smaller one by one; None if none are found in time."""
+        levels = None
+        if isinstance(goal.limit, Fraction):
+            levels = periodic_levels(self.sizing, self.cuts.floor, goal.limit)
+        if levels is not None:
+            levels = self._enlarged(levels, goal, deadline)
+        return None if levels is None else self._reduced(levels, goal, deadline)
+
+    def _better(self, one: list[int] | None, other: list[int] | None) -> list[int] | None:
+        known = [levels for levels in (one, other) if levels is not None]
+        return min(known, key=self.cuts.cost, default=None)
+
+    def _reduced(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int]:
+        """Levels made smaller as long as they reach a goal, those first that cost most."""
+        found = list(levels)
+        saving = [(level - least) * cost for level, least, cost in zip(found, self.cuts.floor, self.cuts.costs, strict=True)]
+        for place in sorted(range(len(found)), key=saving.__getitem__, reverse=True):
+            while found[place] > self.cuts.floor[place] and monotonic() < deadline:
+                fewer = [*found[:place], found[place] - 1, *found[place + 1 :]]
+                if not self.cuts.met(fewer) or self.missed(dict(enumerate(fewer)), goal):
+                    break
+                found = fewer
+        return found
+
+    def _forced(self, levels: Sequence[int], goal: Goal) -> list[int]:
+        """Levels that reach a goal, found in few steps: what falls short is doubled."""
+        grown, strides = list(levels), [1] * len(levels)
+        while cycles := self.missed(dict(enumerate(grown)), goal):
+            for place in {place for cycle in cycles for place in self._scarce(cycle)}:
+                grown[place] += strides[place]
+                strides[place] *= 2
+        return grown
+
+    def _raise_floors(self, goal: Goal, deadline: float) -> None:
+        """What every channel needs on its own account."""
+        for place, level in enumerate(self.cuts.floor):
+            if monotonic() > deadline:
+                return
+            if self.missed({place: level}, goal):
+                self.cuts.add({place: self._largest_missing({place: level}, place, goal)})
+
+    def missed(self, levels: Mapping[int, int], goal: Goal) -> tuple[Cycle, ...]:
+        """Cycles that show that levels (by place) miss a goal, all other channels unbounded; none if they reach it."""
+        return self.sizing.judge(self.sizing.capacities(levels), goal)
+
+    def exclude(self, levels: Sequence[int], goal: Goal) -> None:
+        """Keep the proof that levels miss a goal."""
+        for cycle in self.missed(dict(enumerate(levels)), goal)[:1]:
+            self._learn(levels, cycle, goal)
+
+    def _enlarged(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int] | None:
+        """Levels enlarged until they reach a goal, with proofs against all that did not; None after the deadline."""
+        grown = list(levels)
+        while True:
+            left = dict(enumerate(grown))
+            while cycles := self.missed(left, goal):
+                for cycle in cycles:
+                    if monotonic() > deadline:
+                        return None
+                    if left.keys() >= set(self._scarce(cycle)):
+                        for requirement in self._learn(grown, cycle, goal):
+                            for channel in requirement.channels:
+                                left.pop(channel, None)  # other proofs are wanted now, about other channels
+                            self.cuts.meet(requirement, grown)
+            if len(left) == len(grown):
+                return grown
+
+    def _learn(self, levels: Sequence[int], cycle: Cycle, goal: Goal) -> list[Requirement]:
+        """Keep requirements that the levels do not meet, shown by a cycle."""
+        found = []
+        for ring in rings_of(cycle):
+            total = self.rings.least_sum(ring, levels, self.cuts.floor, goal)
+            if total is not None:
+                found.append(self.cuts.add_sum(*total))
+        return found or [self.cuts.add(self._cut(levels, cycle, goal))]
+
+    def _cut(self, levels: Sequence[int], cycle: Cycle, goal: Goal) -> dict[int, int]:
+        """Fewer channels and larger levels, as long as these miss the goal, too."""
+        scarce = self._scarce(cycle)
+        kept = {place: levels[place] for place in scarce}
+        for place in scarce:
+            if place in kept and len(kept) > 1:
+                others = {other: level for other, level in kept.items() if other != place}
+                shown = self.missed(others, goal)
+                if shown:
+                    kept = {other: others[other] for other in self._scarce(shown[0])}
+        for place in list(kept):
+            kept[place] = self._largest_missing(kept, place, goal)
+        return kept
+
+    def _scarce(self, cycle: Cycle) -> list[int]:
+        return sorted({self.sizing.place[link.channel] for link in cycle if link.space})
+
+    def _largest_missing(self, kept: Mapping[int, int], place: int, goal: Goal) -> int:
+        """How far the level of one channel can grow while the others keep missing the goal."""
+        low, stride = kept[place], 1
+        while self.missed({**kept, place: low + stride}, goal):
+            low, stride = low + stride, stride * 2
+        high = low + stride
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.missed({**kept, place: middle}, goal):
+                low = middle
+            else:
+                high = middle
+        return low

@@ -1,0 +1,214 @@
+"""Do these capacities suffice, and if not, which channels keep the graph short?
+
+The question is asked many thousand times while storage is sized, about capacities that differ in a few channels. So only
+components with a limited channel are looked at, what is found for one is kept, and a component that is too slow is left as soon
+as one cycle shows it: a storage dependency (Stuijk, Geilen, Basten, "Throughput-buffering trade-off exploration for cyclo-static
+and synchronous dataflow graphs", 2008, section 8). A cycle without any delay is a deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from math import gcd, inf
+from typing import Any, Literal
+
+import numpy as np
+
+from csdfgen.errors import GraphError
+from csdfgen.graph import CsdfGraph, repetition_vector
+from schedules.bounded import Component, Link, components, links_of, space_link
+from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
+from schedules.precedence import Expansion, Precedence
+
+__all__ = ["LIVE", "MAX_EVENTS", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]
+
+Array = Any
+
+Unit = Literal["tokens", "bytes"]
+Time = Fraction | float
+"""Time per iteration; infinity for a deadlock."""
+
+MAX_EVENTS = 3_000_000
+"""Firings of an iteration that are expanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A time per iteration that must not be exceeded, or (strict) not even be reached; strict and infinite: no deadlock."""
+
+    limit: Time
+    strict: bool = False
+
+    def missed(self, time: Time) -> bool:
+        return time >= self.limit if self.strict else time > self.limit
+
+
+LIVE = Goal(inf, strict=True)
+
+
+Cycle = tuple[Link, ...]
+_Key = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a component is known to take per iteration at least (final: just that), and cycles that show it."""
+
+    time: Time
+    cycles: tuple[Cycle, ...]
+    final: bool
+
+
+def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
+    """Channel -> least capacity with which its two actors do not deadlock on its account, for all but serial self-loops.
+
+    Between two actors: the source fires only when the target lacks tokens, so the channel holds the least possible. It
+    is a lower bound whatever the other channels do, and grows in steps of the gcd of the rates.
+    """
+    firings = repetition_vector(graph)
+    return {
+        channel.name: _lower_bound(link, firings[channel.source], firings[channel.target])
+        for link in links_of(graph)
+        if not (channel := graph.channels[link.channel]).is_serial
+    }
+
+
+def _lower_bound(link: Link, sources: int, targets: int) -> int:
+    produced = np.array([0, *accumulate(link.production * (sources // len(link.production)))], dtype=np.int64)
+    consumed = np.array([0, *accumulate(link.consumption * (targets // len(link.consumption)))], dtype=np.int64)
+    if link.source == link.target:
+        return link.tokens + int((produced[1:] - consumed[:-1]).max())
+    takes = np.flatnonzero(np.diff(consumed))
+    last = consumed[takes + 1] - link.tokens - 1
+    back = -(last // produced[-1])
+    firing = np.searchsorted(produced[1:], last + back * produced[-1], side="right")
+    held = link.tokens + produced[firing + 1] - back * produced[-1] - consumed[takes]
+    return max(link.tokens, int(held.max()))
+
+
+class Sizing:
+    """One graph whose channels get capacities; they are known by their place among those that are sized.
+
+    steps: capacities between `lower` and more by fewer tokens than that make no difference. Raises GraphError for an
+    iteration too long to be expanded.
+    """
+
+    def __init__(self, graph: CsdfGraph, unit: Unit) -> None:
+        self.graph = graph
+        firings = repetition_vector(graph)
+        if sum(firings.values()) > MAX_EVENTS:
+            counts = f"an iteration takes {sum(firings.values())} firings; storage is sized for at most {MAX_EVENTS}"
+            raise GraphError(f"{counts}, use fewer phases", where=f"graph '{graph.name}'")
+        self.quota = [firings[actor.name] for actor in graph.actors]
+        self.times = [actor.execution_times for actor in graph.actors]
+        self.expansion = Expansion(self.times, self.quota)
+        self.links = links_of(graph)
+        self.sized = [link for link in self.links if not graph.channels[link.channel].is_serial]
+        self.channels = [graph.channels[link.channel] for link in self.sized]
+        self.place = {link.channel: place for place, link in enumerate(self.sized)}
+        self.steps = [gcd(*link.production, *link.consumption) for link in self.sized]
+        self.weights = [channel.token_bytes if unit == "bytes" else 1 for channel in self.channels]
+        self.lower = [_lower_bound(link, self.quota[link.source], self.quota[link.target]) for link in self.sized]
+        self._known: dict[_Key, _Verdict] = {}
+        self.unlimited = max((self._ratio(part) for part in components(len(self.quota), self.links)), default=Fraction(0))
+
+    def size(self, capacities: Sequence[int]) -> int:
+        return sum(map(int.__mul__, capacities, self.weights))
+
+    def space(self, place: int, capacity: int) -> Link:
+        """The free places of a channel under a capacity."""
+        link = self.sized[place]
+        return space_link(self.channels[place], (link.source, link.target), capacity, link.channel)
+
+    def capacities(self, levels: Mapping[int, int]) -> dict[int, int]:
+        """Place -> capacity, so many steps above the lower bound."""
+        return {place: self.lower[place] + level * self.steps[place] for place, level in levels.items()}
+
+    def time(self, capacities: Mapping[int, int]) -> Time:
+        """Time per iteration with these capacities (by place), all other channels unbounded; infinity for a deadlock."""
+        slowest: Time = self.unlimited
+        for part, key in self._limited(capacities):
+            verdict = self._known.get(key)
+            if verdict is None or not verdict.final:
+                verdict = self._known[key] = self._look(part, None)
+            slowest = max(slowest, verdict.time)
+        return slowest
+
+    def judge(self, capacities: Mapping[int, int], goal: Goal) -> tuple[Cycle, ...]:
+        """Cycles that show that these capacities (by place) miss a goal that unbounded channels do not; none if they do not.
+
+        A cycle is a closed walk of links, each of which waits for the one before.
+        """
+        for part, key in self._limited(capacities):
+            verdict = self._known.get(key)
+            if verdict is None or not (verdict.final or goal.missed(verdict.time) or goal == LIVE):
+                verdict = self._known[key] = self._look(part, goal)
+            if goal.missed(verdict.time):
+                return verdict.cycles
+        return ()
+
+    def _limited(self, capacities: Mapping[int, int]) -> list[tuple[Component, _Key]]:
+        """The components in which a channel has a capacity, and all capacities in each."""
+        spaces = [self.space(place, capacity) for place, capacity in capacities.items()]
+        found = []
+        for part in components(len(self.quota), [*self.links, *spaces]):
+            places = sorted(self.place[link.channel] for link in part.links if link.space)
+            if places:
+                found.append((part, tuple((place, capacities[place]) for place in places)))
+        return found
+
+    def _look(self, part: Component, goal: Goal | None) -> _Verdict:
+        """Examine a component until it is clear whether it misses a goal; without one, how long it takes."""
+        system = self.expansion.precedence(part)
+        stuck = _deadlock(system)
+        if stuck:
+            return _Verdict(inf, (_links(part, system, stuck),), final=True)
+        if goal == LIVE:
+            return _Verdict(Fraction(0), (), final=False)
+        found = maximum_cycle_ratio(system) if goal is None else cycles_above(system, goal.missed)
+        if isinstance(found, CycleRatio):
+            return _Verdict(found.ratio, (_links(part, system, found.cycle),), final=True)
+        return _Verdict(min(ratio for ratio, _ in found), tuple(_links(part, system, cycle) for _, cycle in found), final=False)
+
+    def takes_time(self, link: Link) -> bool:
+        """Whether time passes from a claim of space to the token, or from a token taken to the space."""
+        ends = (link.source, link.production), (link.target, link.consumption)
+        return any(time and rate for actor, rates in ends for time, rate in zip(self.times[actor], rates, strict=True))
+
+    def _ratio(self, part: Component) -> Fraction:
+        return maximum_cycle_ratio(self.expansion.precedence(part)).ratio
+
+
+def _links(part: Component, system: Precedence, cycle: Sequence[int]) -> tuple[Link, ...]:
+    """The links along a cycle of constraints, the order of an actor's own firings left out."""
+    numbers = (int(system.link[edge]) for edge in cycle)
+    return tuple(part.links[number] for number in numbers if number >= 0)
+
+
+def _deadlock(system: Precedence) -> tuple[int, ...]:
+    """A cycle of constraints without delay, in order; empty if there is none."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    now = np.flatnonzero(system.delay == 0)
+    tail, head = system.tail[now], system.head[now]
+    itself = now[tail == head]
+    if len(itself):
+        return (int(itself[0]),)
+    arrows = coo_array((np.ones(len(now), dtype=np.int8), (tail, head)), shape=(system.size, system.size))
+    count, number = connected_components(arrows.tocsr(), connection="strong")
+    if count == system.size:
+        return ()
+    inside = now[number[tail] == number[head]]
+    before = dict(zip(system.head[inside].tolist(), inside.tolist(), strict=True))
+    event = int(system.head[inside[0]])
+    path: list[int] = []
+    seen: dict[int, int] = {}
+    while event not in seen:
+        seen[event] = len(path)
+        path.append(before[event])
+        event = int(system.tail[before[event]])
+    return tuple(reversed(path[seen[event] :]))
