@@ -22,7 +22,7 @@ __all__ = ["IMPORT_NAMES", "Finding", "diagnose", "second_owners"]
 
 DISTRIBUTION = "csdfgen"
 IMPORT_NAMES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")
-DEPENDENCIES = ("numpy", "onnx", "onnxruntime", "lxml", "networkx", "pillow", "rich", "threadpoolctl", "typer")
+DEPENDENCIES = ("numpy", "onnx", "onnxruntime", "lxml", "networkx", "pillow", "rich", "scipy", "threadpoolctl", "typer")
 
 
 @dataclass(frozen=True, slots=True)
