@@ -1,8 +1,8 @@
 """From a network to a plan, or to a graph, in one call: fuse, convert, place, order, pack.
 
 Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager` (as soon as
-it can) and `layers` (one layer after another); the plan with the smallest arena is kept. Nobody needs an external
-tool to get a schedule.
+it can) and `layers` (one layer after another), with slab heights `auto` also `bounded` (as far ahead as fits into what
+`demand` takes); the plan with the smallest arena is kept. Nobody needs an external tool to get a schedule.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def plan(
 
     rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see `heights`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
-    policy: "demand", "eager", "layers", or "best" of them by arena.
+    policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     Raises InputError for options that do not exist.
     """
     if policy not in (*POLICIES, "best"):
         raise InputError(f"--policy {policy}: not one of {', '.join(POLICIES)}, best")
     conversion, placement, found = prepare(network, rows, fuse, image)
     candidates: list[tuple[BufferPlan, Occupancy, tuple[tuple[str, int], ...], str]] = []
-    for name in POLICIES if policy == "best" else (policy,):
+    for name in _policies(conversion) if policy == "best" else (policy,):
         order = named_order(conversion, name)
         lifetimes = occupancy(order, found)
         if any(lifetimes.peak_live >= buffers.arena_bytes for buffers, *_ in candidates):
@@ -57,6 +57,11 @@ def plan(
     buffers, lifetimes, order, chosen = min(candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live))
     draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)
     return assemble(draft)
+
+
+def _policies(conversion: Conversion) -> tuple[str, ...]:
+    """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights are `auto`."""
+    return tuple(name for name in POLICIES if name != "bounded" or conversion.rows.general == "auto")
 
 
 def graph_of(

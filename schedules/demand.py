@@ -1,11 +1,12 @@
-"""In which order should the phases fire? As late as possible, and as soon as the reader needs it; or layer by layer.
+"""In which order should the phases fire? As late as possible, and as soon as the reader needs it; or layer by layer; or between.
 
 An actor is *enabled* if every input channel holds what its next phase consumes. It is *wanted* if the next
 firing of one of its consumers lacks tokens on a channel from it, or if nobody deeper reads it. Of the actors
 that are both, the deepest fires (`demand`); if there is none, the deepest enabled one. Policy `eager` always
 fires the deepest enabled one, policy `layers` the shallowest: one layer after another is complete, so that few
-buffers are in use at a time, which is best where most tensors must be whole. Capacities are what the order itself
-needs, so that they cannot deadlock (DESIGN section 5: largest-rate capacities can).
+buffers are in use at a time, which is best where most tensors must be whole. Policy `bounded` fires the shallowest that
+finds room within the capacities that `demand` needs: rows run ahead and are gone early, in buffers no larger. Capacities are
+what the order itself needs, so that they cannot deadlock (DESIGN section 5: largest-rate capacities can).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from heapq import heappop, heappush
 
 from csdfgen.errors import DeadlockError, GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.transform import with_space_channels
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
 
-__all__ = ["POLICIES", "demand_driven", "eager", "firing_order", "layers"]
+__all__ = ["POLICIES", "bounded", "demand_driven", "eager", "firing_order", "layers"]
 
-POLICIES: tuple[str, ...] = ("demand", "eager", "layers")
+POLICIES: tuple[str, ...] = ("demand", "eager", "layers", "bounded")
 
 _SHOWN_ACTORS = 4
 
@@ -29,15 +31,14 @@ def demand_driven(graph: CsdfGraph, iterations: int = 1, *, policy: str = "deman
 
     Raises InconsistentError, DeadlockError, and GraphError for an iteration too long to be listed.
     """
-    run = _Execution(graph, iterations, policy)
-    run.complete()
+    run = _executed(graph, iterations, policy)
     names = [actor.name for actor in graph.actors]
     fired = [0] * len(names)
     firings = []
     for actor, phase in run.order:
         firings.append(Firing(names[actor], phase, fired[actor] // run.quota[actor]))
         fired[actor] += 1
-    capacities = {channel.name: peak for channel, peak in zip(graph.channels, run.peak, strict=True)}
+    capacities = {channel.name: peak for channel, peak in zip(graph.channels, run.peak[: len(graph.channels)], strict=True)}
     return Schedule.of(graph, firings, capacities, iterations, policy)
 
 
@@ -51,11 +52,26 @@ def layers(graph: CsdfGraph, iterations: int = 1) -> Schedule:
     return demand_driven(graph, iterations, policy="layers")
 
 
+def bounded(graph: CsdfGraph, iterations: int = 1) -> Schedule:
+    """`demand_driven` with policy "bounded": the shallowest enabled actor fires, in no more room than "demand" takes."""
+    return demand_driven(graph, iterations, policy="bounded")
+
+
 def firing_order(graph: CsdfGraph, policy: str = "demand", iterations: int = 1) -> list[tuple[int, int]]:
     """The same order as (index of the actor in the graph, phase); raises what `demand_driven` raises."""
+    return _executed(graph, iterations, policy).order
+
+
+def _executed(graph: CsdfGraph, iterations: int, policy: str) -> _Execution:
+    """The complete execution; the first of its channels are those of the graph."""
+    if policy == "bounded":
+        room = _executed(graph, iterations, "demand").peak
+        capacities = {channel.name: peak for channel, peak in zip(graph.channels, room, strict=True)}
+        # one order within these capacities ends, so all do: who finds tokens and room keeps them until it fires
+        graph, policy = with_space_channels(graph, capacities), "layers"
     run = _Execution(graph, iterations, policy)
     run.complete()
-    return run.order
+    return run
 
 
 class _Execution:

@@ -18,6 +18,7 @@ class Policy(str, enum.Enum):
     demand = "demand"
     eager = "eager"
     layers = "layers"
+    bounded = "bounded"
     self_timed = "self-timed"
 
 
@@ -25,8 +26,9 @@ PolicyOption = Annotated[
     Policy | None,
     typer.Option(
         "--policy",
-        help="demand: as late as its reader allows; eager: as deep as possible; layers: one layer after another; self-timed (of "
-        "graphs): as all actors would start at once. \\[default: demand; of a model the one with the smallest arena]",
+        help="demand: as late as its reader allows; eager: as deep as possible; layers: one layer after another; bounded: as far "
+        "ahead as the room that demand takes allows; self-timed (of graphs): as all actors would start at once. "
+        "\\[default: demand; of a model the one with the smallest arena]",
         show_default=False,
     ),
 ]

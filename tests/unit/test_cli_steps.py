@@ -194,7 +194,7 @@ def test_capacities_as_channels_are_kept(call: Call) -> None:
 # schedule ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["demand", "eager", "layers", "self-timed"])
+@pytest.mark.parametrize("policy", ["demand", "eager", "layers", "bounded", "self-timed"])
 def test_orders_of_a_graph(call: Call, policy: str) -> None:
     call("net.onnx", "-o", "graph.xml", "--rows", "1")
     assert f"order '{policy}'" in call("schedule", "graph.xml", "--policy", policy).out
@@ -211,7 +211,9 @@ def test_orders_of_a_model(call: Call) -> None:
         assert values["options"]["policy"] == policy
         arenas[policy] = values["arena"]
     assert arenas["demand"] < arenas["layers"]
-    assert "--policy is one of demand, eager, layers for it" in refused(call("schedule", "net.onnx", "--policy", "self-timed"))
+    assert "--policy is one of demand, eager, layers, bounded for it" in refused(
+        call("schedule", "net.onnx", "--policy", "self-timed")
+    )
 
 
 def test_start_times_that_repeat(call: Call) -> None:

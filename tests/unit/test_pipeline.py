@@ -19,3 +19,18 @@ def test_small_maps_run_layer_by_layer() -> None:
     assert best.planned_bytes == min(arenas.values()) < arenas["demand"]
     assert best.policy == "layers"
     assert best.planned_bytes <= best.figures["whole_layer_live"] < arenas["demand"]
+
+
+def test_rows_run_ahead_within_the_room_of_demand_where_heights_are_auto() -> None:
+    """Buffers of a chain of separable convolutions that are emptied early share bytes with those that fill late."""
+    graph = Graph()
+    x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, 64, 64)), 8, strides=[2, 2]))
+    for channels, stride in ((8, 1), (16, 2), (16, 1), (32, 2)):
+        x = graph.node("Relu", graph.conv(x, graph.channels[x], group=graph.channels[x], strides=[stride, stride]))
+        x = graph.node("Relu", graph.conv(x, channels, kernel=1))
+    network = csdfgen.load(graph.model(graph.node("GlobalAveragePool", x)))
+    arenas = {policy: csdfgen.plan(network, policy=policy).planned_bytes for policy in POLICIES}
+    best = csdfgen.plan(network)
+    assert best.policy == "bounded"
+    assert best.planned_bytes == arenas["bounded"] < min(arenas[policy] for policy in POLICIES if policy != "bounded")
+    assert csdfgen.plan(network, rows=1).policy != "bounded"

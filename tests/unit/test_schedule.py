@@ -14,7 +14,7 @@ from csdfgen.errors import CapacityExceededError, DeadlockError, GraphError, Inc
 from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from schedules import SCHEDULERS, Firing, Schedule, check, demand_driven
 from schedules import schedule as files
-from schedules.demand import firing_order
+from schedules.demand import POLICIES, firing_order
 from schedules.order import strongly_connected_components, topological_order
 from schedules.schedule import Loop, Run, compact, expand, loop_text
 from tests.graphs import convolution, ring
@@ -191,7 +191,7 @@ def test_iterations_run_one_after_another() -> None:
 def test_firing_order_is_the_same_by_numbers() -> None:
     graph = cnn5()
     names = [a.name for a in graph.actors]
-    for policy in ("demand", "eager", "layers"):
+    for policy in POLICIES:
         order = firing_order(graph, policy)
         assert [(names[a], p) for a, p in order] == [(f.actor, f.phase) for f in demand_driven(graph, policy=policy).firings]
 
@@ -215,7 +215,7 @@ def test_graphs_without_an_iteration_or_with_too_long_a_one_are_refused() -> Non
         demand_driven(CsdfGraph("g", pair, (Channel("ab", "A", "B", (1,), (0,)),)))
     with pytest.raises(GraphError, match="graph 'g': 1 iteration take 1000000000001 firings; at most 10000000 are listed"):
         demand_driven(CsdfGraph("g", pair, (Channel("ab", "A", "B", (1,), (10**12,)),)))
-    with pytest.raises(GraphError, match="policy 'lazy' is not one of demand, eager, layers"):
+    with pytest.raises(GraphError, match="policy 'lazy' is not one of demand, eager, layers, bounded"):
         demand_driven(ring(), policy="lazy")
 
 
