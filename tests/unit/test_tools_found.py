@@ -44,7 +44,7 @@ def test_absent(family: Family) -> None:
 @pytest.mark.parametrize(
     ("family", "folder"),
     [(family, folder.replace("*", "Linux")) for family in (SDF3, KITER) for folder in family.folders],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else value.title,
 )
 def test_folders_of_a_release(family: Family, folder: str, tmp_path: Path) -> None:
     path = stand_in(tmp_path / "release" / folder, family.program, {})
