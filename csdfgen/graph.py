@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, groupby, repeat
-from math import gcd, lcm
+from math import lcm
 from typing import Literal, get_args
 
 from csdfgen.errors import GraphError, InconsistentError
@@ -189,9 +189,9 @@ def is_consistent(graph: CsdfGraph) -> bool:
 def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
     """Actor name -> firings in a minimal iteration, of a valid graph.
 
-    Every number is a multiple of the actor's phase count; parts of the graph that no token ever
-    connects are minimal each on its own. Raises InconsistentError with the channel, the
-    cycle it closes and both products.
+    Every number is a multiple of the actor's phase count. Of parts of the graph that no token ever connects, the first
+    actors make equally many rounds through their phases; so do SDF3 and Kiter count where these have one phase.
+    Raises InconsistentError with the channel, the cycle it closes and both products.
 
     >>> a, b = Actor("A", (1, 1)), Actor("B", (1,))
     >>> repetition_vector(CsdfGraph("g", (a, b), (Channel("ab", "A", "B", (3, 0), (2,)),)))
@@ -206,15 +206,22 @@ def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
         if produced:
             links[channel.source].append(channel)
             links[channel.target].append(channel)
-    rounds: dict[str, int] = {}
+    ratio: dict[str, Fraction] = {}
+    unit = 1
     for actor in graph.actors:
-        if actor.name not in rounds:
-            rounds.update(_component_rounds(actor.name, links, totals))
-    return {actor.name: rounds[actor.name] * actor.phases for actor in graph.actors}
+        if actor.name not in ratio:
+            part = _rounds_for_one(actor.name, links, totals)
+            for value in part.values():
+                unit = lcm(unit, value.denominator)
+                _check_length(unit)
+            ratio.update(part)
+    return {actor.name: int(ratio[actor.name] * unit) * actor.phases for actor in graph.actors}
 
 
-def _component_rounds(root: str, links: Mapping[str, Sequence[Channel]], totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Least rounds (of all phases) that balance the channels reached from `root`."""
+def _rounds_for_one(
+    root: str, links: Mapping[str, Sequence[Channel]], totals: Mapping[str, tuple[int, int]]
+) -> dict[str, Fraction]:
+    """Rounds through all phases, for one by `root`, that balance the channels reached from it."""
     ratio = {root: Fraction(1)}
     parent: dict[str, str] = {}
     waiting = [root]
@@ -233,13 +240,7 @@ def _component_rounds(root: str, links: Mapping[str, Sequence[Channel]], totals:
                 unit = lcm(ends[0].denominator, ends[1].denominator)
                 cycle = _tree_path(parent, channel.source, channel.target)
                 raise _out_of_balance(channel, (produced, consumed), (int(ends[0] * unit), int(ends[1] * unit)), cycle)
-    unit = 1
-    for value in ratio.values():
-        unit = lcm(unit, value.denominator)
-        _check_length(unit)
-    rounds = {name: int(value * unit) for name, value in ratio.items()}
-    common = gcd(*rounds.values())
-    return {name: value // common for name, value in rounds.items()}
+    return ratio
 
 
 def _check_length(value: int) -> None:

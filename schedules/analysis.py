@@ -90,8 +90,8 @@ def analyze(
         repetition = repetition_vector(graph)
     except InconsistentError as error:
         return Analysis(graph.name, None, str(error))
-    deadlock = find_deadlock(graph, capacities)
     rate = throughput(graph, capacities, method) if with_throughput else None
+    deadlock = rate.deadlock if rate else find_deadlock(graph, capacities)
     latency = peaks = None
     if with_latency and deadlock is None:
         if sum(repetition.values()) > MAX_LATENCY_FIRINGS:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from csdfgen.errors import CapacityExceededError, GraphError
 from csdfgen.graph import Channel, CsdfGraph
 from schedules.order import component_numbers
 
-__all__ = ["Component", "Link", "components", "links_of", "space_link"]
+__all__ = ["Component", "Link", "components", "iterations_within", "links_of", "own_quotas", "space_link"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,21 @@ def space_link(channel: Channel, ends: tuple[int, int], capacity: int, number: i
     """The free places of a channel from actor ends[0] to actor ends[1]."""
     free = capacity - channel.initial_tokens
     return Link(ends[1], ends[0], channel.consumption, channel.production, free, number, space=True)
+
+
+def own_quotas(quota: Sequence[int], phases: Sequence[int], parts: Sequence[Component]) -> list[int]:
+    """Firings of every actor in the least iteration of its component alone, of which one of the whole graph makes several."""
+    own = list(quota)
+    for part in parts:
+        share = iterations_within(quota, phases, part)
+        for actor in part.actors:
+            own[actor] = quota[actor] // share
+    return own
+
+
+def iterations_within(quota: Sequence[int], phases: Sequence[int], part: Component) -> int:
+    """How many least iterations of a component alone an iteration of the whole graph takes."""
+    return gcd(*(quota[actor] // phases[actor] for actor in part.actors))
 
 
 def components(size: int, links: Sequence[Link]) -> list[Component]:

@@ -15,9 +15,9 @@ from itertools import accumulate
 
 from csdfgen.errors import DeadlockError
 from csdfgen.graph import CsdfGraph, repetition_vector
-from schedules.bounded import Link, links_of
+from schedules.bounded import Link, components, links_of, own_quotas
 
-__all__ = ["Deadlock", "Wait", "check_live", "find_deadlock", "stuck_links"]
+__all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,10 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
     """
     firings = repetition_vector(graph)
     links = links_of(graph, capacities)
-    fired, stuck = _run([firings[actor.name] for actor in graph.actors], [actor.phases for actor in graph.actors], links)
-    if not stuck:
+    quota, phases = [firings[actor.name] for actor in graph.actors], [actor.phases for actor in graph.actors]
+    if _live_by_parts(quota, phases, links):
         return None
+    fired, stuck = _run(quota, links)
     waits = []
     for link in _cycle(stuck):
         actor, channel = graph.actors[link.target], graph.channels[link.channel]
@@ -84,12 +85,16 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
     return Deadlock(tuple(waits), sum(fired))
 
 
-def stuck_links(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> list[Link]:
-    """The links of a cycle of waiting actors, empty if each can fire as often as its quota says."""
-    return _cycle(_run(quota, phases, links)[1])
+def _live_by_parts(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> bool:
+    """Whether each component alone completes an iteration of its own, of which one of the graph may take millions.
+
+    Then so does the graph: a component waits only for such as never wait for it.
+    """
+    parts = components(len(quota), links)
+    return not _run(own_quotas(quota, phases, parts), [link for part in parts for link in part.links])[1]
 
 
-def _run(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[int, Link]]:
+def _run(quota: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[int, Link]]:
     """How often every actor fires, and for those that fall short of their quota a link that lacks tokens."""
     meters = [_Meter(link) for link in links]
     limit = list(quota)

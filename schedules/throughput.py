@@ -7,14 +7,14 @@ Each strongly connected component alone, then the slowest: channels between comp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from typing import Literal
 
 from csdfgen.errors import GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
-from schedules.bounded import Component, Link, components, links_of
+from schedules.bounded import Component, Link, components, iterations_within, links_of, own_quotas
 from schedules.cycle_ratio import maximum_cycle_ratio
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.periodic import one_periodic_time
@@ -90,21 +90,28 @@ class _Part:
     critical: tuple[CriticalLink, ...] = ()
     execution: Execution | None = None
 
+    def repeated(self, count: int) -> _Part:
+        """The same for an iteration that takes `count` of the component's own."""
+        return replace(self, time=None if self.time is None else self.time * count, least=self.least * count)
+
 
 class _Analysis:
-    """One graph, its components one after the other."""
+    """One graph, its components one after the other, each for the least iteration of its own."""
 
     def __init__(self, graph: CsdfGraph, firings: Mapping[str, int], links: Sequence[Link], method: Method, limit: int) -> None:
         self.graph = graph
         self.times = [actor.execution_times for actor in graph.actors]
-        self.quota = [firings[actor.name] for actor in graph.actors]
-        self.parts = components(len(self.quota), links)
+        quota = [firings[actor.name] for actor in graph.actors]
+        phases = [actor.phases for actor in graph.actors]
+        self.parts = components(len(quota), links)
+        self.shares = [iterations_within(quota, phases, part) for part in self.parts]
+        self.quota = own_quotas(quota, phases, self.parts)
         self.method = method
         self.limit = limit
         self.expansion = Expansion(self.times, self.quota)
 
     def result(self) -> Throughput:
-        found = [self._component(part) for part in self.parts]
+        found = [self._component(part).repeated(share) for part, share in zip(self.parts, self.shares, strict=True)]
         if not found:
             return Throughput(inf, "unbounded", True, inf)
         slowest = max(found, key=lambda part: (part.time is None, part.time or 0))

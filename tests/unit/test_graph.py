@@ -63,9 +63,9 @@ def test_repetition_vector_counts_firings_of_a_minimal_iteration() -> None:
     assert repetition_vector(graph(replace(AB, consumption=(3,)))) == {"A": 6, "B": 2}
 
 
-def test_parts_that_nothing_connects_are_minimal_each_on_its_own() -> None:
+def test_of_parts_that_nothing_connects_the_first_actors_make_equally_many_rounds() -> None:
     pair = graph(replace(AB, consumption=(6,)), actors=(A, B, Actor("C", (1, 1, 1))))
-    assert repetition_vector(pair) == {"A": 6, "B": 1, "C": 3}
+    assert repetition_vector(pair) == {"A": 6, "B": 1, "C": 9}
 
 
 def test_a_channel_without_any_token_connects_nothing() -> None:

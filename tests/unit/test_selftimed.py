@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from csdfgen.errors import CapacityExceededError, DeadlockError, GraphError, ScheduleError
-from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from schedules.analysis import analyze, to_json
 from schedules.check import check
 from schedules.hitting import Cuts
@@ -18,7 +18,7 @@ from schedules.periodic import periodic_schedule
 from schedules.selftimed import first_iteration
 from schedules.static import static_schedule
 from schedules.storage import lower_bounds, pareto_front, storage_for
-from schedules.throughput import throughput
+from schedules.throughput import METHODS, throughput
 from tests.cnn_graphs import SHAPES, cnn_graph
 from tests.graphs import convolution, ring
 
@@ -90,7 +90,7 @@ def test_capacities_must_fit() -> None:
 
 def test_an_iteration_too_long_to_expand_has_a_periodic_bound() -> None:
     long = CsdfGraph("long", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (3_000_017,), (2_000_003,)),))
-    found = throughput(with_serial_loops(long))
+    found = throughput(with_serial_loops(long), {"ab": 10**8})
     assert (found.value, found.exact, found.method) == (Fraction(1, 3_000_017), True, "1-periodic")
     bounded = throughput(with_serial_loops(long), {"ab": 500_000_000})
     assert bounded.method == "1-periodic"
@@ -161,3 +161,25 @@ def test_answers_are_json() -> None:
     answer = to_json(analyze(inconsistent))
     assert answer["consistent"] is False
     assert "'B' produces 2 * 1 = 2 tokens, 'A' consumes 1 * 1 = 1" in answer["inconsistency"]
+
+
+def test_parts_that_nothing_connects_have_one_iteration_as_for_sdf3_and_kiter() -> None:
+    actors = tuple(Actor(name, (time,)) for name, time in (("a", 3), ("b", 4), ("c", 20), ("d", 20)))
+    pairs = (("a", "b", 1, 2), ("c", "d", 3, 1))
+    there = [Channel(x + y, x, y, (p,), (c,), 0) for x, y, p, c in pairs]
+    back = [Channel(y + x, y, x, (c,), (p,), 6) for x, y, p, c in pairs]
+    channels = (*there, *back)
+    graph = with_serial_loops(CsdfGraph("parts", actors, channels))
+    assert repetition_vector(graph) == {"a": 2, "b": 1, "c": 2, "d": 6}
+    for method in METHODS:
+        assert throughput(graph, method=method).value == Fraction(1, 120)  # both print 0.00833333
+    assert list(pareto_front(graph))[-1].throughput == Fraction(1, 120)
+
+
+def test_what_an_iteration_of_the_whole_graph_makes_a_million_times_is_computed_once() -> None:
+    times = {"few": 5, "many": 7}
+    actors = tuple(Actor(name, (time,)) for name, time in times.items())
+    graph = with_serial_loops(CsdfGraph("rates", actors, (Channel("c", "few", "many", (10**9,), (1,), 0),)))
+    found = throughput(graph)
+    assert (found.value, found.method) == (Fraction(1, 7 * 10**9), "cycle-ratio")
+    assert find_deadlock(graph) is None
