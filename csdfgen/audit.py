@@ -2,7 +2,7 @@
 
 For each firing: every row that it reads must lie in its slot, written by whoever writes it; no row that it
 writes may take the slot of a row that a later firing still reads, or its place in the row; every actor fires each of its
-phases once, in order; and buffers that hold rows at the same time never share bytes (DESIGN section 7).
+phases once, in order; and buffers that hold rows at the same time never share bytes (docs/model.md).
 Lifetimes are counted here from the bare row ranges (how many firings still read this row), not from
 the running need and release counts that planning and execution use.
 """

@@ -1,6 +1,6 @@
 """Do firings keep the capacities that a schedule gives to channels, and how many rows may a buffer hold then?
 
-A schedule of a graph counts tokens in channels, the executor rows in buffers (DESIGN section 3). While firings keep all
+A schedule of a graph counts tokens in channels, the executor rows in buffers (docs/model.md). While firings keep all
 capacities,
 
     rows of a tensor in its buffer <= capacity of the channel to a reader + most rows that this reader keeps,

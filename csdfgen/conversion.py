@@ -2,12 +2,12 @@
 
 Every layer becomes an actor whose phases each write a slab of output rows; network inputs are
 actors whose rows arrive as they are needed, network outputs are actors that take everything.
-All rates follow from the row rule (DESIGN section 2):
+All rates follow from the row rule (docs/model.md):
 
     consumption of phase i = need(i) - need(i-1)        overlap kept after phase i = need(i) - release(i)
 
 The overlap is a self-loop channel of the consumer, as in paper 002 (section V); the runtime
-leaves these rows in the producer's buffer instead (DESIGN section 3).
+leaves these rows in the producer's buffer instead (docs/model.md).
 """
 
 from __future__ import annotations

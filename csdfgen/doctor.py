@@ -1,7 +1,7 @@
 """Is anything in the way? Versions, threads, and whether our import names are ours alone.
 
 Five import packages come with csdfgen under their plain names; the package index has other packages with some of these
-names, and pip overwrites files without a word (STYLE section 2).
+names, and pip overwrites files without a word.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Actors fire their phases in turn, for ever; a channel gives the tokens that every phase of its
 source produces and every phase of its target consumes (paper 002, section III-B; Bilsen et al.,
 "Cyclo-static dataflow", 1996). A graph is consistent if some number of firings of every actor
-leaves all channels as they were; the least such numbers are the repetition vector (DESIGN section 6).
+leaves all channels as they were; the least such numbers are the repetition vector (docs/model.md).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Channel:
     """A queue of tokens between two actors.
 
     production: tokens that each phase of `source` produces; consumption: that each phase of `target` consumes.
-    kind: "data"; "overlap", a self-loop that keeps rows for the next phase (DESIGN section 3); "serial", a
+    kind: "data"; "overlap", a self-loop that keeps rows for the next phase (docs/model.md); "serial", a
     self-loop with one token that forbids an actor to overlap with itself; "space", the free places of another channel.
     token_bytes: 0 where a token carries nothing.
     """

@@ -22,14 +22,14 @@ Asked = int | str | tuple[int, ...]
 _WORDS = ("auto", "whole", "paper")
 
 AUTO_PIXELS = 64
-"""Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small (DESIGN section 4)."""
+"""Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small (docs/model.md)."""
 
 
 @dataclass(frozen=True)
 class RowSpec:
     """Slab heights as asked for: `general` is a number or a word; `layers` overrides by layer name.
 
-    "auto" and "whole" say themselves; "paper" is a phase for every row of output (DESIGN section 2), so that a layer which
+    "auto" and "whole" say themselves; "paper" is a phase for every row of output (docs/model.md), so that a layer which
     could accumulate over the rows of its input has them all at once. A layer may also have a tuple: rows of its
     first phase, of its second, ...; the last one is repeated.
     """

@@ -2,7 +2,7 @@
 
 Tensors keep their ONNX shape. In memory they are stored *rows first*: the row axis,
 then the axes behind it, then the axes before it. For NCHW with row axis 2 that is
-[H, W, N, C]: one row is contiguous and channels are last (DESIGN section 2). A tensor
+[H, W, N, C]: one row is contiguous and channels are last (docs/model.md). A tensor
 without a row axis is one row in natural (ONNX) order.
 """
 

@@ -10,7 +10,7 @@
 Options and shapes say how to load and cut the model; firings (as loops, see `schedules.schedule`), capacities in
 rows and offsets in bytes are taken from the file as they are. Reading them back checks that they are those of this
 network and that buffers in use at the same time share no bytes; the runtime's ledger then follows the firings row by row
-and refuses any that read what is not there or overwrite what is needed (DESIGN section 7). Figures other than the arena
+and refuses any that read what is not there or overwrite what is needed (docs/model.md). Figures other than the arena
 are for people: they are counted again.
 """
 

@@ -1,7 +1,7 @@
 """What is a plan? Firings, buffers and figures of one network, as data.
 
 A plan holds everything that execution needs and nothing that depends on the image: the network
-cut into phases, where every tensor lies, the order of firings, and the arena (DESIGN sections 3, 4).
+cut into phases, where every tensor lies, the order of firings, and the arena (docs/model.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIGURES = MappingProxyType(
         "parameters": "weights and biases",
     }
 )
-"""Memory figures in bytes and what they mean (DESIGN section 4)."""
+"""Memory figures in bytes and what they mean (docs/model.md)."""
 
 
 @dataclass(frozen=True, eq=False)

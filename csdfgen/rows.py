@@ -1,7 +1,7 @@
 """Which rows? Half-open row ranges and the arithmetic of sliding windows.
 
 Everything in csdfgen follows from one rule per operator: output rows [a, b) need
-input rows `input_rows([a, b))` (DESIGN section 2; paper 002, section V-B).
+input rows `input_rows([a, b))` (docs/model.md; paper 002, section V-B).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Window:
         return (self.kernel - 1) * self.dilation + 1
 
     def input_rows(self, out: Rows, height: int) -> Rows:
-        """Rows of an input of `height` rows that output rows `out` read (DESIGN section 2).
+        """Rows of an input of `height` rows that output rows `out` read (docs/model.md).
 
         >>> Window(3, pad_top=1, pad_bottom=1).input_rows(Rows(0, 1), 8)
         Rows(start=0, stop=2)
@@ -102,7 +102,7 @@ def needs(reads: Sequence[Rows], height: int) -> tuple[int, ...]:
     """need(i): input rows that must have arrived before phase i.
 
     Never decreases; the last phase needs all `height` rows, which keeps the graph
-    consistent when the window leaves rows behind (DESIGN section 2).
+    consistent when the window leaves rows behind (docs/model.md).
 
     >>> needs([Rows(1, 6), Rows(4, 9), Rows(7, 12), Rows(10, 15)], 16)
     (6, 9, 12, 16)

@@ -1,7 +1,7 @@
 """Which other graphs say the same thing? Without self-loops, with capacities as channels, with rates in larger tokens.
 
 A capacity is a channel in the opposite direction whose tokens are free places: a firing claims its output space when it
-starts and frees its input space when it ends (DESIGN section 6; Stuijk et al., "Throughput-buffering trade-off
+starts and frees its input space when it ends (docs/model.md; Stuijk et al., "Throughput-buffering trade-off
 exploration for cyclo-static and synchronous dataflow graphs", 2008, section 5).
 """
 

@@ -2,7 +2,7 @@
 
 Row i of a storage is in slot `i mod capacity`. `Buffers` hands out numpy views of slots and knows,
 while a program is compiled, which rows are there: it refuses to read a row that is not yet written
-or no longer there, and to claim room that still holds rows somebody needs (DESIGN section 7).
+or no longer there, and to claim room that still holds rows somebody needs (docs/model.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Compiling follows the firings of the plan once: it checks every read and claim (`buffers.Ledger`), cuts
 phases where a rolling buffer wraps, lets each operator's kernel emit its calls for the addresses at hand,
 and keeps them in order. Running a frame is then one loop over prepared calls; nothing is looked up,
-no shape is computed, and kernels work in the arena and in one workspace (DESIGN sections 4 and 7).
+no shape is computed, and kernels work in the arena and in one workspace (docs/model.md).
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Tolerance:
 
 
 FLOAT32 = Tolerance(1e-4, 1e-3, 1e-5)
-"""DESIGN section 7, and rounding of large sums; for float64 too, whose networks are float32 ones in disguise."""
+"""docs/decisions.md, and rounding of large sums; for float64 too, whose networks are float32 ones in disguise."""
 
 TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
     {"float16": Tolerance(1e-2, 1e-2, 5e-3), "float32": FLOAT32, "float64": FLOAT32}

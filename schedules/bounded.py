@@ -1,6 +1,6 @@
 """What do capacities add to a graph? A channel back, with the free space as its tokens.
 
-A firing claims its output space when it starts and frees its input space when it ends (DESIGN section 6), so a capacity
+A firing claims its output space when it starts and frees its input space when it ends (docs/model.md), so a capacity
 is a channel in the opposite direction with the rates exchanged and `capacity - initial tokens` tokens
 (Stuijk et al., "Throughput-buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008, section 5).
 """

@@ -1,7 +1,7 @@
 """Is a schedule right? Followed token by token, by code that shares nothing with what made it.
 
 A firing claims output space and takes its input tokens when it starts, frees input space and produces when it
-ends (DESIGN section 6), so a channel holds at most, for each firing of its source, what it holds before and what is
+ends (docs/model.md), so a channel holds at most, for each firing of its source, what it holds before and what is
 produced.
 """
 

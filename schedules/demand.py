@@ -6,7 +6,7 @@ that are both, the deepest fires (`demand`); if there is none, the deepest enabl
 fires the deepest enabled one, policy `layers` the shallowest: one layer after another is complete, so that few
 buffers are in use at a time, which is best where most tensors must be whole. Policy `bounded` fires the shallowest that
 finds room within the capacities that `demand` needs: rows run ahead and are gone early, in buffers no larger. Capacities are
-what the order itself needs, so that they cannot deadlock (DESIGN section 5: largest-rate capacities can).
+what the order itself needs, so that they cannot deadlock (docs/paper.md: largest-rate capacities can).
 """
 
 from __future__ import annotations

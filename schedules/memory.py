@@ -2,7 +2,7 @@
 
 A storage is a rolling buffer of rows. Lifetimes come from the row rule alone: a row is claimed
 when the firing that writes it starts, and free when the last firing that reads it has ended
-(SDF3's rule; DESIGN sections 3, 4 and 6). From an order of firings follow the capacity of each storage, the
+(SDF3's rule; docs/model.md). From an order of firings follow the capacity of each storage, the
 most bytes alive at one time, and the span of firings in which it holds anything; from these the
 static offsets in one arena.
 """

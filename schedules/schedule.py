@@ -108,7 +108,7 @@ class Loop:
 class Schedule:
     """A firing order of a graph on one processor.
 
-    capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule, DESIGN section 6:
+    capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule, docs/model.md:
     output space is claimed when a firing starts, input space freed when it ends). iterations: how many of them
     the firings make. policy: the rule that chose the order. throughput: iterations per time unit that the capacities
     allow, None if not known. token_bytes and origin: of the graph, where it says them.

@@ -5,7 +5,7 @@
  "starts": {"n1": [0, 12, 24], "n2": [36]}}
 
 Firing n of iteration k of an actor starts at starts[actor][n] * unit + k * period. The capacities are what the channels
-hold at most: most tokens that are there or claimed at one time (DESIGN section 6).
+hold at most: most tokens that are there or claimed at one time (docs/model.md).
 """
 
 from __future__ import annotations

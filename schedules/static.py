@@ -1,7 +1,7 @@
 """In which order does one processor fire, within given capacities?
 
 `self-timed`: in the order in which firings start in self-timed execution: run one after the other, every firing finds at least
-the tokens and the space it found there, as all that had started before has ended (DESIGN section 6). The policies of
+the tokens and the space it found there, as all that had started before has ended (docs/model.md). The policies of
 `demand` choose the next firing among those that find tokens and space: as nobody takes the tokens or the space of another,
 every one of them ends where any other does.
 """

@@ -1,7 +1,7 @@
 """How many iterations does a graph make per time unit?
 
 Each strongly connected component alone, then the slowest: channels between components are unbounded and never limit
-(where they have a capacity, they do not lie between components). An iteration is the minimal one (DESIGN section 6).
+(where they have a capacity, they do not lie between components). An iteration is the minimal one (docs/model.md).
 """
 
 from __future__ import annotations

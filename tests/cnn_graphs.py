@@ -1,7 +1,7 @@
 """CNN-like graphs of any size for analysis: chains, residual, inception and dense blocks, one output row a phase.
 
 3x3 convolutions, pad 1: a layer waits for two rows first, then one a phase, and keeps two rows in an overlap self-loop
-(DESIGN section 3); a pooling layer halves the rows. Times are drawn from a seed.
+(docs/model.md); a pooling layer halves the rows. Times are drawn from a seed.
 """
 
 from __future__ import annotations

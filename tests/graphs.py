@@ -17,7 +17,7 @@ SDF3_DATA = Path(__file__).resolve().parents[2] / "shared" / "sdf3"
 
 
 def convolution(height: int = 8) -> CsdfGraph:
-    """One 3x3 convolution, pad 1, one output row a phase, between a source and a sink (STYLE section 1)."""
+    """One 3x3 convolution, pad 1, one output row a phase, between a source and a sink."""
     rows = (1,) * height
     return CsdfGraph(
         "conv",

@@ -36,7 +36,7 @@ PEAK_LIVE = {
     "inception_v1": 1.09,
     "bvlc_alexnet": 0.33,
 }
-"""MB (10^6 bytes) alive at one row a phase, computed once by another program (DESIGN section 4)."""
+"""MB (10^6 bytes) alive at one row a phase, computed once by another program (docs/model.md)."""
 
 
 def wrong(network: Network, rows: str, level: str, x: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> list[str]:

@@ -1,6 +1,6 @@
 """What does every channel hold over time, and all of them together? Small charts under each other, the total on top.
 
-Held are tokens from the moment their producer claims space to the moment their consumer has ended (DESIGN section 6), so what is
+Held are tokens from the moment their producer claims space to the moment their consumer has ended (docs/model.md), so what is
 drawn reaches a capacity where it is used up.
 """
 

@@ -1,7 +1,7 @@
 """What does every channel hold while a timeline is executed? Followed token by token, which also proves that it can be executed.
 
 A firing takes its tokens and claims its output space when it starts; it produces and frees when it ends; what ends at t is there
-for starts at t (DESIGN section 6). Firings of an actor that overlap deliver in the order of their starts. Shares no code with
+for starts at t (docs/model.md). Firings of an actor that overlap deliver in the order of their starts. Shares no code with
 what computes start times.
 """
 

@@ -1,6 +1,6 @@
 """When does every firing start? Executions of three kinds in one form, to be drawn or replayed.
 
-Self-timed: every firing starts as soon as it can (DESIGN section 6); the periodic part is known where all actors wait for each
+Self-timed: every firing starts as soon as it can (docs/model.md); the periodic part is known where all actors wait for each
 other, directly or not. Single processor: one firing after the other. Periodic: given start times, repeated for ever.
 """
 

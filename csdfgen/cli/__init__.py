@@ -1,6 +1,6 @@
 """The command line: what does a user type, and what comes back when something is wrong?
 
-Every command loads, calls one function and saves (STYLE section 7). Results go to stdout or to the file of
+Every command loads, calls one function and saves. Results go to stdout or to the file of
 `-o`; stderr is for what went wrong, in one line. Exit codes: 0 done, 1 an error of model, file
 or plan, 2 wrong usage, 130 interrupted.
 

@@ -2,7 +2,7 @@
 
 Sources: the ONNX pages of Conv, ConvTranspose, MaxPool, AveragePool and LpPool
 (https://onnx.ai/onnx/operators/), which give `auto_pad`, `pads` and `ceil_mode`;
-DESIGN section 2 for the row rule.
+docs/model.md for the row rule.
 
 A window is a `csdfgen.rows.Window` along any spatial axis, not only along the rows:
 output position p reads input positions p*stride - pad_top + j*dilation for its taps

@@ -3,7 +3,7 @@
 An operator tells, for a layer: its outputs (`build`), which input rows output rows need
 (`input_rows`), what it costs, which outputs share memory with which inputs (`aliases`),
 and how a slab is computed (`kernel`). Rates, capacities, lifetimes and execution all
-follow from these (DESIGN section 2).
+follow from these (docs/model.md).
 
 A kernel *emits prepared calls*: given arrays (addresses and strides) for the slabs of one
 phase it returns `(function, arguments)` pairs that compute the phase when called in order.

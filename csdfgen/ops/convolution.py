@@ -1,7 +1,7 @@
 """Conv and ConvTranspose: which rows does a convolution need, and how is a slab of them computed?
 
 Sources: https://onnx.ai/onnx/operators/onnx__Conv.html, https://onnx.ai/onnx/operators/onnx__ConvTranspose.html;
-the row rule is that of DESIGN section 2. One to three spatial axes, of which the first carries the rows;
+the row rule is that of docs/model.md. One to three spatial axes, of which the first carries the rows;
 images of a batch are convolved one by one.
 
 A transposed convolution is computed as it is read, not as it is scattered: the output pixels of one residue

@@ -3,7 +3,7 @@
 Sources: https://onnx.ai/onnx/operators/onnx__Gemm.html, https://onnx.ai/onnx/operators/onnx__MatMul.html.
 An axis that is not contracted appears in the output: rows along it are computed a few at a time, from the
 same rows of every operand that has the axis and from the whole of the others. A Gemm that reads a flattened
-map row by row is a third kind of layer, which `flattened_gemm` makes: it sums products of rows (DESIGN section 2).
+map row by row is a third kind of layer, which `flattened_gemm` makes: it sums products of rows (docs/model.md).
 """
 
 from __future__ import annotations

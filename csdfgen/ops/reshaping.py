@@ -1,7 +1,7 @@
 """Which rows survive a change of shape? Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Tile.
 
 Source: https://onnx.ai/onnx/operators/onnx__Reshape.html and the pages beside it. A Reshape or
-Transpose that keeps the row axis apart keeps the rows (DESIGN section 2): ShuffleNet's channel
+Transpose that keeps the row axis apart keeps the rows (docs/model.md): ShuffleNet's channel
 shuffle, Reshape [1,C,H,W] -> [1,g,C/g,H,W], Transpose and Reshape back, stays row-phased. A
 Reshape that mixes rows with channels writes natural order, one slab of its input at a time.
 """

@@ -2,7 +2,7 @@
 
 An image that comes as NCHW has its rows along axis 2. One that comes as NHWC is transposed before
 the first convolution: following its axes through what stands before that convolution tells where
-the rows come from. (DESIGN section 2: a tensor without rows is one row.)
+the rows come from. (docs/model.md: a tensor without rows is one row.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The laws of STYLE section 5, for every sample of every operator."""
+"""Laws that hold for every sample of every operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports point one way (STYLE section 3), and the light packages stay light."""
+"""Imports point one way, and the light packages stay light."""
 
 from __future__ import annotations
 

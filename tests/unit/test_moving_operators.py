@@ -46,7 +46,7 @@ def _layer(op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any] | N
 
 
 def test_a_channel_shuffle_keeps_its_rows() -> None:
-    """DESIGN section 2: ShuffleNet's Reshape, Transpose, Reshape."""
+    """docs/model.md: ShuffleNet's Reshape, Transpose, Reshape."""
     x = Tensor("x", (1, 12, 5, 4), row_axis=2)
     apart = _layer("Reshape", (x, ints(1, 3, 4, 5, 4)))
     shuffled = _layer("Transpose", (apart.output,), {"perm": [0, 2, 1, 3, 4]})
