@@ -16,6 +16,7 @@ from itertools import accumulate
 from csdfgen.errors import DeadlockError
 from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Link, components, links_of, own_quotas
+from schedules.one_periodic import one_periodic_time
 
 __all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
 
@@ -57,6 +58,9 @@ class Deadlock:
 
 _SHOWN = 6
 
+_LONG = 1_000_000
+"""Firings of an iteration from which on a schedule is looked for before they are made."""
+
 
 def check_live(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> None:
     """Raise DeadlockError with the cycle of waiting actors if the graph cannot complete an iteration."""
@@ -88,10 +92,16 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
 def _live_by_parts(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> bool:
     """Whether each component alone completes an iteration of its own, of which one of the graph may take millions.
 
-    Then so does the graph: a component waits only for such as never wait for it.
+    Then so does the graph: a component waits only for such as never wait for it. What has a 1-periodic schedule never stops;
+    that is asked first where an iteration is long, with times of 1, as a cycle without tokens may take no time.
     """
     parts = components(len(quota), links)
-    return not _run(own_quotas(quota, phases, parts), [link for part in parts for link in part.links])[1]
+    own = own_quotas(quota, phases, parts)
+    ones = [(1,) * count for count in phases]
+    rest = [
+        part for part in parts if sum(own[actor] for actor in part.actors) < _LONG or one_periodic_time(ones, own, part) is None
+    ]
+    return not _run(own, [link for part in rest for link in part.links])[1]
 
 
 def _run(quota: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[int, Link]]:

@@ -1,35 +1,29 @@
-"""How fast is a graph at least if every phase keeps one period, and when does each firing start then?
+"""When does each firing start if iterations follow each other in one period?
 
-1-periodic: the n-th firing of a phase starts at s + n * period of its actor (Benazouz et al., "A new method for
-minimizing buffer sizes for cyclo-static dataflow graphs", 2010; Bodin et al. 2013). A system with one event per phase
-instead of one per firing; a lower bound of the throughput. A periodic schedule with one event per firing loses nothing.
+A periodic schedule has one event per firing of an iteration, and loses nothing against self-timed execution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
-from math import gcd, lcm
 from typing import Any
 
 import numpy as np
 
 from csdfgen.errors import ScheduleError
 from csdfgen.graph import CsdfGraph, repetition_vector
-from schedules.bounded import Component, Link, components, links_of
-from schedules.cycle_ratio import NoPeriodError, constraint_values, maximum_cycle_ratio, policy_values
+from schedules.bounded import Component, components, links_of
+from schedules.cycle_ratio import constraint_values, maximum_cycle_ratio, policy_values
 from schedules.liveness import check_live
-from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain, is_serial_link
+from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain
 
-__all__ = ["PeriodicSchedule", "earliest_starts", "one_periodic_time", "periodic_schedule"]
+__all__ = ["PeriodicSchedule", "earliest_starts", "periodic_schedule"]
 
 Array = Any
 
 TIE = -2
-_MAX_PAIRS = 20_000_000
-"""Pairs of phases that are looked at for one link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,60 +100,3 @@ def _earliest(system: Precedence, period: Fraction) -> Array:
             return instants
         chosen = np.flatnonzero((candidates == largest[system.head]) & better[system.head])
         policy[system.head[chosen]] = chosen
-
-
-def one_periodic_time(times: Sequence[Sequence[int]], quota: Sequence[int], component: Component) -> Fraction | None:
-    """Least time per iteration of a component's 1-periodic schedules, None if it has none (or too many pairs of phases)."""
-    rounds = {actor: quota[actor] // len(times[actor]) for actor in component.actors}
-    totals = {link: sum(link.production) * rounds[link.source] for link in component.links}
-    scale = lcm(*totals.values(), *rounds.values())
-    serial = {link.target for link in component.links if is_serial_link(link)}
-    first: dict[int, int] = {}
-    lengths: list[int] = []
-    parts: list[Part] = []
-    size = 0
-    for actor in component.actors:
-        first[actor] = size
-        own = _column(times[actor]) if actor in serial else np.zeros(len(times[actor]), dtype=object)
-        step = chain(size, own, ORDER)
-        parts.append(step._replace(delay=step.delay.astype(object) * (scale // rounds[actor])))
-        lengths.append(len(own))
-        size += len(own)
-    for number, link in enumerate(component.links):
-        if is_serial_link(link):
-            continue
-        pairs = _pairs(link)
-        if pairs is None:
-            return None
-        source, target, lead = pairs
-        delay = -lead.astype(object) * (scale // totals[link])
-        parts.append(
-            Part(first[link.source] + source, first[link.target] + target, _column(times[link.source])[source], delay, number)
-        )
-    system = assemble(parts, np.repeat(np.arange(len(lengths)), lengths), first)
-    try:
-        return maximum_cycle_ratio(system).ratio * scale
-    except NoPeriodError:
-        return None
-
-
-def _column(values: Sequence[int]) -> Array:
-    return np.array(values, dtype=object)
-
-
-def _pairs(link: Link) -> tuple[Array, Array, Array] | None:
-    """Phases of source and target that some firings of theirs connect, and the largest lead of the source in tokens.
-
-    The target's phase then never starts before the source's phase, so many tokens of steady flow later, has ended. All
-    pairs in which the source produces count, not only neighbours: what is produced arrives in the order of firings.
-    """
-    produced = np.array([0, *accumulate(link.production)], dtype=object)
-    consumed = np.array([0, *accumulate(link.consumption)], dtype=object)
-    sources = np.flatnonzero(np.diff(produced))
-    targets = np.flatnonzero(np.diff(consumed))
-    if len(sources) * len(targets) > _MAX_PAIRS:
-        return None
-    step = gcd(int(produced[-1]), int(consumed[-1]))
-    lead = (consumed[targets + 1][None, :] - link.tokens - produced[sources][:, None] - 1) // step * step
-    source, target = np.indices(lead.shape).reshape(2, -1)
-    return sources[source], targets[target], lead.ravel()

@@ -17,7 +17,7 @@ from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Component, Link, components, iterations_within, links_of, own_quotas
 from schedules.cycle_ratio import maximum_cycle_ratio
 from schedules.liveness import Deadlock, find_deadlock
-from schedules.periodic import one_periodic_time
+from schedules.one_periodic import one_periodic_time
 from schedules.precedence import Expansion, Precedence, is_serial_link
 from schedules.selftimed import MAX_FIRINGS, Execution, steady_state
 

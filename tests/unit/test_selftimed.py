@@ -183,3 +183,15 @@ def test_what_an_iteration_of_the_whole_graph_makes_a_million_times_is_computed_
     found = throughput(graph)
     assert (found.value, found.method) == (Fraction(1, 7 * 10**9), "cycle-ratio")
     assert find_deadlock(graph) is None
+
+
+@pytest.mark.parametrize(("tokens", "deadlocks"), [(0, True), (3, False)])
+def test_a_long_iteration_is_live_or_not_whatever_its_times(tokens: int, deadlocks: bool) -> None:
+    actors = Actor("A", (0,)), Actor("B", (0,)), Actor("C", (0, 0))
+    back = Channel("cb", "C", "B", (1, 2), (1,), tokens)
+    rates = Channel("ab", "A", "B", (10**9,), (1,)), Channel("ba", "B", "A", (1,), (10**9,), 2 * 10**9)
+    graph = CsdfGraph("long", actors, (*rates, Channel("bc", "B", "C", (1,), (1, 2)), back))
+    found = find_deadlock(graph)
+    assert (found is not None) == deadlocks
+    if found is not None:
+        assert [(wait.actor, wait.there, wait.needed) for wait in found.cycle] == [("B", 0, 1), ("C", 0, 1)]
