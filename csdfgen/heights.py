@@ -114,15 +114,20 @@ def parse_rows(rows: int | str | RowSpec) -> RowSpec:
     if isinstance(rows, RowSpec):
         return rows
     text = str(rows).strip()
-    general: int | str = "auto"
+    general: int | str | None = None
     layers: dict[str, Asked] = {}
     for item in _ITEMS.findall(text):
         name, equals, value = item.rpartition("=")
         if not equals:
+            if general is not None:
+                raise InputError(f"--rows {text}: '{general}' and '{item.strip()}' are both for all layers; give one of them")
             general = _number(item.strip(), text)
-        else:
-            layers[_unescaped(name.strip())] = _of_layer(value.strip(), text)
-    return RowSpec(general, MappingProxyType(layers))
+            continue
+        layer = _unescaped(name.strip())
+        if layer in layers:
+            raise InputError(f"--rows {text}: layer '{layer}' is given twice")
+        layers[layer] = _of_layer(value.strip(), text)
+    return RowSpec("auto" if general is None else general, MappingProxyType(layers))
 
 
 def auto_height(tensor: Tensor) -> int:

@@ -48,7 +48,7 @@ def check(graph: CsdfGraph, schedule: Schedule) -> None:
         wanted = repetition[actor] * schedule.iterations
         if count != wanted:
             raise ScheduleError(
-                f"fires {count} times; {schedule.iterations} iteration(s) take {wanted}", where=f"actor '{actor}'"
+                f"fires {count} times, not {wanted} in all; iterations: {schedule.iterations}", where=f"actor '{actor}'"
             )
     for channel in graph.channels:
         if held[channel.name] != channel.initial_tokens:

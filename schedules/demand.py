@@ -231,10 +231,10 @@ class _Execution:
         for actor in waiting[:_SHOWN_ACTORS]:
             phase = self.phase[actor]
             lacks = [
-                f"{rates[phase] - self.tokens[channel]} more token(s) on '{self.graph.channels[channel].name}' "
+                f"{lacking} more token{'' if lacking == 1 else 's'} on '{self.graph.channels[channel].name}' "
                 f"({self.tokens[channel]} of {rates[phase]})"
                 for channel, rates in self.inputs[actor]
-                if self.lacking[channel]
+                if self.lacking[channel] and (lacking := rates[phase] - self.tokens[channel])
             ]
             said.append(f"'{names[actor]}' phase {phase + 1} waits for {' and '.join(lacks)}")
         if len(waiting) > _SHOWN_ACTORS:

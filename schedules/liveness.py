@@ -37,9 +37,8 @@ class Wait:
         return self.needed - self.there
 
     def __str__(self) -> str:
-        what = "free place(s)" if self.space else "token(s)"
-        counts = f"{self.there} of {self.needed}"
-        return f"'{self.actor}' phase {self.phase + 1} waits for {self.lacking} more {what} in '{self.channel}' ({counts})"
+        what = _counted(self.lacking, "more free place" if self.space else "more token")
+        return f"'{self.actor}' phase {self.phase + 1} waits for {what} in '{self.channel}' ({self.there} of {self.needed})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +52,17 @@ class Deadlock:
         shown = [str(wait) for wait in self.cycle[:_SHOWN]]
         if len(self.cycle) > _SHOWN:
             shown.append(f"{len(self.cycle) - _SHOWN} more actors wait")
-        return f"deadlock after {self.firings} firing(s): {', '.join(shown)}"
+        return f"deadlock after {_counted(self.firings, 'firing')}: {', '.join(shown)}"
 
 
 _SHOWN = 6
 
 _LONG = 1_000_000
 """Firings of an iteration from which on a schedule is looked for before they are made."""
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def check_live(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> None:

@@ -314,7 +314,7 @@ class _Reader(ElementReader):
         phases = next((len(port.rates) for port in node.ports.values()), len(node.times))
         if len(node.times) != phases:
             raise self.fault(
-                times[-1], f"its time list has length {len(node.times)}, actor '{shortened(actor)}' has {phases} phase(s)"
+                times[-1], f"its time list has length {len(node.times)}, phases of actor '{shortened(actor)}': {phases}"
             )
 
     def _read_channel_properties(self, element: etree._Element) -> None:

@@ -71,7 +71,7 @@ def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
         drawing.text(left - 6, base - height / 2 + 3.5, name, ROW_LABEL, "end")
         drawing.text(right + 6, base - height / 2 + 3.5, side, ROW_LABEL)
         _draw_strip(drawing, strips[place], (left, right), base, height, float(timeline.end or 1))
-    drawing.notes(12, bottom + 48, _notes(timeline, strips, shown))
+    drawing.notes(12, bottom + 48, _notes(timeline, strips, shown, unit))
     return drawing.to_bytes(f"{timeline.graph.name}: {unit} held, {timeline.title}")
 
 
@@ -201,16 +201,16 @@ def _draw_strip(drawing: Drawing, strip: _Strip, sides: tuple[float, float], bas
         drawing.line(left, y, right, y, MARK, 1.2, "4 3")
 
 
-def _notes(timeline: Timeline, strips: Sequence[_Strip], shown: Sequence[int]) -> list[str]:
+def _notes(timeline: Timeline, strips: Sequence[_Strip], shown: Sequence[int], unit: Unit) -> list[str]:
     notes = [sentence(note) for note in timeline.notes]
     if any(strip.capacity is not None for strip in strips):
         notes.append("Dashed: capacities. Every channel has a scale of its own.")
     if any(strip.capacity is None for strip in strips):
         notes.append("Light: channels without a capacity.")
     if len(shown) < len(strips):
-        least = min(strips[place].peak for place in shown)
+        least = quantity(min(strips[place].peak for place in shown), unit)
         notes.append(
-            f"Shown are the {len(shown)} of {len(strips):,} channels that hold most, at least {least:,}; the total counts all."
+            f"Shown are the {len(shown)} of {len(strips):,} channels that hold most, at least {least}; the total counts all."
         )
     serial = sum(channel.is_serial for channel in timeline.graph.channels)
     if serial:

@@ -135,7 +135,7 @@ def _with_two_periods(graph: CsdfGraph, given: Mapping[str, int], span: Span, mo
             return Timeline(graph, "self-timed execution", cut, end, _room(graph, given), span)
         count += ceil(missing / pace) + 1
     timing = first_iteration(graph, given, most)
-    note = f"the first {most:,} iteration(s) are shown; two periods would take {count:,}"
+    note = f"iterations shown: the first {most:,}; two periods would take {count:,}"
     return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, _room(graph, given), span, (note,))
 
 

@@ -9,6 +9,7 @@ Importing this module is cheap; a command loads what it needs when it runs.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with `sys.argv` or the given arguments; returns the exit code."""
     for name in _THREAD_VARIABLES:
         os.environ.setdefault(name, "1")
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names in a model may hold anything
@@ -73,6 +75,8 @@ def _run(arguments: list[str]) -> int:
             raise KeyboardInterrupt from None
         sys.stdout.flush()
     except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            _complain("interrupted")  # typer ends silently on Ctrl-C while it reads the arguments
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except CsdfgenError as error:
         return _failed(str(error))
@@ -80,18 +84,39 @@ def _run(arguments: list[str]) -> int:
         _complain("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
-        # whoever read our output has gone; nothing is left to say, not even when Python flushes at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # whoever read our output has gone; nothing is left to say
+        _discard_output()
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _internal(error)
+        _discard_output()
+        return _failed(f"the output cannot be written: {error.strerror}")
     except MemoryError as error:
         return _failed(f"not enough memory: {error or 'an allocation failed'}")
     except Exception as error:
-        if os.environ.get("CSDFGEN_DEBUG"):
-            traceback.print_exc()
-        return _failed(
-            f"internal error: {type(error).__name__}: {error}; please report it with the input (CSDFGEN_DEBUG=1 shows where)"
-        )
+        return _internal(error)
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a stream that was closed before it started; what would be printed there is lost, no more."""
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _discard_output() -> None:
+    """Nothing more reaches stdout, not even when Python flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _internal(error: Exception) -> int:
+    """A fault of ours; to be called where it is caught."""
+    if os.environ.get("CSDFGEN_DEBUG"):
+        traceback.print_exc()
+    return _failed(
+        f"internal error: {type(error).__name__}: {error}; please report it with the input (CSDFGEN_DEBUG=1 shows where)"
+    )
 
 
 def _failed(message: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from csdfgen.cli.analyze_options import GraphQuestions
@@ -19,10 +20,12 @@ from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
 from csdfgen.cli.terminal import Stage, console, counted, plain
 from csdfgen.errors import CsdfgenError, InconsistentError
+from csdfgen.files import check_writable
 from csdfgen.graph import Channel, CsdfGraph
 from schedules.analysis import Analysis, to_json
 from schedules.static import point_of, write_storage_plan
 from schedules.storage import lower_bounds
+from schedules.throughput import throughput
 
 __all__ = ["Subject", "about_graph", "graph_sections", "graph_sizes", "without_overlap"]
 
@@ -73,12 +76,21 @@ class Answer:
 def graph_sections(subject: Subject, questions: GraphQuestions, where: str, stage: Stage) -> list[Section]:
     """The answers about a graph, a section a question. Raises CsdfgenError, which names `where` the graph is from."""
     capacities = capacities_for(subject.graph, questions.capacities)
+    _check_outputs(questions)
     try:
         found = ENGINES[questions.engine or "auto"](subject.graph, questions, capacities, stage)
         answer = Answer(subject, questions, capacities, found)
         return [section for make in _SECTIONS if (section := make(answer)) is not None]
     except CsdfgenError as error:
         raise error.at(where) from None
+
+
+def _check_outputs(questions: GraphQuestions) -> None:
+    """Refuse files that could not be written, before the search that would be lost."""
+    pictures = questions.pictures
+    for path in (questions.output, pictures.gantt, pictures.occupancy, pictures.dot):
+        if path is not None:
+            check_writable(path)
 
 
 def _structure(answer: Answer) -> Section:
@@ -107,9 +119,18 @@ def _buffers(answer: Answer) -> Section | None:
     found, unit = answer.found.buffers, answer.questions.unit or "tokens"
     if found is None:
         return None
-    left = _left_out(answer.subject)
+    left, graph = _left_out(answer.subject), answer.subject.graph
     values = {"unit": unit, "left_out": {"serial": left.serial, "overlap": dict(left.overlap)}}
-    return Section("", values, lambda: show_buffers(answer.subject.graph, found, unit, left, bool(answer.capacities)))
+    return Section("", values, lambda: show_buffers(graph, found, _fastest(answer), unit, left, bool(answer.capacities)))
+
+
+def _fastest(answer: Answer) -> Fraction | float:
+    """The highest throughput in any storage, 0 if unknown: a list of all ends with it, a single one may be slower."""
+    found, questions = answer.found.buffers, answer.questions
+    if not found or (questions.storage != "live" and questions.target is None):
+        return found[-1].throughput if found else 0
+    highest = throughput(answer.subject.graph)
+    return highest.value if highest.exact else 0
 
 
 def _plan(answer: Answer) -> Section | None:

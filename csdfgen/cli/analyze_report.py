@@ -206,8 +206,18 @@ def _time(value: Fraction) -> str:
 # Buffers ----------------------------------------------------------------------------------------
 
 
-def show_buffers(graph: CsdfGraph, found: Sequence[StorageDistribution], unit: str, left: LeftOut, bounded: bool) -> None:
-    """The distributions, smallest first, with what each channel gets, and what is not counted; `bounded` as for the structure."""
+def show_buffers(
+    graph: CsdfGraph,
+    found: Sequence[StorageDistribution],
+    fastest: Fraction | float,
+    unit: str,
+    left: LeftOut,
+    bounded: bool,
+) -> None:
+    """The distributions, smallest first, with what each channel gets, and what is not counted; `bounded` as for the structure.
+
+    fastest: the throughput that no storage exceeds, 0 if unknown.
+    """
     if not found:
         _tell("buffers", "none: it deadlocks whatever the capacities are")
         return
@@ -215,7 +225,7 @@ def show_buffers(graph: CsdfGraph, found: Sequence[StorageDistribution], unit: s
     sizes = table("tokens", "bytes", "throughput", "decimal", "of the fastest", proven, right=number)
     for point in found:
         tokens, size = sum(point.capacities.values()), _bytes(graph, point)
-        share = _share(point.throughput, found[-1].throughput)
+        share = _share(point.throughput, fastest)
         sizes.add_row(f"{tokens:,}", f"{size:,}", str(point.throughput), _decimal(point.throughput), share, _proof(point))
     apart = ", whatever capacities were given" if bounded else ""
     _tell("buffers", f"{counted(len(found), 'distribution')} of storage over the channels, smallest first{apart}")

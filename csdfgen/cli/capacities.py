@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from csdfgen.errors import InputError
 from csdfgen.graph import CsdfGraph, with_serial_loops
 
 __all__ = ["CAPACITIES", "Capacities", "capacities_for", "parse_capacities"]
@@ -68,11 +69,13 @@ def capacities_for(graph: CsdfGraph, given: Capacities) -> dict[str, int]:
     """Channel -> capacity in tokens of `graph`: those given by name, before those of the file.
 
     A file that says how many bytes its tokens have may count in others than the graph does. Raises CsdfgenError for a file
-    that cannot be read.
+    that cannot be read, or for a graph without buffer sizes.
     """
     if given.file is None:
         return dict(given.by_name)
     stored, token_bytes = _stored(given.file)
+    if not stored and given.file.suffix.lower() == ".xml":
+        raise InputError("has no buffer sizes, which --capacities could read", where=str(given.file))
     # a schedule counts the one token of a serial self-loop, which is no room that could limit
     serial = {channel.name for channel in with_serial_loops(graph).channels if channel.is_serial}
     sizes = {channel.name: channel.token_bytes for channel in graph.channels}

@@ -89,7 +89,7 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
         message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
         raise PlanError(message, where=saved.where) from None
     if network.batch != saved.batch:
-        raise PlanError(f"is for {saved.batch} image(s) in inputs of {network.batch}", where=saved.where)
+        raise PlanError(f"is for {counted(saved.batch, 'image')} in inputs of {network.batch}", where=saved.where)
     stage("reading the plan")
     return saved.plan(network), network
 

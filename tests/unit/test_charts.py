@@ -146,7 +146,7 @@ def test_a_deadlock_is_drawn_until_it_is_stuck_and_explained() -> None:
     timeline = self_timed(convolution(4), {"in": 1})
     assert timeline.firings == 1
     picture = gantt_chart(timeline)
-    assert any("Deadlock after 1 firing(s)" in text and "'src' phase 2 waits" in text for text in texts(picture))
+    assert any("Deadlock after 1 firing" in text and "'src' phase 2 waits" in text for text in texts(picture))
     assert 'fill="#888888">snk<' in picture.decode()  # never fires
     assert "tokens held" in occupancy_chart(timeline).decode()
 
@@ -210,7 +210,9 @@ def test_hundreds_of_actors_and_a_hundred_thousand_firings_give_a_small_file() -
     assert len(picture) < 700_000
     assert len(held) < 700_000
     assert any(re.fullmatch(r"One in \d actors is named; .*", text) for text in texts(picture))
-    assert any(re.match(r"Shown are the 40 of [\d,]+ channels that hold most", text) for text in texts(held))
+    assert any(
+        re.match(r"Shown are the 40 of [\d,]+ channels that hold most, at least [\d,]+ tokens?;", text) for text in texts(held)
+    )
     assert len([text for text in texts(picture) if text.startswith(("a", "b", "src", "snk"))]) > 50
 
 

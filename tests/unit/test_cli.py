@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -208,7 +209,7 @@ def test_the_schedule_of_a_graph_keeps_shapes_and_batch(csdfgen: Any) -> None:
     values = json.loads(Path("plan.json").read_text())
     values["origin"]["batch"] = 5
     Path("plan.json").write_text(json.dumps(values))
-    assert refused(csdfgen("run", "free.onnx", "--plan", "plan.json")) == "plan.json: is for 5 image(s) in inputs of 2"
+    assert refused(csdfgen("run", "free.onnx", "--plan", "plan.json")) == "plan.json: is for 5 images in inputs of 2"
 
 
 @pytest.mark.parametrize("suffix", ["json", "xml"])
@@ -431,6 +432,7 @@ def test_a_fault_of_ours_is_one_line_too(csdfgen: Any, monkeypatch: pytest.Monke
     [
         (MemoryError("cannot allocate 9 GiB"), 1, "not enough memory: cannot allocate 9 GiB"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (SystemExit(130), 130, "interrupted"),  # what typer makes of Ctrl-C before a command runs
     ],
 )
 def test_endings(csdfgen: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str) -> None:
@@ -471,6 +473,27 @@ def test_ctrl_c_leaves_nothing_behind(csdfgen: Any, tmp_path: Path) -> None:
         process.kill()
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def shell(line: str, cwd: Path) -> tuple[int, str]:
+    """Exit code and stderr of a line of shell in which $CSDFGEN is the command."""
+    command = f"{shlex.quote(sys.executable)} -m csdfgen"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["sh", "-c", line.replace("$CSDFGEN", command)], capture_output=True, text=True, cwd=cwd, env=environment
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_output_that_finds_no_room_is_one_line(csdfgen: Any, tmp_path: Path) -> None:
+    assert shell("$CSDFGEN net.onnx > /dev/full", tmp_path) == (1, "the output cannot be written: No space left on device\n")
+
+
+def test_streams_may_be_closed_from_the_start(csdfgen: Any, tmp_path: Path) -> None:
+    assert shell("$CSDFGEN net.onnx -o g.json >&- 2>&-", tmp_path) == (0, "")
+    assert json.loads((tmp_path / "g.json").read_text())["format"] == "csdfgen-graph"
+    assert shell("$CSDFGEN none.onnx >&-", tmp_path) == (1, "none.onnx: does not exist\n")
 
 
 def test_a_reader_that_goes_away_is_no_error(csdfgen: Any, tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ import pytest
 from csdfgen import graph_json
 from csdfgen.cli import main
 from csdfgen.cli.analyze_report import show_throughput
+from csdfgen.cli.engines import ENGINES
 from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from schedules.throughput import Throughput
 from sdf3_bridge import sdf3xml
 from tests.cnn_graphs import cnn_graph
 from tests.graphs import ring
 from tests.small_models import residual_classifier
-from tests.unit.test_cli import Result, refused, start
+from tests.unit.test_cli import ROOT, Result, refused, start
 
 Call = Callable[..., Result]
 
@@ -156,17 +157,28 @@ def test_a_deadlock_says_who_waits_for_what(call: Call) -> None:
         ("A", "ba", 0, 1),
         ("B", "ab", 0, 1),
     ]
-    assert "'B' phase 1 waits for 1 more token(s) in 'ab' (0 of 1)" in call("dead.json").out
+    assert "'B' phase 1 waits for 1 more token in 'ab' (0 of 1)" in call("dead.json").out
     whole = call("dead.json", "--throughput", "--buffers", "--latency", "--json").json
     assert (whole["throughput"], whole["buffers"]) == ("0", []) and "latency" not in whole
     assert "buffers     none: it deadlocks whatever the capacities are" in call("dead.json", "--buffers").out
+
+
+@pytest.mark.parametrize(("asked", "share"), [(("--storage", "live"), "50.0%"), (("--at-throughput", "1/3"), "66.7%")])
+def test_one_distribution_is_compared_with_the_highest_throughput(call: Call, asked: tuple[str, ...], share: str) -> None:
+    (point,) = [line for line in call(str(ROOT / "docs/examples/bound.xml"), "--buffers", *asked).out.splitlines() if "%" in line]
+    assert share in point.split()
+
+
+def test_what_cannot_be_written_is_refused_before_the_search(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENGINES, "auto", lambda *_: pytest.fail("the engine was asked"))
+    assert refused(call("stages.xml", "--buffers", "-o", "none/p.json")).startswith("none/p.json: cannot be written")
 
 
 def test_a_deadlock_by_capacities_names_the_space(call: Call) -> None:
     found = call("stages.xml", "--capacities", "al=3", "--capacities", "be=2", "--json").json
     assert found["deadlock"] is True and found["throughput"] == "0"
     assert any(wait["space"] and wait["channel"] == "al" for wait in found["waiting"])
-    assert "free place(s) in 'al'" in call("stages.xml", "--capacities", "al=3,be=2").out
+    assert re.search(r"[0-9] more free places? in 'al'", call("stages.xml", "--capacities", "al=3,be=2").out)
 
 
 def test_an_inconsistent_graph_is_an_answer(call: Call) -> None:
@@ -280,15 +292,17 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "unknown channel": (("ring.xml", "--capacities", "ac=2"), 1, "has no channel 'ac'"),
     "too small": (("ring.xml", "--capacities", "ba=0"), 1, "channel 'ba': 1 initial tokens, but the capacity is 0"),
     "no schedule": (("ring.xml", "--capacities", "dead.json"), 1, "dead.json"),
+    "no capacities in a graph": (("ring.xml", "--capacities", "ring.xml"), 1, "ring.xml: has no buffer sizes"),
     "no schedule file": (("ring.xml", "--capacities", "none.json"), 1, "none.json: cannot be read"),
     "too fast": (("stages.xml", "--at-throughput", "1/3"), 1, "throughput 1/3 is wanted; the highest is 1/4"),
     "storage without end": (("unlimited.json", "--buffers"), 1, "nothing limits its throughput"),
     "maximum without end": (("unlimited.json", "--storage", "maximal"), 1, "nothing limits its throughput"),
-    "throughput of a deadlock": (("dead.json", "--at-throughput", "1/9"), 1, "'A' phase 1 waits for 1 more token(s) in 'ba'"),
+    "throughput of a deadlock": (("dead.json", "--at-throughput", "1/9"), 1, "'A' phase 1 waits for 1 more token in 'ba'"),
     "plan of a deadlock": (("dead.json", "--buffers", "-o", "p.json"), 1, "no capacities are known"),
     "plan of what is inconsistent": (("unbalanced.json", "--buffers", "-o", "p.json"), 1, "channel 'ba': out of balance"),
     "plan as XML": (("ring.xml", "--buffers", "-o", "p.xml"), 1, "p.xml: a schedule with its buffers is written as .json"),
     "no such folder": (("ring.xml", "--buffers", "-o", "none/p.json"), 1, "none/p.json"),
+    "no such folder of a picture": (("ring.xml", "--gantt", "none/g.svg"), 1, "none/g.svg: cannot be written"),
     "csv of a graph": (("ring.xml", "--csv", "x.csv"), 1, "--csv writes the layers' times"),
     "plan of nothing": (("ring.xml", "-o", "p.json"), 2, "is about buffers; add --buffers"),
     "unit of nothing": (("ring.xml", "--unit", "bytes"), 2, "is about buffers; add --buffers"),

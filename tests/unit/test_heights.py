@@ -35,6 +35,14 @@ def test_what_is_no_number_of_rows_is_refused(text: str) -> None:
         parse_rows(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("1,2", "'1' and '2' are both for all layers"), ("1,conv=2,conv=3", "layer 'conv' is given twice")]
+)
+def test_heights_that_contradict_each_other_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_rows(text)
+
+
 def test_an_unknown_layer_is_refused_with_known_ones() -> None:
     g = Graph()
     model = g.model(g.conv(g.input("x", (1, 2, 6, 6)), 3))

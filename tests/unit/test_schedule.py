@@ -200,8 +200,8 @@ def test_a_deadlock_names_who_waits_for_how_many_tokens_where() -> None:
     with pytest.raises(DeadlockError) as caught:
         demand_driven(ring(0))
     assert str(caught.value) == (
-        "graph 'ring': deadlock after 0 of 2 firings: 'A' phase 1 waits for 1 more token(s) on 'ba' (0 of 1); "
-        "'B' phase 1 waits for 1 more token(s) on 'ab' (0 of 1)"
+        "graph 'ring': deadlock after 0 of 2 firings: 'A' phase 1 waits for 1 more token on 'ba' (0 of 1); "
+        "'B' phase 1 waits for 1 more token on 'ab' (0 of 1)"
     )
     many = tuple(Actor(f"a{i}", (1,)) for i in range(9))
     loops = tuple(Channel(f"c{i}", f"a{i}", f"a{(i + 1) % 9}", (1,), (1,)) for i in range(9))
@@ -281,14 +281,14 @@ def broken(change: str) -> tuple[CsdfGraph, Schedule]:
     ("change", "error", "message"),
     [
         ("swap", ScheduleError, "firing 17 ('n2' phase 1): channel 'b12' holds 16 of the 17 tokens it takes"),
-        ("drop", ScheduleError, "actor 'n5': fires 0 times; 1 iteration(s) take 1"),
+        ("drop", ScheduleError, "actor 'n5': fires 0 times, not 1 in all; iterations: 1"),
         ("repeat", ScheduleError, "firing 4 ('n1' phase 3): out of turn; phase 4 of 32 is next"),
         ("shrink", CapacityExceededError, "firing 17 ('n1' phase 17): channel 'b12' would hold 17 tokens; its capacity is 16"),
         ("no capacity", ScheduleError, "channel 'b34': has no capacity"),
         ("unknown channel", ScheduleError, "graph 'cnn5': has no channel 'b99', which the schedule gives a capacity"),
         ("unknown actor", ScheduleError, "firing 6 ('n9' phase 1): the graph has no such actor"),
         ("iteration", ScheduleError, "firing 6 ('n1' phase 6): is of iteration 2; 1 is under way"),
-        ("two iterations", ScheduleError, "actor 'n1': fires 32 times; 2 iteration(s) take 64"),
+        ("two iterations", ScheduleError, "actor 'n1': fires 32 times, not 64 in all; iterations: 2"),
     ],
 )
 def test_the_checker_names_the_firing_the_channel_and_both_counts(change: str, error: type, message: str) -> None:

@@ -230,8 +230,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "5: <channel> 'ab': channelKind 'fifo' is not one of data, overlap, serial, space",
     ),
     # properties
-    "times too short": (times("3,4", "3"), "8: <executionTime>: its time list has length 1, actor 'A' has 2 phase(s)"),
-    "times too long": (times("3,4", "3*3"), "8: <executionTime>: its time list has length 3, actor 'A' has 2 phase(s)"),
+    "times too short": (times("3,4", "3"), "8: <executionTime>: its time list has length 1, phases of actor 'A': 2"),
+    "times too long": (times("3,4", "3*3"), "8: <executionTime>: its time list has length 3, phases of actor 'A': 2"),
     "empty times": (times("3,4", ""), "8: <executionTime>: 'time' is empty"),
     "no time": (times("time='3,4'", ""), "8: <executionTime>: has no 'time'"),
     "times of no actor": (times("'B'", "'Z'"), "9: <actorProperties> 'Z': is for an actor that the graph does not have"),
@@ -367,8 +367,8 @@ REFUSED_FILES: dict[str, str] = {
     "b07_no_csdf": "3: <applicationGraph> 'base': holds 0 <sdf> or <csdf> elements; 1 is needed",
     "b11_rate_too_short": "8: <port> 'o_ab': its rate list has length 1, that of port 'o_sl_A' 2",  # SDF3 repeats it
     "b12_rate_too_long": "8: <port> 'o_ab': its rate list has length 3, that of port 'o_sl_A' 2",  # SDF3 counts 3 times as many
-    "b13_time_too_short": "23: <executionTime>: its time list has length 1, actor 'A' has 2 phase(s)",
-    "b14_time_too_long": "23: <executionTime>: its time list has length 3, actor 'A' has 2 phase(s)",
+    "b13_time_too_short": "23: <executionTime>: its time list has length 1, phases of actor 'A': 2",
+    "b14_time_too_long": "23: <executionTime>: its time list has length 3, phases of actor 'A': 2",
     "b17_unknown_actor": "18: <channel> 'sl_B': dstActor 'Z' is no actor of the graph",
     "b18_unknown_port": "19: <channel> 'ab': dstPort 'zz' is no port of actor 'B'",
     "b20_dup_actor": "11: <actor> 'A': an actor of this name is in line 5 already",
