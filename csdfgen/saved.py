@@ -20,6 +20,7 @@ from csdfgen.pipeline import plan_from_schedule
 from csdfgen.plan_json import PlanFile, to_plan
 from csdfgen.planning import Plan
 from schedules import schedule as schedule_json
+from schedules import starts
 from schedules.schedule import Schedule
 
 __all__ = ["CONVERSION_OPTIONS", "SavedPlan", "read_saved"]
@@ -68,6 +69,7 @@ def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
         options = {name: plan.options[name] for name in CONVERSION_OPTIONS}
         return SavedPlan(where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan)
     hint = "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph" if form == graph_json.FORMAT else ""
+    hint = "; csdfgen schedule without --periodic writes one" if form == starts.FORMAT else hint
     raise fields.fault(f"'format' is {quoted(form)}; '{plan_json.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}")
 
 

@@ -55,7 +55,7 @@ def about_graph(request: AnalyzeRequest, stage: Stage) -> Report:
     questions = request.questions
     given = request.options.given() + ["--device"] * (request.device is not None) + ["--tokens"] * (questions.tokens is not None)
     stage("loading")
-    graph = read_graph_file(request.model, given)
+    graph = read_graph_file(request.model, given, questions.capacities.file)
     subject = without_overlap(graph) if questions.overlap is False else Subject(graph)
     if not questions.asked:
         questions = replace(questions, throughput=True)

@@ -150,7 +150,9 @@ def convert(
     rates: Annotated[
         Rates | None,
         typer.Option(
-            "--rates", help="exact: by the row rule; paper: Algorithm 1 as printed. \\[default: exact]", show_default=False
+            "--rates",
+            help="exact: by the row rule; paper: Algorithm 1 as printed, whatever --rows is. \\[default: exact]",
+            show_default=False,
         ),
     ] = None,
     tokens: Annotated[

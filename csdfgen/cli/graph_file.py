@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from csdfgen.errors import InputError
 from csdfgen.graph import CsdfGraph
 
 __all__ = ["read_graph_file"]
 
 
-def read_graph_file(path: str, options: list[str]) -> CsdfGraph:
-    """The CSDF graph in a .json or .xml file; `options` are those given that only a model takes."""
+def read_graph_file(path: str, options: list[str], capacities: Path | None = None) -> CsdfGraph:
+    """The CSDF graph in a .json or .xml file; `options` are those given that only a model takes.
+
+    capacities: the file whose buffer sizes are used; if it is this one, they are not reported as dropped.
+    """
     if options:
         raise InputError(f"is a graph; {options[0]} is for models", where=path)
     if path.lower().endswith(".json"):
@@ -18,4 +23,4 @@ def read_graph_file(path: str, options: list[str]) -> CsdfGraph:
         return read_graph(path)
     from sdf3_bridge import sdf3xml
 
-    return sdf3xml.read(path)
+    return sdf3xml.read_file(path).graph if capacities == Path(path) else sdf3xml.read(path)

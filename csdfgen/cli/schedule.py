@@ -41,7 +41,7 @@ def run_schedule(request: ScheduleRequest) -> None:
     if request.graph.gantt is not None:
         check_picture("gantt", request.graph.gantt)
     if is_graph_file(request.model):
-        graph = read_graph_file(request.model, request.options.given())
+        graph = read_graph_file(request.model, request.options.given(), request.graph.capacities.file)
         schedule_graph(graph, request.model, request.output, request.policy, request.graph)
         return
     given = request.graph.given()

@@ -183,6 +183,15 @@ def test_other_forms_of_the_same_graph(call: Call, graph: str, form: tuple[str, 
     assert found["figures"] == call("run", "net.onnx", "--rows", "2" if "--rows" in form else "1", "--json").json["figures"]
 
 
+def test_buffer_sizes_that_are_used_are_not_said_to_be_dropped(call: Call) -> None:
+    call("net.onnx", "-o", "graph.xml")
+    call("schedule", "graph.xml", "-o", "plan.json")
+    call("graph.xml", "-o", "sized.xml", "--capacities", "plan.json", "--capacities-as", "sizes")
+    for command in ("analyze", "schedule"):
+        assert "dropped" in call(command, "sized.xml").err
+        assert "dropped" not in call(command, "sized.xml", "--capacities", "sized.xml").err
+
+
 def test_capacities_as_channels_are_kept(call: Call) -> None:
     """A graph whose capacities are channels back: the order obeys them, and they store nothing themselves."""
     call("net.onnx", "-o", "graph.xml", "--rows", "1")
@@ -226,7 +235,9 @@ def test_start_times_that_repeat(call: Call) -> None:
     assert (values["format"], values["throughput"]) == ("csdfgen-starts", throughput)
     assert min(row[0] for row in values["starts"].values()) == 0
     assert values["origin"]["model"] == "net.onnx"
-    assert "'csdfgen-plan' or 'csdfgen-schedule' is needed" in refused(call("run", "net.onnx", "--plan", "starts.json"))
+    assert "'csdfgen-schedule' is needed; csdfgen schedule without --periodic writes one" in refused(
+        call("run", "net.onnx", "--plan", "starts.json")
+    )
 
 
 @pytest.mark.parametrize("policy", ["eager", "self-timed"])
