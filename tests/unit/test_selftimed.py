@@ -72,7 +72,7 @@ def test_a_deadlock_names_the_cycle_and_what_is_lacking() -> None:
     deadlock = find_deadlock(ring(0))
     assert deadlock is not None
     assert [(wait.actor, wait.channel, wait.lacking) for wait in deadlock.cycle] == [("A", "ba", 1), ("B", "ab", 1)]
-    with pytest.raises(DeadlockError, match=r"'A' phase 1 waits for 1 more token\(s\) in 'ba' \(0 of 1\)"):
+    with pytest.raises(DeadlockError, match=r"'A' phase 1 waits for 1 more token in 'ba' \(0 of 1\)"):
         check_live(ring(0))
     with pytest.raises(DeadlockError, match=r"free place\(s\) in 'rows'"):
         check_live(convolution(), {"rows": 3})
