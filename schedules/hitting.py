@@ -15,6 +15,8 @@ from heapq import heappop, heappush
 from itertools import count
 from math import floor, gcd
 
+import numpy as np
+
 __all__ = ["Cuts", "Minimum", "Requirement"]
 
 _MARGIN = 1e-6
@@ -245,7 +247,7 @@ class _Program:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import coo_array
 
-        row, column, value = zip(*self.entries, strict=True)
+        row, column, value = np.array(self.entries, dtype=np.int32).T  # older versions of scipy take no other integers
         size = len(self.column) + len(self.choice)
         matrix = coo_array((value, (row, column)), shape=(len(self.needed), size)).tocsr()
         top = [*self.top.values(), *[1] * len(self.choice)]

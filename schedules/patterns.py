@@ -100,8 +100,9 @@ class _Shifts:
         largest = max(costs) or 1.0
         shifts = np.zeros(self.actors)
         if entries:
-            number, column, value = zip(*entries, strict=True)
-            matrix = coo_array((value, (number, column)), shape=(len(rows), len(costs))).tocsr()
+            number, column, value = (np.array(part) for part in zip(*entries, strict=True))
+            where = number.astype(np.int32), column.astype(np.int32)  # older versions of scipy take no other integers
+            matrix = coo_array((value, where), shape=(len(rows), len(costs))).tocsr()
             result = linprog(
                 np.array(costs) / largest,
                 A_ub=-matrix,

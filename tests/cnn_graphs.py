@@ -1,7 +1,8 @@
-"""CNN-like graphs of any size for analysis: chains, residual, inception and dense blocks, one output row a phase.
+"""Graphs of any size for analysis: CNN-like ones, and random ones of actors with several rates.
 
-3x3 convolutions, pad 1: a layer waits for two rows first, then one a phase, and keeps two rows in an overlap self-loop
-(docs/model.md); a pooling layer halves the rows. Times are drawn from a seed.
+CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a phase: a layer waits for two
+rows first, then one a phase, and keeps two rows in an overlap self-loop (docs/model.md); a pooling layer halves the rows.
+Times and whatever is random are drawn from a seed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import MappingProxyType
 
 from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
 
-__all__ = ["SHAPES", "cnn_graph"]
+__all__ = ["SHAPES", "cnn_graph", "random_graph"]
 
 
 class _Builder:
@@ -104,3 +105,29 @@ def cnn_graph(shape: str, layers: int, rows: int, *, seed: int = 1, overlap: boo
     build = _Builder(seed, rows, overlap)
     build.pointwise("snk", SHAPES[shape](build, layers))
     return with_serial_loops(CsdfGraph(f"{shape}{layers}_{rows}", tuple(build.actors), tuple(build.channels)))
+
+
+def random_graph(actors: int, *, seed: int = 1) -> CsdfGraph:
+    """A live graph of so many actors of 1 to 4 phases, each read by later ones, a few channels back; with serial self-loops."""
+    draw = random.Random(seed)
+    phases = [draw.randint(1, 4) for _ in range(actors)]
+    rounds = [draw.choice((1, 2, 3, 4, 6)) for _ in range(actors)]
+    pairs = [(draw.randrange(max(0, i - 4), i), i) for i in range(1, actors)]
+    pairs += [(source, source + draw.randint(1, 4)) for source in draw.sample(range(actors - 4), actors // 3)]
+    back = [(target, source) for source, target in draw.sample(pairs, actors // 10)]
+    channels = []
+    for number, (source, target) in enumerate([*pairs, *back]):
+        unit = draw.randint(1, 3)
+        production = _divided(draw, unit * rounds[target], phases[source])
+        consumption = _divided(draw, unit * rounds[source], phases[target])
+        tokens = 2 * unit * rounds[source] * rounds[target] if source > target else 0
+        channels.append(Channel(f"c{number}", f"a{source}", f"a{target}", production, consumption, tokens))
+    times = [tuple(draw.randint(1, 9) for _ in range(count)) for count in phases]
+    listed = tuple(Actor(f"a{number}", row) for number, row in enumerate(times))
+    return with_serial_loops(CsdfGraph(f"random{actors}_{seed}", listed, tuple(channels)))
+
+
+def _divided(draw: random.Random, total: int, phases: int) -> tuple[int, ...]:
+    """So many tokens among the phases; some may get none."""
+    cuts = sorted(draw.randint(0, total) for _ in range(phases - 1))
+    return tuple(b - a for a, b in zip([0, *cuts], [*cuts, total], strict=True))
