@@ -8,9 +8,11 @@ it suffices, which shows more proofs and leaves capacities to fall back on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from time import monotonic
 
 from schedules.hitting import Cuts, Requirement
@@ -23,7 +25,7 @@ __all__ = ["Found", "Search"]
 _PATIENCE = 0.4
 """Share of the time after which periodic schedules are asked for levels to fall back on."""
 
-_LAST_SECONDS = 1.0
+_LAST_SECONDS = 0.5
 """For the last bound, after the deadline."""
 
 
@@ -55,43 +57,25 @@ class Search:
         if thorough:
             self._raise_floors(goal, patience)
         best: list[int] | None = None
-        tried = False
+        settled = False
         while True:
             minimum = self.cuts.minimum(deadline - monotonic())
-            best = self._better(best, self._enlarged(minimum.levels, goal, deadline if tried else patience))
-            if best is not None and self.cuts.cost(best) <= minimum.least:
-                return Found(best, minimum.least)
-            if not tried and monotonic() > patience:
-                tried = True
-                best = self._better(best, self.from_patterns(goal, (patience + deadline) / 2))
-            if monotonic() > deadline:
-                minimum = self.cuts.minimum(_LAST_SECONDS)
-                return Found(self._forced(minimum.levels, goal) if best is None else best, minimum.least)
+            levels, reached = self._enlarged(minimum.levels, goal, deadline if settled else patience)
+            if reached:
+                best = self._cheapest(levels, best)
+            elif not settled:
+                settled = True
+                enough = [self._forced(start, goal) for start in (levels, self._from_patterns(goal)) if start is not None]
+                best = self._reduced(self._cheapest(*enough, best), goal, (patience + deadline) / 2)
+            if best is not None and (self.cuts.cost(best) <= minimum.least or monotonic() > deadline):
+                return Found(best, max(minimum.least, self.cuts.minimum(_LAST_SECONDS).least))
 
-    def from_patterns(self, goal: Goal, deadline: float) -> list[int] | None:
-        """Levels that reach a goal, from periodic schedules, then made smaller one by one; None if none are found in time."""
-        levels = None
-        if isinstance(goal.limit, Fraction):
-            levels = periodic_levels(self.sizing, self.cuts.floor, goal.limit)
-        if levels is not None:
-            levels = self._enlarged(levels, goal, deadline)
-        return None if levels is None else self._reduced(levels, goal, deadline)
+    def _from_patterns(self, goal: Goal) -> list[int] | None:
+        """Levels that should reach a goal, from periodic schedules."""
+        return periodic_levels(self.sizing, self.cuts.floor, goal.limit) if isinstance(goal.limit, Fraction) else None
 
-    def _better(self, one: list[int] | None, other: list[int] | None) -> list[int] | None:
-        known = [levels for levels in (one, other) if levels is not None]
-        return min(known, key=self.cuts.cost, default=None)
-
-    def _reduced(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int]:
-        """Levels made smaller as long as they reach a goal, those first that cost most."""
-        found = list(levels)
-        saving = [(level - least) * cost for level, least, cost in zip(found, self.cuts.floor, self.cuts.costs, strict=True)]
-        for place in sorted(range(len(found)), key=saving.__getitem__, reverse=True):
-            while found[place] > self.cuts.floor[place] and monotonic() < deadline:
-                fewer = [*found[:place], found[place] - 1, *found[place + 1 :]]
-                if not self.cuts.met(fewer) or self.missed(dict(enumerate(fewer)), goal):
-                    break
-                found = fewer
-        return found
+    def _cheapest(self, *several: list[int] | None) -> list[int]:
+        return min((levels for levels in several if levels is not None), key=self.cuts.cost)
 
     def _forced(self, levels: Sequence[int], goal: Goal) -> list[int]:
         """Levels that reach a goal, found in few steps: what falls short is doubled."""
@@ -101,6 +85,22 @@ class Search:
                 grown[place] += strides[place]
                 strides[place] *= 2
         return grown
+
+    def _reduced(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int]:
+        """Levels that reach a goal, each made as small as the others let it be, those first that can save most."""
+        found = list(levels)
+        saving = [(level - least) * cost for level, least, cost in zip(found, self.cuts.floor, self.cuts.costs, strict=True)]
+        for place in sorted(range(len(found)), key=saving.__getitem__, reverse=True):
+            if monotonic() > deadline:
+                break
+            enough = partial(self._reached_with, found, place, goal)
+            found[place] = bisect_left(range(found[place]), True, self.cuts.floor[place], key=enough)
+        return found
+
+    def _reached_with(self, levels: Sequence[int], place: int, goal: Goal, level: int) -> bool:
+        """Whether levels reach a goal if one of them is changed."""
+        changed = [*levels[:place], level, *levels[place + 1 :]]
+        return self.cuts.met(changed) and not self.missed(dict(enumerate(changed)), goal)
 
     def _raise_floors(self, goal: Goal, deadline: float) -> None:
         """What every channel needs on its own account."""
@@ -119,22 +119,22 @@ class Search:
         for cycle in self.missed(dict(enumerate(levels)), goal)[:1]:
             self._learn(levels, cycle, goal)
 
-    def _enlarged(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int] | None:
-        """Levels enlarged until they reach a goal, with proofs against all that did not; None after the deadline."""
+    def _enlarged(self, levels: Sequence[int], goal: Goal, deadline: float) -> tuple[list[int], bool]:
+        """Levels enlarged until they reach a goal or the deadline comes, with proofs against those before; whether they do."""
         grown = list(levels)
         while True:
             left = dict(enumerate(grown))
             while cycles := self.missed(left, goal):
                 for cycle in cycles:
                     if monotonic() > deadline:
-                        return None
+                        return grown, False
                     if left.keys() >= set(self._scarce(cycle)):
                         for requirement in self._learn(grown, cycle, goal):
                             for channel in requirement.channels:
                                 left.pop(channel, None)  # other proofs are wanted now, about other channels
                             self.cuts.meet(requirement, grown)
             if len(left) == len(grown):
-                return grown
+                return grown, True
 
     def _learn(self, levels: Sequence[int], cycle: Cycle, goal: Goal) -> list[Requirement]:
         """Keep requirements that the levels do not meet, shown by a cycle."""

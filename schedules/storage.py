@@ -7,8 +7,8 @@ is proven to be necessary; both for throughputs at equal distances. All throughp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from time import monotonic
@@ -22,8 +22,8 @@ from schedules.sizing import LIVE, Goal, Sizing, Unit, lower_bounds
 
 __all__ = ["StorageDistribution", "Unit", "lower_bounds", "pareto_front", "storage_for"]
 
-_EXACT_SHARE = 0.6
-"""Share of the time for points of the front one after the other, before some are chosen."""
+_TOP_SHARE, _EXACT_SHARE = 0.25, 0.7
+"""When the point of the highest throughput is given up, and all points one after the other; shares of the time."""
 
 Value = Fraction | float
 """A throughput; infinity where nothing limits it."""
@@ -70,7 +70,7 @@ def storage_for(
     return _distribution(sizing, Search(sizing).least(goal, deadline))
 
 
-def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0, rest: int = 8) -> Iterator[StorageDistribution]:
+def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0, rest: int = 5) -> Iterator[StorageDistribution]:
     """The distributions of least size for every throughput, from the first that does not deadlock to the highest throughput.
 
     None if the graph deadlocks whatever its capacities. What is not found within most of the `seconds` is replaced by at most
@@ -83,6 +83,7 @@ def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0,
         return
     sizing = Sizing(graph, unit)
     _check_limited(sizing)
+    top = _distribution(sizing, Search(sizing).least(Goal(sizing.unlimited), begin + _TOP_SHARE * seconds))
     search = Search(sizing)
     last: StorageDistribution | None = None
     goal = LIVE
@@ -90,7 +91,8 @@ def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0,
         found = search.least(goal, begin + _EXACT_SHARE * seconds, thorough=last is None)
         new = _distribution(sizing, found)
         if not new.exact:
-            yield from _falling_back(search, last, new, rest, begin + seconds)
+            points = [new, *_between(search, new, top, rest - 1, begin + seconds), top]
+            yield from _ascending(points if last is None else [last, *points])
             return
         if last is not None and last.size < new.size:
             yield last
@@ -102,34 +104,38 @@ def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0,
         search.exclude(found.levels, goal)
 
 
-def _falling_back(
-    search: Search, last: StorageDistribution | None, new: StorageDistribution, rest: int, deadline: float
+def _between(
+    search: Search, low: StorageDistribution, top: StorageDistribution, points: int, deadline: float
 ) -> Iterator[StorageDistribution]:
-    """The end of a front: the last exact point, the first that is not, some at shorter times per iteration, the shortest."""
-    sizing = search.sizing
-    points = [new]
-    slow, fast = _inverse(new.throughput), sizing.unlimited
-    least = max(new.least, 0 if last is None else last.least)
-    for number in range(1, rest + 1):
+    """So many distributions at equal distances of the time per iteration, the slower ones first."""
+    slow, fast = _inverse(low.throughput), _inverse(top.throughput)
+    if slow == fast:
+        return
+    for number in range(1, points + 1):
         now = monotonic()
-        goal = Goal(slow - (slow - fast) * Fraction(number, rest))
-        found = search.least(goal, now + (deadline - now) / (rest + 1 - number))
-        least = max(least, sizing.size(sizing.lower) + found.least)
-        points.append(_distribution(sizing, found, least))
+        goal = Goal(slow - (slow - fast) * Fraction(number, points + 1))
+        yield _distribution(search.sizing, search.least(goal, now + (deadline - now) / (points + 1 - number)))
+
+
+def _ascending(points: Sequence[StorageDistribution]) -> Iterator[StorageDistribution]:
+    """Those points that no other one beats, smaller ones first; what a throughput needs, a higher one does, too."""
     reached: Value = 0
-    for point in sorted([*([] if last is None else [last]), *points], key=lambda point: (point.size, -point.throughput)):
+    least = 0
+    for point in sorted(points, key=lambda point: (point.size, -point.throughput)):
         if point.throughput > reached:
+            needed = max(one.least for one in points if one.throughput <= point.throughput)
+            least = min(max(least, needed), point.size)
             reached = point.throughput
-            yield point
+            yield replace(point, least=least)
 
 
-def _distribution(sizing: Sizing, found: Found, least: int = 0) -> StorageDistribution:
+def _distribution(sizing: Sizing, found: Found) -> StorageDistribution:
     """What was found, by names, and the throughput that it has."""
     capacities = sizing.capacities(dict(enumerate(found.levels)))
     names = {sizing.channels[place].name: capacity for place, capacity in capacities.items()}
     size = sizing.size(list(capacities.values()))
-    proven = max(least, sizing.size(sizing.lower) + found.least)
-    return StorageDistribution(names, size, _inverse(sizing.time(capacities)), min(size, proven))
+    least = min(size, sizing.size(sizing.lower) + found.least)
+    return StorageDistribution(names, size, _inverse(sizing.time(capacities)), least)
 
 
 def _inverse(time: Value) -> Value:

@@ -1,7 +1,9 @@
 """Graphs of any size for analysis: CNN-like ones, and random ones of actors with several rates.
 
 CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a phase: a layer waits for two
+CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a phase: a layer waits for two
 rows first, then one a phase, and keeps two rows in an overlap self-loop (docs/model.md); a pooling layer halves the rows.
+Times and whatever is random are drawn from a seed.
 Times and whatever is random are drawn from a seed.
 """
 
