@@ -129,8 +129,8 @@ def throughput_by_capacity() -> dict[str, dict[int, float]]:
 
 
 HEAD = (
-    "| graphs | firings an iteration | channels | throughput, s | storage without deadlock, s | storage for the highest throughput, s "
-    "| not proven | front, s | points | proven | not proven |",
+    "| graphs | firings an iteration | channels | throughput, s | storage without deadlock, s "
+    "| storage for the highest throughput, s | not proven | front, s | points | proven | not proven |",
     "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
 
@@ -158,10 +158,10 @@ def table(rows: Sequence[Measured], seconds: float) -> list[str]:
         *HEAD,
         *lines,
         "",
-        f"{len(rows)} graphs: {', '.join(SHAPES)} of {_listed(ROWS)} rows, each with and without overlap loops, and random ones of "
-        f"{len(SEEDS)} seeds; serial self-loops everywhere. A line has the slowest of its graphs, and all points of their fronts. "
-        f"Every question about storage was given {seconds:g} s by the clock. Not proven: the largest share of a size that is not "
-        "proven to be necessary; nothing where all are the least.",
+        f"{len(rows)} graphs: {', '.join(SHAPES)} of {_listed(ROWS)} rows, each with and without overlap loops, and random ones "
+        f"of {len(SEEDS)} seeds; serial self-loops everywhere. A line has the slowest of its graphs and all points of their "
+        f"fronts. Every question about storage was given {seconds:g} s by the clock. Not proven: the largest share of a size that "
+        "is not proven to be necessary; nothing where all are the least.",
     ]
 
 

@@ -111,7 +111,10 @@ class Cuts:
             ((channel, unit),) = units.items()
             self._raise(channel, -(-needed // unit))
         else:
-            self.found = [old for old in self.found if not (isinstance(old, _Sum) and old.terms == new.terms)]
+            same = [old for old in self.found if isinstance(old, _Sum) and old.terms == new.terms]
+            if any(old.needed >= needed for old in same):
+                return new
+            self.found = [old for old in self.found if old not in same]
             self.found.append(new)
         return new
 

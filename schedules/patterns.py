@@ -32,7 +32,8 @@ _SLACK = 1e-7
 
 
 def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> list[int] | None:
-    """Levels of little cost, none below the floor, with which periodic schedules of this period are expected to exist.
+    """Levels of little cost, none below the floor, with which periodic schedules of this period are expected to exist; they say
+    nothing of firings that take no time and wait for each other at one instant.
 
     None if the period is shorter than that of unbounded channels, or no time passes.
     """

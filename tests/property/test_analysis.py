@@ -52,7 +52,7 @@ def test_one_periodic_is_a_lower_bound(graph: CsdfGraph) -> None:
     assert not bound.exact or bound.value == exact.value
 
 
-@settings(SEEDED, max_examples=200)
+@settings(SEEDED, max_examples=1000)
 @given(GRAPHS)
 def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
@@ -66,7 +66,7 @@ def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
             assert find_deadlock(graph, {**found.capacities, name: capacity - 1}) is not None
 
 
-@settings(SEEDED, max_examples=200)
+@settings(SEEDED, max_examples=1000)
 @given(GRAPHS)
 def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
     best = throughput(graph).value
@@ -80,7 +80,7 @@ def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
             assert throughput(graph, {**found.capacities, name: capacity - 1}).value < best
 
 
-@settings(SEEDED, max_examples=60)
+@settings(SEEDED, max_examples=100)
 @given(SMALL)
 def test_fronts_are_those_of_brute_force(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
