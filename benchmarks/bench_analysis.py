@@ -160,8 +160,8 @@ def table(rows: Sequence[Measured], seconds: float) -> list[str]:
         "",
         f"{len(rows)} graphs: {', '.join(SHAPES)} of {_listed(ROWS)} rows, each with and without overlap loops, and random ones "
         f"of {len(SEEDS)} seeds; serial self-loops everywhere. A line has the slowest of its graphs and all points of their "
-        f"fronts. Every question about storage was given {seconds:g} s by the clock. Not proven: the largest share of a size that "
-        "is not proven to be necessary; nothing where all are the least.",
+        f"fronts. Every question about storage was given {seconds:g} s by the clock. Not proven: the largest share of a size "
+        "that is not proven to be necessary; nothing where all are the least.",
     ]
 
 
