@@ -39,42 +39,49 @@ def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> l
     """
     if not period or period < sizing.unlimited:
         return None
-    for patterns in (_steady(sizing, period), _earliest(sizing, period)):
-        shifts = _Shifts(sizing, patterns, float(period)).solve(floor)
-        if shifts is not None:
-            return shifts
+    periods = [period / share for share in sizing.shares]
+    for patterns in (_steady(sizing), _earliest(sizing, periods)):
+        levels = _Shifts(sizing, patterns, periods).levels(floor)
+        if levels is not None:
+            return levels
     return None
 
 
-def _steady(sizing: Sizing, period: Fraction) -> list[Array]:
-    """Starts of every actor's firings, the time between them in proportion to what they take."""
+def _steady(sizing: Sizing) -> list[Array]:
+    """Starts of every actor's firings, as shares of its period: the time between them in proportion to what they take."""
     patterns = []
     for actor in range(len(sizing.quota)):
-        times = sizing.expansion.weights(actor).astype(float)
+        times = sizing.whole.weights(actor).astype(float)
         if not times.any():
             times = np.ones(len(times))
-        patterns.append((np.cumsum(times) - times) * (float(period) / times.sum()))
+        patterns.append((np.cumsum(times) - times) / times.sum())
     return patterns
 
 
-def _earliest(sizing: Sizing, period: Fraction) -> list[Array]:
-    """The earliest starts of a schedule with this period."""
-    whole = Component(tuple(range(len(sizing.quota))), tuple(sizing.links))
-    system = sizing.expansion.precedence(whole)
-    starts = earliest_starts(system, period).astype(float) / period.denominator
-    return [starts[system.first[actor] : system.first[actor] + count] for actor, count in enumerate(sizing.quota)]
+def _earliest(sizing: Sizing, periods: Sequence[Fraction]) -> list[Array]:
+    """The earliest starts of a schedule with these periods, as shares of them."""
+    patterns = [np.zeros(count) for count in sizing.quota]
+    for part in sizing.parts:
+        inside = [link for link in sizing.links if link.source in part.actors]
+        system = sizing.whole.precedence(Component(part.actors, tuple(inside)))
+        period = periods[part.actors[0]]
+        starts = earliest_starts(system, period).astype(float) / period.numerator
+        for actor in part.actors:
+            patterns[actor] = starts[system.first[actor] : system.first[actor] + sizing.quota[actor]]
+    return patterns
 
 
 class _Shifts:
     """Patterns, and by how much they are shifted. Times are shares of the period."""
 
-    def __init__(self, sizing: Sizing, patterns: Sequence[Array], period: float) -> None:
+    def __init__(self, sizing: Sizing, patterns: Sequence[Array], periods: Sequence[Fraction]) -> None:
         self.sizing = sizing
         self.patterns = patterns
-        self.period = period
         self.actors = len(patterns)
+        weights = [sizing.whole.weights(actor).astype(float) for actor in range(self.actors)]
+        self.ends = [start + taken / float(one) for start, taken, one in zip(patterns, weights, periods, strict=True)]
 
-    def solve(self, floor: Sequence[int]) -> list[int] | None:
+    def levels(self, floor: Sequence[int]) -> list[int] | None:
         """Levels for the shifts of least cost; None if the patterns fit with none."""
         from scipy.optimize import linprog
         from scipy.sparse import coo_array
@@ -118,10 +125,8 @@ class _Shifts:
 
     def distance(self, link: Link) -> float:
         """How much later the target must be shifted than the source."""
-        edges = self.sizing.expansion.find_edges(link)
-        ends = self.patterns[link.source] + self.sizing.expansion.weights(link.source)
-        apart = (ends[edges.tail] - self.patterns[link.target][edges.head]) / self.period
-        return float((apart - edges.delay).max())
+        edges = self.sizing.whole.find_edges(link)
+        return float((self.ends[link.source][edges.tail] - self.patterns[link.target][edges.head] - edges.delay).max())
 
     def points(self, place: int, floor: int) -> Iterator[tuple[float, int]]:
         """How much later the source must be shifted than the target, and the level above the floor that asks for it: up to one

@@ -96,7 +96,9 @@ class Expansion:
             found = self._edges[link] = self.find_edges(link)
         return found
 
-    def _cumulative(self, rates: tuple[int, ...], quota: int) -> Array:
+    def cumulative(self, rates: tuple[int, ...], actor: int) -> Array:
+        """Tokens that an actor gives or takes at rates up to and with every firing of an iteration."""
+        quota = self.quota[actor]
         key = (*rates, quota)
         found = self._rounds.get(key)
         if found is None:
@@ -107,8 +109,8 @@ class Expansion:
 
     def find_edges(self, link: Link) -> Edges:
         """The same, not kept."""
-        produced = self._cumulative(link.production, self.quota[link.source])
-        consumed = self._cumulative(link.consumption, self.quota[link.target])
+        produced = self.cumulative(link.production, link.source)
+        consumed = self.cumulative(link.consumption, link.target)
         takes = np.flatnonzero(np.diff(consumed, prepend=0))
         last = consumed[takes] - (link.tokens + 1)  # number of the last token needed, counted from the start of an iteration
         back = -(last // produced[-1])

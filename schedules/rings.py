@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from schedules.bounded import Link
 from schedules.cycle_ratio import CycleRatio, cycles_above
-from schedules.precedence import ORDER, Part, assemble, chain
+from schedules.precedence import ORDER, Expansion, Part, assemble, chain
 from schedules.sizing import Goal, Sizing
 
 __all__ = ["Rings", "rings_of"]
@@ -52,13 +53,29 @@ def rings_of(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
     return list(found.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A ring, backwards from an actor, in the least iteration of its own: the last link is the first one waited for.
+
+    units: place -> coefficient of the channel's levels.
+    """
+
+    links: tuple[Link, ...]
+    units: Mapping[int, int]
+    expansion: Expansion
+    scale: int
+
+    @property
+    def root(self) -> int:
+        return self.links[0].target
+
+
 class Rings:
     """The rings of one graph, and how much room their channels need together."""
 
     def __init__(self, sizing: Sizing) -> None:
         self.sizing = sizing
         self.serial = {link.target for link in sizing.links if sizing.graph.channels[link.channel].is_serial}
-        self._counts: dict[tuple[int, bool], tuple[Array, Array]] = {}
 
     def least_sum(
         self, ring: Sequence[Link], levels: Sequence[int], floor: Sequence[int], goal: Goal
@@ -68,81 +85,79 @@ class Rings:
         levels, floor: steps above the lower bound, as they are and as they are known to be necessary. The coefficients make room
         for as many firings worth the same everywhere; any would be right. None also for more room than `MAX_ROOM`.
         """
-        load = [int(self.sizing.expansion.weights(link.target).sum()) for link in ring]
-        root = load.index(max(load))
-        walk = [ring[(root - number) % len(ring)] for number in range(len(ring))]
-        flow = {self.sizing.place[link.channel]: self._flow(link) for link in walk if link.space}
-        units = {place: max(1, round(max(flow.values()) / steps)) for place, steps in flow.items()}
-        start = sum(unit * floor[place] for place, unit in units.items())
-        room = sum(unit * levels[place] for place, unit in units.items()) - start
+        walk = self._walk(ring)
+        start = sum(unit * floor[place] for place, unit in walk.units.items())
+        room = sum(unit * levels[place] for place, unit in walk.units.items()) - start
         limit = 2 * room + 8
         while room <= MAX_ROOM:
             limit = min(limit, MAX_ROOM)
-            waits = self._waits(walk, units, floor, limit)
-            missed = [partial(self._missed, walk[0].target, goal, *one) for one in zip(*waits, strict=True)]
+            waits = self._waits(walk, floor, limit)
+            missed = [partial(self._missed, walk, goal, *one) for one in zip(*waits, strict=True)]
             if not missed[room]():
                 return None
             short = bisect_left(range(limit + 1), True, room, key=lambda more: not missed[more]()) - 1
             if short < limit or limit == MAX_ROOM:
-                return units, start + short + 1
+                return dict(walk.units), start + short + 1
             limit *= 4
         return None
+
+    def _walk(self, ring: Sequence[Link]) -> _Walk:
+        """A ring from its busiest actor."""
+        expansion, share = self.sizing.expansion([link.target for link in ring])
+        load = [int(expansion.weights(link.target).sum()) for link in ring]
+        root = load.index(max(load))
+        links = tuple(ring[(root - number) % len(ring)] for number in range(len(ring)))
+        flow = {self.sizing.place[link.channel]: self._flow(link) for link in links if link.space}
+        units = {place: max(1, round(max(flow.values()) / steps)) for place, steps in flow.items()}
+        return _Walk(links, units, expansion, share * self.sizing.shares[links[0].target])
 
     def _flow(self, link: Link) -> float:
         """Steps of capacity that pass through a channel in an iteration."""
         rounds = self.sizing.quota[link.source] // len(link.production)
         return sum(link.production) * rounds / self.sizing.steps[self.sizing.place[link.channel]]
 
-    def _waits(self, walk: Sequence[Link], units: Mapping[int, int], floor: Sequence[int], limit: int) -> tuple[Array, Array]:
+    def _waits(self, walk: _Walk, floor: Sequence[int], limit: int) -> tuple[Array, Array]:
         """Row r: for every firing of the root the earlier one that it waits for at least, and how long, if the channels of the
         ring share r units of room above the floor."""
-        count = self.sizing.quota[walk[0].target]
-        waits = np.tile(np.arange(count), (limit + 1, 1))
-        times = np.zeros(waits.shape, dtype=self.sizing.expansion.dtype)
-        for link in walk:
+        waits = np.tile(np.arange(walk.expansion.quota[walk.root]), (limit + 1, 1))
+        times = np.zeros(waits.shape, dtype=walk.expansion.dtype)
+        for link in walk.links:
             place = self.sizing.place[link.channel] if link.space else None
-            unit = limit + 1 if place is None else units[place]
+            unit = limit + 1 if place is None else walk.units[place]
             before = np.full_like(waits, _NEVER), np.full_like(times, _NEVER)
             for extra in range(limit // unit + 1):
-                to = link if place is None else self.sizing.space(place, self._capacity(place, floor[place] + extra))
+                to = link if place is None else self._space(place, floor[place] + extra)
                 rows = limit + 1 - extra * unit
-                for least, new in zip(before, self._back(to, waits[:rows], times[:rows]), strict=True):
+                for least, new in zip(before, _back(walk.expansion, to, waits[:rows], times[:rows]), strict=True):
                     np.minimum(least[extra * unit :], new, out=least[extra * unit :])
             waits, times = before
         return np.minimum.accumulate(waits, axis=0), np.minimum.accumulate(times, axis=0)
 
-    def _capacity(self, place: int, level: int) -> int:
-        return self.sizing.lower[place] + level * self.sizing.steps[place]
+    def _space(self, place: int, level: int) -> Link:
+        return self.sizing.space(place, self.sizing.lower[place] + level * self.sizing.steps[place])
 
-    def _back(self, link: Link, firings: Array, times: Array) -> tuple[Array, Array]:
-        """From firings of the target of a link, counted from the start of an iteration, to those of its source that they wait
-        for, and the times so far with theirs."""
-        takes, gives = self._cumulative(link)
-        sources, targets = len(gives), len(takes)
-        last = takes - (link.tokens + 1)
-        back = -(last // gives[-1])
-        firing = np.searchsorted(gives, last + back * gives[-1], side="right")
-        iteration, number = np.divmod(firings, targets)
-        spent = self.sizing.expansion.weights(link.source)[firing]
-        return (firing - back * sources)[number] + iteration * sources, times + spent[number]
-
-    def _cumulative(self, link: Link) -> tuple[Array, Array]:
-        """Tokens taken and given up to and with every firing of an iteration."""
-        key = link.channel, link.space
-        found = self._counts.get(key)
-        if found is None:
-            ends = (link.consumption, self.sizing.quota[link.target]), (link.production, self.sizing.quota[link.source])
-            taken, given = (np.cumsum(np.tile(np.array(rates, dtype=np.int64), count // len(rates))) for rates, count in ends)
-            found = self._counts[key] = taken, given
-        return found
-
-    def _missed(self, root: int, goal: Goal, waits: Array, times: Array) -> bool:
+    def _missed(self, walk: _Walk, goal: Goal, waits: Array, times: Array) -> bool:
         """Whether a goal is missed by an actor that waits for its own firings."""
         count = len(waits)
         event = np.arange(count)
         if (waits >= event).any():
             return True
-        own = self.sizing.expansion.weights(root) if root in self.serial else np.zeros_like(times)
+        own = walk.expansion.weights(walk.root) if walk.root in self.serial else np.zeros_like(times)
         parts = [chain(0, own, ORDER), Part(waits % count, event, times, -(waits // count), 0)]
-        found = cycles_above(assemble(parts, np.zeros(count, dtype=np.int64), {root: 0}), goal.missed)
-        return not isinstance(found, CycleRatio) or goal.missed(found.ratio)
+        system = assemble(parts, np.zeros(count, dtype=np.int64), {walk.root: 0})
+        found = cycles_above(system, lambda ratio: goal.missed(ratio * walk.scale))
+        return not isinstance(found, CycleRatio) or goal.missed(found.ratio * walk.scale)
+
+
+def _back(expansion: Expansion, link: Link, firings: Array, times: Array) -> tuple[Array, Array]:
+    """From firings of the target of a link, counted from the start of an iteration, to those of its source that they wait
+    for, and the times so far with theirs."""
+    takes = expansion.cumulative(link.consumption, link.target)
+    gives = expansion.cumulative(link.production, link.source)
+    sources, targets = len(gives), len(takes)
+    last = takes - (link.tokens + 1)
+    back = -(last // gives[-1])
+    firing = np.searchsorted(gives, last + back * gives[-1], side="right")
+    iteration, number = np.divmod(firings, targets)
+    spent = expansion.weights(link.source)[firing]
+    return (firing - back * sources)[number] + iteration * sources, times + spent[number]

@@ -9,7 +9,7 @@ and synchronous dataflow graphs", 2008, section 8). A cycle without any delay is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 from math import gcd, inf
@@ -19,7 +19,7 @@ import numpy as np
 
 from csdfgen.errors import GraphError
 from csdfgen.graph import CsdfGraph, repetition_vector
-from schedules.bounded import Component, Link, components, links_of, space_link
+from schedules.bounded import Component, Link, components, links_of, own_quotas, space_link
 from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
 from schedules.precedence import Expansion, Precedence
 
@@ -77,8 +77,10 @@ def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
 
 
 def _lower_bound(link: Link, sources: int, targets: int) -> int:
-    produced = np.array([0, *accumulate(link.production * (sources // len(link.production)))], dtype=np.int64)
-    consumed = np.array([0, *accumulate(link.consumption * (targets // len(link.consumption)))], dtype=np.int64)
+    rounds = sources // len(link.production), targets // len(link.consumption)
+    common = gcd(*rounds)
+    produced = np.array([0, *accumulate(link.production * (rounds[0] // common))], dtype=np.int64)
+    consumed = np.array([0, *accumulate(link.consumption * (rounds[1] // common))], dtype=np.int64)
     if link.source == link.target:
         return link.tokens + int((produced[1:] - consumed[:-1]).max())
     takes = np.flatnonzero(np.diff(consumed))
@@ -92,20 +94,29 @@ def _lower_bound(link: Link, sources: int, targets: int) -> int:
 class Sizing:
     """One graph whose channels get capacities; they are known by their place among those that are sized.
 
-    steps: capacities between `lower` and more by fewer tokens than that make no difference. Raises GraphError for an
-    iteration too long to be expanded.
+    parts: what is connected, directions left aside. quota: firings of every actor in the least iteration of its part, `whole`
+    their expansion; shares: how many of these an iteration of the graph takes. steps: capacities between `lower` and more by
+    fewer tokens than that make no difference. unlimited: time per iteration with unbounded channels.
+
+    Raises GraphError for an iteration too long to be expanded.
     """
 
     def __init__(self, graph: CsdfGraph, unit: Unit) -> None:
         self.graph = graph
         firings = repetition_vector(graph)
-        if sum(firings.values()) > MAX_EVENTS:
-            counts = f"an iteration takes {sum(firings.values())} firings; storage is sized for at most {MAX_EVENTS}"
-            raise GraphError(f"{counts}, use fewer phases", where=f"graph '{graph.name}'")
-        self.quota = [firings[actor.name] for actor in graph.actors]
+        quota = [firings[actor.name] for actor in graph.actors]
         self.times = [actor.execution_times for actor in graph.actors]
-        self.expansion = Expansion(self.times, self.quota)
+        self.phases = [actor.phases for actor in graph.actors]
         self.links = links_of(graph)
+        back = [replace(link, source=link.target, target=link.source) for link in self.links]
+        self.parts = components(len(quota), [*self.links, *back])
+        self.quota = own_quotas(quota, self.phases, self.parts)
+        self.shares = [count // own for count, own in zip(quota, self.quota, strict=True)]
+        if sum(self.quota) > MAX_EVENTS:
+            counts = f"an iteration takes {sum(self.quota)} firings; storage is sized for at most {MAX_EVENTS}"
+            raise GraphError(f"{counts}, use fewer phases", where=f"graph '{graph.name}'")
+        self.whole = Expansion(self.times, self.quota)
+        self._expansions = {1: self.whole}
         self.sized = [link for link in self.links if not graph.channels[link.channel].is_serial]
         self.channels = [graph.channels[link.channel] for link in self.sized]
         self.place = {link.channel: place for place, link in enumerate(self.sized)}
@@ -126,6 +137,14 @@ class Sizing:
     def capacities(self, levels: Mapping[int, int]) -> dict[int, int]:
         """Place -> capacity, so many steps above the lower bound."""
         return {place: self.lower[place] + level * self.steps[place] for place, level in levels.items()}
+
+    def expansion(self, actors: Sequence[int]) -> tuple[Expansion, int]:
+        """The firings of actors in the least iteration of their own, and how many of these are in `quota`."""
+        share = gcd(*(self.quota[actor] // self.phases[actor] for actor in actors))
+        found = self._expansions.get(share)
+        if found is None:
+            found = self._expansions[share] = Expansion(self.times, [count // share for count in self.quota])
+        return found, share
 
     def time(self, capacities: Mapping[int, int]) -> Time:
         """Time per iteration with these capacities (by place), all other channels unbounded; infinity for a deadlock."""
@@ -162,24 +181,31 @@ class Sizing:
 
     def _look(self, part: Component, goal: Goal | None) -> _Verdict:
         """Examine a component until it is clear whether it misses a goal; without one, how long it takes."""
-        system = self.expansion.precedence(part)
+        system, scale = self._system(part)
         stuck = _deadlock(system)
         if stuck:
             return _Verdict(inf, (_links(part, system, stuck),), final=True)
         if goal == LIVE:
             return _Verdict(Fraction(0), (), final=False)
-        found = maximum_cycle_ratio(system) if goal is None else cycles_above(system, goal.missed)
+        found = maximum_cycle_ratio(system) if goal is None else cycles_above(system, lambda ratio: goal.missed(ratio * scale))
         if isinstance(found, CycleRatio):
-            return _Verdict(found.ratio, (_links(part, system, found.cycle),), final=True)
-        return _Verdict(min(ratio for ratio, _ in found), tuple(_links(part, system, cycle) for _, cycle in found), final=False)
+            return _Verdict(found.ratio * scale, (_links(part, system, found.cycle),), final=True)
+        cycles = tuple(_links(part, system, cycle) for _, cycle in found)
+        return _Verdict(min(ratio for ratio, _ in found) * scale, cycles, final=False)
 
     def takes_time(self, link: Link) -> bool:
         """Whether time passes from a claim of space to the token, or from a token taken to the space."""
         ends = (link.source, link.production), (link.target, link.consumption)
         return any(time and rate for actor, rates in ends for time, rate in zip(self.times[actor], rates, strict=True))
 
+    def _system(self, part: Component) -> tuple[Precedence, int]:
+        """The constraints of the least iteration of a component alone, and how many of these an iteration of the graph takes."""
+        expansion, share = self.expansion(part.actors)
+        return expansion.precedence(part), share * self.shares[part.actors[0]]
+
     def _ratio(self, part: Component) -> Fraction:
-        return maximum_cycle_ratio(self.expansion.precedence(part)).ratio
+        system, scale = self._system(part)
+        return maximum_cycle_ratio(system).ratio * scale
 
 
 def _links(part: Component, system: Precedence, cycle: Sequence[int]) -> tuple[Link, ...]:

@@ -116,6 +116,16 @@ def test_overlap_loops_are_sized_like_any_other_channel() -> None:
     assert found.size == 2 * 40 + 4 * 40 + 16
 
 
+def test_parts_that_nothing_connects_are_sized_in_iterations_of_their_own() -> None:
+    actors = Actor("A", (2,)), Actor("B", (3,)), Actor("C", (1,)), Actor("D", (5,))
+    channels = Channel("ab", "A", "B", (1,), (1,)), Channel("cd", "C", "D", (1,), (70_000,))
+    graph = with_serial_loops(CsdfGraph("apart", actors, channels))
+    assert sum(repetition_vector(graph).values()) == 210_001
+    found = storage_for(graph, "maximal")
+    assert (dict(found.capacities), found.throughput, found.exact) == ({"ab": 2, "cd": 70_000}, Fraction(1, 210_000), True)
+    assert storage_for(graph, Fraction(1, 350_000)).capacities == {"ab": 1, "cd": 70_000}
+
+
 def test_a_target_throughput() -> None:
     assert storage_for(pair(), Fraction(1, 4)).capacities == {"ab": 2}
     with pytest.raises(GraphError, match="throughput 1/2 is wanted; the highest is 1/3"):
