@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from schedules.precedence import Precedence
 __all__ = ["CycleRatio", "NoPeriodError", "constraint_values", "cycles_above", "maximum_cycle_ratio", "policy_values"]
 
 Array = Any
+
+Ratio = Fraction | float
+"""Infinity for time without delay."""
 
 _WORD = 2**61
 
@@ -50,14 +54,16 @@ def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
     return found
 
 
-def cycles_above(system: Precedence, too_long: Callable[[Fraction], bool]) -> CycleRatio | list[tuple[Fraction, tuple[int, ...]]]:
-    """Some cycles with a ratio that is too long; the maximum cycle ratio if there is none. Raises NoPeriodError."""
+def cycles_above(system: Precedence, too_long: Callable[[Ratio], bool]) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
+    """Some cycles with a ratio that is too long; the maximum cycle ratio if there is none.
+
+    The ratio is infinite where time passes without a delay; such cycles must be too long. Raises NoPeriodError for a cycle of
+    negative delay.
+    """
     return _iterate(system, too_long)
 
 
-def _iterate(
-    system: Precedence, too_long: Callable[[Fraction], bool] | None
-) -> CycleRatio | list[tuple[Fraction, tuple[int, ...]]]:
+def _iterate(system: Precedence, too_long: Callable[[Ratio], bool] | None) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
     """Policy iteration, until nothing improves or there are cycles that are too long."""
     policy = system.order.copy()
     starts = np.searchsorted(system.head, np.arange(system.size))
@@ -70,6 +76,8 @@ def _iterate(
             if above:
                 return above
         ratio, event = max(closed, key=lambda one: one[0])
+        if not isinstance(ratio, Fraction):
+            raise NoPeriodError("a cycle takes time without a delay")
         if best is None or ratio > best:
             best, cycle = ratio, _follow(system, policy, event)
             _reach(system, policy, cycle)
@@ -84,7 +92,7 @@ def _iterate(
         policy[system.head[chosen]] = chosen
 
 
-def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Fraction, int]]:
+def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Ratio, int]]:
     """Ratio of every cycle that the policy closes, and an event on it."""
     pointer, leader = system.tail[policy], np.arange(system.size)
     for _ in range(int(system.size).bit_length()):
@@ -97,11 +105,11 @@ def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Fraction, in
     weights, delays = np.zeros(len(leaders), dtype=system.weight.dtype), np.zeros(len(leaders), dtype=system.delay.dtype)
     np.add.at(weights, cycle, system.weight[policy[events]])
     np.add.at(delays, cycle, system.delay[policy[events]])
-    found = []
+    found: list[tuple[Ratio, int]] = []
     for event, weight, delay in zip(leaders.tolist(), weights.tolist(), delays.tolist(), strict=True):
-        if delay < 0 or (weight and not delay):
+        if delay < 0:
             raise NoPeriodError(f"a cycle takes {weight} with a delay of {delay}")
-        found.append((Fraction(weight, delay or 1), event))
+        found.append((inf if weight and not delay else Fraction(weight, delay or 1), event))
     return found
 
 

@@ -180,7 +180,7 @@ def chain(first: int, weight: Array, link: int) -> Part:
 def assemble(parts: Sequence[Part], line: Array, first: dict[int, int]) -> Precedence:
     """The constraints of all parts; line: event -> its sequence, whose own order is among the parts."""
     tail, head, weight, delay = (np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True))
-    link = np.concatenate([np.broadcast_to(part.link, len(part.tail)) for part in parts])
+    link = np.concatenate([np.full(len(part.tail), part.link) for part in parts])
     inner = np.flatnonzero((link == ORDER) & (line[tail] == line[head]))
     place = np.argsort(head, kind="stable")
     where = np.empty_like(place)

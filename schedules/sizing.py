@@ -117,6 +117,7 @@ class Sizing:
             raise GraphError(f"{counts}, use fewer phases", where=f"graph '{graph.name}'")
         self.whole = Expansion(self.times, self.quota)
         self._expansions = {1: self.whole}
+        self._always = [min(row) > 0 for row in self.times]
         self.sized = [link for link in self.links if not graph.channels[link.channel].is_serial]
         self.channels = [graph.channels[link.channel] for link in self.sized]
         self.place = {link.channel: place for place, link in enumerate(self.sized)}
@@ -182,7 +183,8 @@ class Sizing:
     def _look(self, part: Component, goal: Goal | None) -> _Verdict:
         """Examine a component until it is clear whether it misses a goal; without one, how long it takes."""
         system, scale = self._system(part)
-        stuck = _deadlock(system)
+        # where all firings take time the search for slow cycles finds those without any delay, too
+        stuck = _deadlock(system) if goal is None or goal == LIVE or not all(self._always[actor] for actor in part.actors) else ()
         if stuck:
             return _Verdict(inf, (_links(part, system, stuck),), final=True)
         if goal == LIVE:
