@@ -55,11 +55,17 @@ _Key = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a component is known to take per iteration at least (final: just that), and cycles that show it."""
+    """What a component is known to take per iteration at least, and cycles that show it; whether it takes just that, and whether
+    it is known to be live."""
 
     time: Time
     cycles: tuple[Cycle, ...]
     final: bool
+    live: bool
+
+    def settles(self, goal: Goal) -> bool:
+        """Whether it is known if the goal is missed."""
+        return self.final or goal.missed(self.time) or (goal == LIVE and self.live)
 
 
 def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
@@ -164,7 +170,7 @@ class Sizing:
         """
         for part, key in self._limited(capacities):
             verdict = self._known.get(key)
-            if verdict is None or not (verdict.final or goal.missed(verdict.time) or goal == LIVE):
+            if verdict is None or not verdict.settles(goal):
                 verdict = self._known[key] = self._look(part, goal)
             if goal.missed(verdict.time):
                 return verdict.cycles
@@ -184,16 +190,17 @@ class Sizing:
         """Examine a component until it is clear whether it misses a goal; without one, how long it takes."""
         system, scale = self._system(part)
         # where all firings take time the search for slow cycles finds those without any delay, too
-        stuck = _deadlock(system) if goal is None or goal == LIVE or not all(self._always[actor] for actor in part.actors) else ()
+        check = goal is None or goal == LIVE or not all(self._always[actor] for actor in part.actors)
+        stuck = _deadlock(system) if check else ()
         if stuck:
-            return _Verdict(inf, (_links(part, system, stuck),), final=True)
+            return _Verdict(inf, (_links(part, system, stuck),), final=True, live=False)
         if goal == LIVE:
-            return _Verdict(Fraction(0), (), final=False)
+            return _Verdict(Fraction(0), (), final=False, live=True)
         found = maximum_cycle_ratio(system) if goal is None else cycles_above(system, lambda ratio: goal.missed(ratio * scale))
         if isinstance(found, CycleRatio):
-            return _Verdict(found.ratio * scale, (_links(part, system, found.cycle),), final=True)
+            return _Verdict(found.ratio * scale, (_links(part, system, found.cycle),), final=True, live=True)
         cycles = tuple(_links(part, system, cycle) for _, cycle in found)
-        return _Verdict(min(ratio for ratio, _ in found) * scale, cycles, final=False)
+        return _Verdict(min(ratio for ratio, _ in found) * scale, cycles, final=False, live=check)
 
     def takes_time(self, link: Link) -> bool:
         """Whether time passes from a claim of space to the token, or from a token taken to the space."""
