@@ -50,7 +50,7 @@ def _storage(axes: Any, rows: Sequence[Measured]) -> None:
         label = f"{tool}, chain, no overlap loops, recorded"
         axes.plot(list(seconds), list(seconds.values()), mark, color="black", markersize=10, markeredgewidth=2, label=label)
     axes.axhline(20, color="grey", linewidth=1)
-    axes.text(5, 23, "20 s: recorded runs and ours were ended here", fontsize=8)
+    axes.text(5, 23, "20 s: all runs were ended here", fontsize=8)
     axes.set(xscale="log", yscale="log", xlabel="layers", ylabel="seconds", ylim=(None, 60))
     axes.set_title("Storage for the highest throughput\n(slowest of 16 to 224 rows, with and without overlap loops)", fontsize=10)
     axes.set_xticks([5, 10, 20, 50], ["5", "10", "20", "50"])
