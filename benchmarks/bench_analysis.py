@@ -1,9 +1,12 @@
-"""How long does the exact analysis take on growing graphs, and what does it prove? `make bench-analysis`.
+"""How long does the exact analysis take on growing graphs, and what does it prove? `make
+bench-analysis`.
 
-Seconds are processor time of one thread; the limits of --seconds are by the clock. A line of the table is a shape and a number of
-layers: the slowest of its graphs, with every number of rows, with and without overlap loops. What SDF3 and Kiter took on such
-graphs is quoted from recorded runs; where they are installed (CSDFGEN_SDF3, CSDFGEN_KITER) they are timed here, too. Tables and
-plot go into docs/sdf3.md if nothing was left out.
+Seconds are processor time of one thread; the limits of --seconds are by the clock. A line of the
+table is a shape and a number of
+layers: the slowest of its graphs, with every number of rows, with and without overlap loops. What
+SDF3 and Kiter took on such graphs is quoted from recorded runs; where they are installed
+(CSDFGEN_SDF3, CSDFGEN_KITER) they are timed here, too. Tables and plot go into docs/sdf3.md if
+nothing was left out.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from typing import TypeVar
 from benchmarks.bench_analysis_plot import draw
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.recorded_times import RECORDED
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from csdfgen.errors import CsdfgenError
-from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from schedules.storage import StorageDistribution, pareto_front, storage_for
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
@@ -91,18 +94,33 @@ def measure(graph: CsdfGraph, group: tuple[str, int], seconds: float) -> Measure
     front = Sized(*timed(lambda: tuple(pareto_front(graph, seconds=seconds))))
     (best,) = maximal.points
     bounded, held = timed(lambda: throughput(graph, best.capacities))
-    assert held.value == free.value, f"{graph.name}: {held.value} in the storage found, {free.value} without limits"
+    assert held.value == free.value, (
+        f"{graph.name}: {held.value} in the storage found, {free.value} without limits"
+    )
     firings = sum(repetition_vector(graph).values())
     slowest = max(unbounded, bounded)
     return Measured(
-        graph.name, group, firings, len(graph.channels), slowest, live, maximal, front, tools(graph, best.capacities, seconds)
+        graph.name,
+        group,
+        firings,
+        len(graph.channels),
+        slowest,
+        live,
+        maximal,
+        front,
+        tools(graph, best.capacities, seconds),
     )
 
 
 def tools(graph: CsdfGraph, capacities: object, seconds: float) -> dict[str, float | str]:
-    """What the tools that are installed take for the throughput under capacities, as they count their seconds."""
+    """What the tools that are installed take for the throughput under capacities, as they count
+    their seconds.
+    """
     found: dict[str, float | str] = {}
-    for name, where, ask in (("SDF3", find_sdf3, analyze_sdf3), ("Kiter", find_kiter, analyze_kiter)):
+    for name, where, ask in (
+        ("SDF3", find_sdf3, analyze_sdf3),
+        ("Kiter", find_kiter, analyze_kiter),
+    ):
         if where() is None:
             continue
         try:
@@ -124,7 +142,9 @@ def throughput_by_capacity() -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {"cycle-ratio": {}, "self-timed": {}}
     for method, seconds in found.items():
         for capacity in CAPACITIES:
-            seconds[capacity], _ = timed(lambda m=method, c=capacity: throughput(pair(), {"ab": c}, method=m))  # type: ignore[misc]
+            seconds[capacity], _ = timed(
+                lambda m=method, c=capacity: throughput(pair(), {"ab": c}, method=m)
+            )  # type: ignore[misc]
     return found
 
 
@@ -136,7 +156,9 @@ HEAD = (
 
 
 def table(rows: Sequence[Measured], seconds: float) -> list[str]:
-    """Markdown: a line for every shape and number of layers, with the largest numbers of its graphs."""
+    """Markdown: a line for every shape and number of layers, with the largest numbers of its
+    graphs.
+    """
     lines = []
     for group in dict.fromkeys(one.group for one in rows):
         these = [one for one in rows if one.group == group]
@@ -184,7 +206,11 @@ def recorded_table(by_capacity: dict[str, dict[int, float]]) -> list[str]:
         (f"ours, {method}", "throughput", f"two actors, capacity {sizes}", _times(seconds))
         for method, seconds in by_capacity.items()
     ]
-    lines = [f"| {' | '.join(row)} | {origin} |" for rows, origin in ((RECORDED, "recorded"), (ours, "measured")) for row in rows]
+    lines = [
+        f"| {' | '.join(row)} | {origin} |"
+        for rows, origin in ((RECORDED, "recorded"), (ours, "measured"))
+        for row in rows
+    ]
     return ["| engine | question | graphs | time | origin |", "|---|---|---|---:|---|", *lines]
 
 
@@ -203,11 +229,16 @@ def tools_table(rows: Sequence[Measured]) -> list[str]:
         lines.append(f"| {name} | {len(times)} | {longest} | {failed or ''} |")
     if not lines:
         return ["SDF3 and Kiter were not installed where this was measured."]
-    head = ["| tool, throughput in the storage found | graphs answered | slowest, s | not answered |", "|---|---:|---:|---:|"]
+    head = [
+        "| tool, throughput in the storage found | graphs answered | slowest, s | not answered |",
+        "|---|---:|---:|---:|",
+    ]
     return [*head, *lines]
 
 
-def cases(shapes: Sequence[str], layers: Sequence[int], rows: Sequence[int]) -> list[tuple[CsdfGraph, tuple[str, int]]]:
+def cases(
+    shapes: Sequence[str], layers: Sequence[int], rows: Sequence[int]
+) -> list[tuple[CsdfGraph, tuple[str, int]]]:
     """Graphs, and the line of the table that they belong to."""
     found = [
         (cnn_graph(shape, count, height, overlap=overlap), (shape, count))
@@ -215,17 +246,25 @@ def cases(shapes: Sequence[str], layers: Sequence[int], rows: Sequence[int]) -> 
         if shape != "random"
     ]
     if "random" in shapes:
-        found += [(random_graph(actors, seed=seed), ("random", actors)) for actors in ACTORS for seed in SEEDS]
+        found += [
+            (random_graph(actors, seed=seed), ("random", actors))
+            for actors in ACTORS
+            for seed in SEEDS
+        ]
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     every = (*SHAPES, "random")
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_analysis", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bench_analysis", description=__doc__
+    )
     parser.add_argument("--shapes", nargs="+", choices=every, default=every)
     parser.add_argument("--layers", nargs="+", type=int, default=LAYERS)
     parser.add_argument("--rows", nargs="+", type=int, default=ROWS)
-    parser.add_argument("--seconds", type=float, default=20.0, help="limit for each storage question, by the clock")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="limit for each storage question, by the clock"
+    )
     options = parser.parse_args(arguments)
     rows = []
     for graph, group in cases(options.shapes, options.layers, options.rows):
@@ -248,9 +287,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"Processor time of one thread; {machine('scipy')}.",
     ]
     print("\n" + "\n".join(text))
-    complete = (tuple(options.shapes), tuple(options.layers), tuple(options.rows)) == (every, LAYERS, ROWS)
+    complete = (tuple(options.shapes), tuple(options.layers), tuple(options.rows)) == (
+        every,
+        LAYERS,
+        ROWS,
+    )
     if complete:
-        write_between(PAGE, "bench", [*text, "", f"![Seconds by layers and by capacity]({PLOT.name})"])
+        write_between(
+            PAGE, "bench", [*text, "", f"![Seconds by layers and by capacity]({PLOT.name})"]
+        )
         draw(rows, by_capacity, PLOT)
     return 0
 

@@ -1,7 +1,8 @@
 """How long does a frame take beside onnxruntime, and in how much memory? `make bench`.
 
-One thread each, frames interleaved in one process, medians; `--rows auto --fuse full`. onnxruntime gets the network
-with its weights as constants. The table goes between markers into docs/benchmarks.md and README.md.
+One thread each, frames interleaved in one process, medians; `--rows auto --fuse full`. onnxruntime
+gets the network with its weights as constants. The table goes between markers into
+docs/benchmarks.md and README.md.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def measure(name: str, repeats: int) -> Measured:
         raise MismatchError(f"{', '.join(wrong)} differ from onnxruntime's", where=name)
     ours, theirs = interleaved(lambda: program(x), lambda: reference(x), repeats)
     figures = plan.figures
-    return Measured(name, ours, theirs, figures["arena"] + figures["workspace"], figures["whole_layer_live"])
+    return Measured(
+        name, ours, theirs, figures["arena"] + figures["workspace"], figures["whole_layer_live"]
+    )
 
 
 def table(rows: Sequence[Measured]) -> list[str]:
@@ -104,7 +107,10 @@ def conditions() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_frame", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"networks, of: {', '.join(NAMES)}; all of them are written to the pages"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"networks, of: {', '.join(NAMES)}; all of them are written to the pages",
     )
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args(arguments)

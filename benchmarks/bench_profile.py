@@ -1,12 +1,15 @@
-"""Do launch + rows * slope predict a frame? Predicted against measured latency of six networks: `make bench-profile`.
+"""Do launch + rows * slope predict a frame? Predicted against measured latency of six networks:
+`make bench-profile`.
 
-A network's profile is made at slab heights 1, 2, 3, 6 and 12, in turn with plain frames at the heights predicted (1, 4,
-auto), in one process on one thread. The profile sees single firings, the plain frames none of its clock readings. Judged
-is the thread's processor time: what a frame takes on a core of its own. The time of day is shown beside it; on a machine
-that does other work it holds the waiting for a core too.
+A network's profile is made at slab heights 1, 2, 3, 6 and 12, in turn with plain frames at the
+heights predicted (1, 4, auto), in one process on one thread. The profile sees single firings, the
+plain frames none of its clock readings. Judged is the thread's processor time: what a frame takes
+on a core of its own. The time of day is shown beside it; on a machine that does other work it holds
+the waiting for a core too.
 
-The error of a frame has two parts, both shown: how far the lines are from the firings, which are timed one by one at the
-heights predicted for this alone, and the rest, which is how far a frame is from the sum of its firings.
+The error of a frame has two parts, both shown: how far the lines are from the firings, which are
+timed one by one at the heights predicted for this alone, and the rest, which is how far a frame is
+from the sum of its firings.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ PAGE = ROOT / "docs" / "devices.md"
 MARKER = "profile"
 
 NAMES = ("squeezenet1_1", "resnet18", "mobilenet_v2", "densenet121", "googlenet", "unet")
-"""Networks of the zoo, at their published sizes: plain, residual, depthwise, dense, branched, with an upward path."""
+"""Networks of the zoo, at their published sizes: plain, residual, depthwise, dense, branched, with
+an upward path.
+"""
 
 PREDICTED: tuple[int | str, ...] = (1, 4, "auto")
 BOUND = 0.15
@@ -56,7 +61,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Result:
-    """A network at a slab height. Seconds: predicted; processor time and time of day measured (medians).
+    """A network at a slab height. Seconds: predicted; processor time and time of day measured
+    (medians).
 
     shares: every layer shape, the furthest off first.
     """
@@ -93,7 +99,9 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
             day, processor = time.perf_counter(), time.thread_time()
             program(sampler.feeds)
             frames[height].append((time.thread_time() - processor, time.perf_counter() - day))
-    profile = measured_profile([sampler.measurements()], "host", "this machine", *facts.machine(), {})
+    profile = measured_profile(
+        [sampler.measurements()], "host", "this machine", *facts.machine(), {}
+    )
     checks = Sampler(network, PREDICTED)
     checks.warm_up()
     for _ in rounds(max(3, repeats // 3), SECONDS / 3):
@@ -101,7 +109,9 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
     for height, program in programs.items():
         processor, day = (statistics.median(values) for values in zip(*frames[height], strict=True))
         seconds = estimate(program.plan, profile).seconds
-        yield Result(name, height, program.firings, seconds, processor, day, _shares(checks, height, profile))
+        yield Result(
+            name, height, program.firings, seconds, processor, day, _shares(checks, height, profile)
+        )
 
 
 def _shares(checks: Sampler, height: int | str, profile: DeviceProfile) -> tuple[Share, ...]:
@@ -121,7 +131,12 @@ def table(results: Sequence[Result]) -> list[str]:
         "|---|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     for r in results:
-        times = (f"{1e3 * r.predicted:.2f}", f"{1e3 * r.processor:.2f}", f"{r.error:+.1%}", f"{r.of_lines:+.1%}")
+        times = (
+            f"{1e3 * r.predicted:.2f}",
+            f"{1e3 * r.processor:.2f}",
+            f"{r.error:+.1%}",
+            f"{r.of_lines:+.1%}",
+        )
         cells = (r.name, r.height, r.firings, *times, f"{1e3 * r.day:.2f}", _said(r.shares[0]))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     errors = [abs(r.error) for r in results]
@@ -151,7 +166,12 @@ def _said(share: Share) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_profile", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="networks of the zoo; without any the page is written")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="networks of the zoo; without any the page is written",
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name.partition("@")[0] not in ZOO]

@@ -1,7 +1,9 @@
-"""What do the published TX2 figures carry? Fits the sweep, holds both TX2 profiles against measured layers, writes the page.
+"""What do the published TX2 figures carry? Fits the sweep, holds both TX2 profiles against measured
+layers, writes the page.
 
 `python -m benchmarks.fit_tx2` reads `../shared/tx2` (not part of this repository), rewrites
-`csdfgen/devices/data/jetson-tx2-sweep.toml`, the tables between markers in `docs/devices.md`, and its two pictures.
+`csdfgen/devices/data/jetson-tx2-sweep.toml`, the tables between markers in `docs/devices.md`, and
+its two pictures.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ SWEEP_PLOT, LAYERS_PLOT = ROOT / "docs" / "devices-sweep.svg", ROOT / "docs" / "
 
 PUBLISHED, SWEPT = "jetson-tx2", "jetson-tx2-sweep"
 
-_TYPES = {"pool": "MaxPool", "BN": "BatchNormalization", "LRN": "LRN", "FC": "Gemm", "softmax": "Softmax"}
+_TYPES = {
+    "pool": "MaxPool",
+    "BN": "BatchNormalization",
+    "LRN": "LRN",
+    "FC": "Gemm",
+    "softmax": "Softmax",
+}
 """Kinds of measured rows without a window -> the operator whose cost they take."""
 
 
@@ -45,7 +53,9 @@ class Compared:
 
 def fits() -> dict[str, LineFit]:
     """Launch (ms) and slope (ms a MAC) of each kernel size of the sweep."""
-    return {kernel: fit_line(*zip(*points, strict=True)) for kernel, points in sorted(sweep().items())}
+    return {
+        kernel: fit_line(*zip(*points, strict=True)) for kernel, points in sorted(sweep().items())
+    }
 
 
 def swept_profile(found: dict[str, LineFit]) -> DeviceProfile:
@@ -53,7 +63,11 @@ def swept_profile(found: dict[str, LineFit]) -> DeviceProfile:
     published = device(PUBLISHED)
     counts = {kernel: len(points) for kernel, points in sweep().items()}
     costs = [_swept_cost(kernel, fit) for kernel, fit in found.items()]
-    others = [cost for cost in published.operators if not (cost.types == ("Conv",) and cost.kernel in found)]
+    others = [
+        cost
+        for cost in published.operators
+        if not (cost.types == ("Conv",) and cost.kernel in found)
+    ]
     return replace(
         published,
         name=SWEPT,
@@ -64,7 +78,9 @@ def swept_profile(found: dict[str, LineFit]) -> DeviceProfile:
                 **published.sources,
                 "sweep": "least squares of relative distances (benchmarks/fit_tx2.py), S. Minakova's espamAI, commit ead19f1, "
                 "Jetson_2020-03-02_vectors.json: GPU times of "
-                + ", ".join(f"{count} convolutions {kernel}" for kernel, count in sorted(counts.items())),
+                + ", ".join(
+                    f"{count} convolutions {kernel}" for kernel, count in sorted(counts.items())
+                ),
             }
         ),
         notes=(
@@ -104,7 +120,12 @@ def predicted(profile: DeviceProfile, works: Sequence[Work]) -> float:
 def _cost(profile: DeviceProfile, work: Work) -> OperatorCost:
     types = _TYPES.get(work.kind, "Conv")
     kernels = (work.kind, "") if types == "Conv" else ("",)
-    return next(c for kernel in kernels for c in profile.operators if types in c.types and c.kernel == kernel)
+    return next(
+        c
+        for kernel in kernels
+        for c in profile.operators
+        if types in c.types and c.kernel == kernel
+    )
 
 
 def compared(profiles: tuple[DeviceProfile, DeviceProfile]) -> list[Compared]:
@@ -117,7 +138,12 @@ def compared(profiles: tuple[DeviceProfile, DeviceProfile]) -> list[Compared]:
     ]
 
 
-def _table(found: Iterable[Compared], key: Callable[[Compared], str], name: str, order: Sequence[str] | None = None) -> list[str]:
+def _table(
+    found: Iterable[Compared],
+    key: Callable[[Compared], str],
+    name: str,
+    order: Sequence[str] | None = None,
+) -> list[str]:
     """Sums and median distances of groups of rows."""
     groups: dict[str, list[Compared]] = {}
     for one in found:
@@ -133,7 +159,9 @@ def _table(found: Iterable[Compared], key: Callable[[Compared], str], name: str,
         cells = [group, str(len(members)), f"{measured:.2f}"]
         for profile in ("published", "swept"):
             total = sum(getattr(one, profile) for one in members)
-            distance = statistics.median(abs(getattr(one, profile) / one.row.ms - 1) for one in members)
+            distance = statistics.median(
+                abs(getattr(one, profile) / one.row.ms - 1) for one in members
+            )
             cells += [f"{total:.2f}", f"{total / measured:.2f}", f"{distance:.0%}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -183,18 +211,40 @@ _MARKS = {
 def plot_sweep(found: dict[str, LineFit], path: Path) -> None:
     """The swept times with their lines, a panel a kernel size."""
     figure, panels = _figure(2, 2, (8.4, 6.4))
-    for panel, (kernel, points) in zip([p for line in panels for p in line], sorted(sweep().items()), strict=True):
+    for panel, (kernel, points) in zip(
+        [p for line in panels for p in line], sorted(sweep().items()), strict=True
+    ):
         fit, (_, colour) = found[kernel], _MARKS[kernel]
         macs, times = zip(*points, strict=True)
-        panel.plot([m / 1e9 for m in macs], times, ".", color=colour, markersize=4, label=f"{len(points)} measured (published)")
+        panel.plot(
+            [m / 1e9 for m in macs],
+            times,
+            ".",
+            color=colour,
+            markersize=4,
+            label=f"{len(points)} measured (published)",
+        )
         ends = [0.0, max(macs)]
         panel.plot(
-            [m / 1e9 for m in ends], [fit.launch + fit.slope * m for m in ends], "k-", linewidth=1.2, label="launch + slope"
+            [m / 1e9 for m in ends],
+            [fit.launch + fit.slope * m for m in ends],
+            "k-",
+            linewidth=1.2,
+            label="launch + slope",
         )
         theirs = _cost(device(PUBLISHED), Work(kernel, 0)).time.value * 1e3
-        panel.plot([m / 1e9 for m in ends], [theirs * m for m in ends], "k:", label="published operator model")
+        panel.plot(
+            [m / 1e9 for m in ends],
+            [theirs * m for m in ends],
+            "k:",
+            label="published operator model",
+        )
         panel.set(
-            title=f"{kernel} convolution", xlabel="multiply-accumulates, 10⁹", ylabel="time, ms", xlim=(0, None), ylim=(0, None)
+            title=f"{kernel} convolution",
+            xlabel="multiply-accumulates, 10⁹",
+            ylabel="time, ms",
+            xlim=(0, None),
+            ylim=(0, None),
         )
         panel.legend(fontsize=7.5, frameon=False)
         panel.grid(alpha=0.25)
@@ -210,13 +260,37 @@ def plot_layers(found: Sequence[Compared], path: Path) -> None:
         for factor in (0.5, 2.0):
             panel.plot([low, high], [factor * low, factor * high], "k:", linewidth=0.8)
         for kind, (marker, colour) in _MARKS.items():
-            points = [(one.row.ms, getattr(one, profile)) for one in found if one.row.kind.split()[0] == kind]
+            points = [
+                (one.row.ms, getattr(one, profile))
+                for one in found
+                if one.row.kind.split()[0] == kind
+            ]
             if points:
-                panel.plot(*zip(*points, strict=True), marker, color=colour, markersize=5, alpha=0.75, label=kind)
-        panel.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal", title=name)
+                panel.plot(
+                    *zip(*points, strict=True),
+                    marker,
+                    color=colour,
+                    markersize=5,
+                    alpha=0.75,
+                    label=kind,
+                )
+        panel.set(
+            xscale="log",
+            yscale="log",
+            xlim=(low, high),
+            ylim=(low, high),
+            aspect="equal",
+            title=name,
+        )
         panel.set(xlabel="measured by others, ms", ylabel="from the profile, ms")
         panel.grid(alpha=0.25)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(_MARKS), fontsize=8, frameon=False)
+    figure.legend(
+        *left.get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=len(_MARKS),
+        fontsize=8,
+        frameon=False,
+    )
     _save(figure, path)
 
 
@@ -239,7 +313,10 @@ def _save(figure, path: Path) -> None:  # type: ignore[no-untyped-def]
 
 def main() -> int:
     if not DATA.exists():
-        print(f"there is no {DATA}: the figures of others are not part of this repository", file=sys.stderr)
+        print(
+            f"there is no {DATA}: the figures of others are not part of this repository",
+            file=sys.stderr,
+        )
         return 1
     found = fits()
     profile = swept_profile(found)
@@ -248,10 +325,16 @@ def main() -> int:
     write_between(PAGE, "sweep", fit_table(found))
     write_between(PAGE, "networks", _table(layers, lambda one: one.row.network, "network"))
     kinds = [*_MARKS, *sorted({one.row.kind for one in layers} - set(_MARKS))]
-    write_between(PAGE, "kinds", [*_table(layers, lambda one: one.row.kind, "kind", kinds), "", copies()])
-    for path in (SWEEP_PLOT, SWEEP_PLOT.with_suffix(".png")) if "--png" in sys.argv else (SWEEP_PLOT,):
+    write_between(
+        PAGE, "kinds", [*_table(layers, lambda one: one.row.kind, "kind", kinds), "", copies()]
+    )
+    for path in (
+        (SWEEP_PLOT, SWEEP_PLOT.with_suffix(".png")) if "--png" in sys.argv else (SWEEP_PLOT,)
+    ):
         plot_sweep(found, path)
-    for path in (LAYERS_PLOT, LAYERS_PLOT.with_suffix(".png")) if "--png" in sys.argv else (LAYERS_PLOT,):
+    for path in (
+        (LAYERS_PLOT, LAYERS_PLOT.with_suffix(".png")) if "--png" in sys.argv else (LAYERS_PLOT,)
+    ):
         plot_layers(layers, path)
     return 0
 

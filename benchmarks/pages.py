@@ -1,4 +1,6 @@
-"""Where do the results of benchmarks go? Between markers of a page, with the machine that they come from."""
+"""Where do the results of benchmarks go? Between markers of a page, with the machine that they come
+from.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def _markers(name: str) -> tuple[str, str]:
 
 
 def between(page: Path, name: str) -> str:
-    """What stands between the markers `name: start` and `name: end` of a page; "" where there are none."""
+    """What stands between the markers `name: start` and `name: end` of a page; "" where there are
+    none.
+    """
     start, end = _markers(name)
     return page.read_text().partition(start)[2].partition(end)[0]
 

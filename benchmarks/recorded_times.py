@@ -1,11 +1,18 @@
-"""How long did SDF3 and Kiter take? Quoted from section 7 of the README of the recorded runs (2 shared cores, gcc -O3)."""
+"""How long did SDF3 and Kiter take? Quoted from section 7 of the README of the recorded runs (2
+shared cores, gcc -O3).
+"""
 
 from __future__ import annotations
 
 __all__ = ["RECORDED", "SDF3_BY_CAPACITY", "STORAGE_BY_LAYERS"]
 
 RECORDED = (
-    ("SDF3", "throughput", "chains, residual, inception, dense; 5 to 50 layers of 16 to 224 rows", "0.01 to 0.8 s"),
+    (
+        "SDF3",
+        "throughput",
+        "chains, residual, inception, dense; 5 to 50 layers of 16 to 224 rows",
+        "0.01 to 0.8 s",
+    ),
     ("Kiter", "throughput", "the same", "0.01 to 0.15 s"),
     ("SDF3", "throughput", "two actors, capacity 1,000 / 10,000 / 30,000", "0.06 / 4 / 28 s"),
     ("Kiter", "throughput", "two actors, large capacities", "0.01 to 0.15 s"),

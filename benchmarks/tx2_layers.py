@@ -1,7 +1,9 @@
-"""What was measured on a Jetson TX2, and what did each of its rows have to compute? The files of others, read, not kept here.
+"""What was measured on a Jetson TX2, and what did each of its rows have to compute? The files of
+others, read, not kept here.
 
-The rows are TensorRT's: fused (`conv_activation`), merged (`a || b`), copies. Their names lead to layers by kind and order;
-shapes come from the onnx package's light networks and, where it has none, from the published topologies below.
+The rows are TensorRT's: fused (`conv_activation`), merged (`a || b`), copies. Their names lead to
+layers by kind and order; shapes come from the onnx package's light networks and, where it has none,
+from the published topologies below.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from pathlib import Path
 
 import csdfgen
 from csdfgen.devices.work import MULTIPLYING
-from csdfgen.network import Layer
+from csdfgen.model.network import Layer
+from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
-from csdfgen.rows import Rows
 from tests.networks import light
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "tx2"
@@ -61,10 +63,16 @@ def dense(inputs: int, outputs: int) -> Work:
 
 
 def _resnet18() -> list[Work]:
-    """He et al. 2015, table 1; 224x224. In each later stage the shortcut's 1x1 convolution comes third, as in the file."""
+    """He et al. 2015, table 1; 224x224. In each later stage the shortcut's 1x1 convolution comes
+    third, as in the file.
+    """
     works = [conv(3, 64, 7, 112), pool(64, 56), *[conv(64, 64, 3, 56)] * 4]
     for width, size in ((128, 28), (256, 14), (512, 7)):
-        works += [conv(width // 2, width, 3, size), conv(width, width, 3, size), conv(width // 2, width, 1, size)]
+        works += [
+            conv(width // 2, width, 3, size),
+            conv(width, width, 3, size),
+            conv(width // 2, width, 1, size),
+        ]
         works += [conv(width, width, 3, size)] * 2
     return [*works, pool(512, 1), dense(512, 1000)]
 
@@ -95,7 +103,12 @@ def _mnist() -> list[Work]:
     return [conv(1, 8, 5, 28), pool(8, 14), conv(8, 16, 5, 14), pool(16, 4), dense(256, 10)]
 
 
-BY_ORDER = {"resnet18v1": _resnet18, "yolov2": _tiny_yolo2, "emotion_ferNew": _ferplus, "mnist": _mnist}
+BY_ORDER = {
+    "resnet18v1": _resnet18,
+    "yolov2": _tiny_yolo2,
+    "emotion_ferNew": _ferplus,
+    "mnist": _mnist,
+}
 """Networks whose rows are layers one by one, in the order of the topology."""
 
 BY_NUMBER = {
@@ -105,11 +118,18 @@ BY_NUMBER = {
     "inceptionv1": "inception_v1",
     "vgg19caffe9": "vgg19",
 }
-"""Networks whose rows name layers by kind and number, and the light network that has their shapes."""
+"""Networks whose rows name layers by kind and number, and the light network that has their shapes.
+"""
 
 NETWORKS = tuple(sorted({**BY_ORDER, **BY_NUMBER}))
 
-_KINDS = {"conv": "conv", "pool": "pool", "normalization": "LRN", "gemm": "FC", "softmax": "softmax"}
+_KINDS = {
+    "conv": "conv",
+    "pool": "pool",
+    "normalization": "LRN",
+    "gemm": "FC",
+    "softmax": "softmax",
+}
 _TOKEN = re.compile(r"([a-z]+)(\d+)")
 
 
@@ -127,25 +147,43 @@ def rows(network: str) -> Iterator[Row]:
     for name, ms in zip(names, times, strict=True):
         works = found[name]
         kinds = {work.kind for work in works}
-        kind = COPY if not works else works[0].kind if len(works) == 1 else f"{'/'.join(sorted(kinds))} merged"
+        kind = (
+            COPY
+            if not works
+            else works[0].kind
+            if len(works) == 1
+            else f"{'/'.join(sorted(kinds))} merged"
+        )
         yield Row(network, name, kind, works, ms)
 
 
 def _numbered(names: list[str], source: str) -> dict[str, tuple[Work, ...]]:
-    """Works of every row: the numbers of a kind, in rising order, are the layers of that kind in ONNX order."""
+    """Works of every row: the numbers of a kind, in rising order, are the layers of that kind in
+    ONNX order.
+    """
     available = _light_works(source)
     tokens = {name: _tokens(name) for name in names}
     order: dict[str, list[int]] = {}
     for kind, number in {token for found in tokens.values() for token in found}:
         order.setdefault(kind, []).append(number)
     for kind, numbers in order.items():
-        assert len(numbers) == len(available[kind]), (source, kind, len(numbers), len(available[kind]))
+        assert len(numbers) == len(available[kind]), (
+            source,
+            kind,
+            len(numbers),
+            len(available[kind]),
+        )
         numbers.sort()
-    return {name: tuple(available[kind][order[kind].index(number)] for kind, number in found) for name, found in tokens.items()}
+    return {
+        name: tuple(available[kind][order[kind].index(number)] for kind, number in found)
+        for name, found in tokens.items()
+    }
 
 
 def _tokens(name: str) -> list[tuple[str, int]]:
-    """(kind, number) of the layers in a row; an activation counts where it stands alone (batch normalization and ReLU)."""
+    """(kind, number) of the layers in a row; an activation counts where it stands alone (batch
+    normalization and ReLU).
+    """
     if "copy" in name:
         return []
     found = [(kind, int(number)) for kind, number in _TOKEN.findall(name)]
@@ -156,7 +194,9 @@ def _tokens(name: str) -> list[tuple[str, int]]:
 def _light_works(source: str) -> Mapping[str, list[Work]]:
     """Layers of a light network by kind, in ONNX order."""
     network = csdfgen.load(light(source))
-    found: dict[str, list[Work]] = {name: [] for name in ("conv", "pool", "LRN", "FC", "softmax", "BN")}
+    found: dict[str, list[Work]] = {
+        name: [] for name in ("conv", "pool", "LRN", "FC", "softmax", "BN")
+    }
     for layer in network.layers:
         found.setdefault(_kind(layer, network.producer), []).append(_work(layer))
     return found
@@ -184,7 +224,9 @@ def _kind(layer: Layer, producer: Mapping[str, Layer]) -> str:
 
 
 def _is_dense(layer: Layer) -> bool:
-    """A convolution of a map of one pixel, as DenseNet's last layer is written; TensorRT's row calls it a matrix product."""
+    """A convolution of a map of one pixel, as DenseNet's last layer is written; TensorRT's row
+    calls it a matrix product.
+    """
     tensor = layer.inputs[0]
     return layer.op_type == "Conv" and tensor is not None and prod(tensor.shape[2:]) == 1
 
@@ -193,7 +235,11 @@ def _work(layer: Layer) -> Work:
     """Operations as the published model counts them (`csdfgen.paper.counting`)."""
     if layer.op_type in MULTIPLYING:
         operations = operator_of(layer).cost(layer, Rows(0, layer.output.rows))
-        kind = "x".join(map(str, layer.attributes["kernel_shape"])) if layer.op_type == "Conv" and not _is_dense(layer) else "FC"
+        kind = (
+            "x".join(map(str, layer.attributes["kernel_shape"]))
+            if layer.op_type == "Conv" and not _is_dense(layer)
+            else "FC"
+        )
         return Work(kind, operations)
     kinds = {**_OPERATOR_KINDS, "BatchNormalization": "BN", "Softmax": "softmax"}
     if layer.op_type == "LRN":
@@ -207,5 +253,7 @@ def sweep() -> dict[str, list[tuple[float, float]]]:
     with SWEEP.open(newline="") as file:
         for row in csv.DictReader(file):
             kernel = row["operator"].removeprefix("CONV").replace("_", "x")
-            found.setdefault(kernel, []).append((float(row["complexity_MACs"]), float(row["time_ms"])))
+            found.setdefault(kernel, []).append(
+                (float(row["complexity_MACs"]), float(row["time_ms"]))
+            )
     return found

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from csdfgen.loader import load
-    from csdfgen.pipeline import plan
+    from csdfgen.planning.planner import plan
+    from csdfgen.reading.loader import load
 
 __all__ = ["__version__", "load", "plan"]
 
@@ -22,11 +22,11 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name == "load":
-        from csdfgen.loader import load
+        from csdfgen.reading.loader import load
 
         return load
     if name == "plan":
-        from csdfgen.pipeline import plan
+        from csdfgen.planning.planner import plan
 
         return plan
     raise AttributeError(f"module 'csdfgen' has no attribute {name!r}")

@@ -41,7 +41,9 @@ def quoted(value: object) -> str:
     >>> quoted("a" * 100)[-4:], quoted(1 << 9999)
     ('a...', 'an integer of 10000 bits')
     """
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:  # Python refuses to write thousands of digits
+    if (
+        isinstance(value, int) and value.bit_length() > _MAX_BITS
+    ):  # Python refuses to write thousands of digits
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, (list, dict)) and value:
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
@@ -56,14 +58,19 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> byt
             data = file.read(limit + 1)
             size = os.fstat(file.fileno()).st_size
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+        raise InputError(
+            f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)
+        ) from None
     if len(data) > limit:
-        raise InputError(f"holds {max(size, len(data))} bytes; at most {limit} are read", where=str(path))
+        raise InputError(
+            f"holds {max(size, len(data))} bytes; at most {limit} are read", where=str(path)
+        )
     return data
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file as a whole or not at all: what was there stays until the new content is complete.
+    """Write a file as a whole or not at all: what was there stays until the new content is
+    complete.
 
     Raises InputError.
     """
@@ -77,7 +84,9 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise InputError now where `write_bytes` would after minutes of work. Nothing of the file is touched."""
+    """Raise InputError now where `write_bytes` would after minutes of work. Nothing of the file is
+    touched.
+    """
     with _writing(path) as target:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -92,7 +101,9 @@ def _writing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield Path(path)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot be written: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+        raise InputError(
+            f"cannot be written: {getattr(error, 'strerror', None) or error}", where=str(path)
+        ) from None
 
 
 def _is_stream(target: Path) -> bool:
@@ -139,7 +150,9 @@ class Fields:
             raise self.fault(f"'{key}' is {quoted(value)}; a string is needed")
         return value
 
-    def integer(self, key: str, low: int = 0, high: int = MAX_INTEGER, default: int | None = None) -> int:
+    def integer(
+        self, key: str, low: int = 0, high: int = MAX_INTEGER, default: int | None = None
+    ) -> int:
         """A whole number in [low, high]."""
         wanted = f"a whole number from {low} to {high}"
         value = self.required(key, wanted) if default is None else self.value.get(key, default)
@@ -166,7 +179,9 @@ class Fields:
             raise self.fault(f"'format' is {quoted(found)}; '{form}' is needed")
         number = self.integer("version", low=1)
         if number > version:
-            raise self.fault(f"'version' is {number}; this program reads up to {version}, a newer one wrote the file")
+            raise self.fault(
+                f"'version' is {number}; this program reads up to {version}, a newer one wrote the file"
+            )
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -207,12 +222,23 @@ def write_json(path: str | os.PathLike[str], value: object) -> None:
 
 
 def _pretty(value: object, indent: int = 0) -> str:
-    """JSON with objects of the first two levels on lines of their own: readable, and short in lines."""
+    """JSON with objects of the first two levels on lines of their own: readable, and short in
+    lines.
+    """
     pad = " " * (indent + 1)
     flat = json.dumps(value, ensure_ascii=False)
     if indent > 1 or len(flat) <= 100 or not isinstance(value, (dict, list)):
         return flat
     if isinstance(value, dict):
-        parts = [f"{pad}{json.dumps(str(key), ensure_ascii=False)}: {_pretty(item, indent + 1)}" for key, item in value.items()]
+        parts = [
+            f"{pad}{json.dumps(str(key), ensure_ascii=False)}: {_pretty(item, indent + 1)}"
+            for key, item in value.items()
+        ]
         return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
-    return "[\n" + ",\n".join(pad + _pretty(item, indent + 1) for item in value) + "\n" + " " * indent + "]"
+    return (
+        "[\n"
+        + ",\n".join(pad + _pretty(item, indent + 1) for item in value)
+        + "\n"
+        + " " * indent
+        + "]"
+    )

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from csdfgen.planning import Plan
+    from csdfgen.planning.plan import Plan
     from runtime.program import Program
 
 __all__ = ["compile", "run"]
 
 
-def compile(plan: Plan, **options: Any) -> Program:  # the verb of the road map; shadows a builtin nobody needs here
+def compile(
+    plan: Plan, **options: Any
+) -> Program:  # the verb of the road map; shadows a builtin nobody needs here
     """A program for many frames of one plan; see `runtime.program.Program`."""
     from runtime.program import Program
 

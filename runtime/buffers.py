@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from csdfgen.conversion import ActorWork
 from csdfgen.errors import CapacityExceededError, ScheduleError
-from csdfgen.network import Tensor
-from csdfgen.planning import Plan
-from csdfgen.rows import Rows
+from csdfgen.model.network import Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.plan import Plan
 
 __all__ = ["GUARD_BYTES", "Buffers", "Ledger", "aligned_bytes"]
 
@@ -46,7 +46,9 @@ class Buffers:
             size = tensor.itemsize
             strides = (storage.row_elements * size, *(step * size for step in where.strides))
             shape = (slot.capacity, *tensor.row_shape)
-            self._slots[tensor.name] = np.lib.stride_tricks.as_strided(flat[where.offset :], shape, strides)
+            self._slots[tensor.name] = np.lib.stride_tricks.as_strided(
+                flat[where.offset :], shape, strides
+            )
 
     def capacity(self, tensor: Tensor) -> int:
         """Rows that the tensor's storage holds at a time."""
@@ -70,14 +72,18 @@ class Buffers:
 
 
 class Ledger:
-    """Which rows are written and which are still needed, while firings are compiled one after another."""
+    """Which rows are written and which are still needed, while firings are compiled one after
+    another.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         places = plan.placement.places
         self.complete = dict.fromkeys(plan.network.tensors, 0)
         self.top = dict.fromkeys(plan.placement.storages, 0)
-        self._released: dict[str, dict[tuple[str, str], int]] = {name: {} for name in plan.placement.storages}
+        self._released: dict[str, dict[tuple[str, str], int]] = {
+            name: {} for name in plan.placement.storages
+        }
         for storage in plan.storages:
             for access in storage.readers:
                 self._released[storage.name][access.actor, storage.name] = 0
@@ -108,7 +114,9 @@ class Ledger:
                 )
 
     def claim(self, work: ActorWork, phase: int) -> None:
-        """Claim room for the rows that the phase writes; CapacityExceededError if rows still needed lie there."""
+        """Claim room for the rows that the phase writes; CapacityExceededError if rows still needed
+        lie there.
+        """
         for write in work.writes:
             storage = self.plan.placement.places[write.tensor.name].storage
             claimed, capacity = write.claimed[phase], self.plan.slots[storage].capacity
@@ -122,14 +130,18 @@ class Ledger:
     def finish(self, work: ActorWork, phase: int) -> None:
         """Record what the phase has completed and released."""
         for write in work.writes:
-            self.complete[write.tensor.name] = max(self.complete[write.tensor.name], write.complete[phase])
+            self.complete[write.tensor.name] = max(
+                self.complete[write.tensor.name], write.complete[phase]
+            )
         for storage, rows in self._releases(work, phase):
             key = (work.name, storage)
             if key in self._released[storage]:
                 self._released[storage][key] = max(self._released[storage][key], rows)
 
     def _releases(self, work: ActorWork, phase: int) -> list[tuple[str, int]]:
-        """Rows that the actor needs no more, per storage (the least over the tensors it reads there)."""
+        """Rows that the actor needs no more, per storage (the least over the tensors it reads
+        there).
+        """
         least: dict[str, int] = {}
         places, network = self.plan.placement.places, self.plan.network
         for read in work.reads:

@@ -1,8 +1,10 @@
-"""What goes into a network, and where do its results go? Arrays and images from files, outputs to files.
+"""What goes into a network, and where do its results go? Arrays and images from files, outputs to
+files.
 
-Arrays come from .npy and .npz files, images from .png and .jpg through Pillow. Nothing from a file is believed
-before it is checked: an array's header and an image's size are held against what the network takes before any
-element is read, and an image of another size is refused unless `--resize` asks for it.
+Arrays come from .npy and .npz files, images from .png and .jpg through Pillow. Nothing from a file
+is believed
+before it is checked: an array's header and an image's size are held against what the network takes
+before any element is read, and an image of another size is refused unless `--resize` asks for it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.files import read_bytes, write_bytes
-from csdfgen.network import Network, Tensor
+from csdfgen.model.network import Network, Tensor
 
 __all__ = [
     "ImageOptions",
@@ -54,7 +56,9 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
-    """How pixels become values: (pixel - mean) / std, pixels from 0 to 255; see LAYOUTS for `layout`."""
+    """How pixels become values: (pixel - mean) / std, pixels from 0 to 255; see LAYOUTS for
+    `layout`.
+    """
 
     resize: bool = False
     mean: tuple[float, ...] | None = None
@@ -73,9 +77,13 @@ def parse_channel_values(option: str, text: str | None) -> tuple[float, ...] | N
     try:
         values = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} {text}: numbers with commas between them are needed, such as 123.7,116.3,103.5") from None
+        raise InputError(
+            f"{option} {text}: numbers with commas between them are needed, such as 123.7,116.3,103.5"
+        ) from None
     if not np.all(np.isfinite(values)) or (option == "--std" and 0.0 in values):
-        raise InputError(f"{option} {text}: finite numbers are needed{', none of them 0' if option == '--std' else ''}")
+        raise InputError(
+            f"{option} {text}: finite numbers are needed{', none of them 0' if option == '--std' else ''}"
+        )
     return values
 
 
@@ -90,19 +98,29 @@ def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
 def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[str, np.ndarray]:
     """Seeded values for every input: floats uniform in the span, integers in [0, 10), booleans."""
     rng = np.random.default_rng(seed)
-    return {tensor.name: _random(rng, whole_shape(network, tensor), np.dtype(tensor.dtype), span) for tensor in network.inputs}
+    return {
+        tensor.name: _random(rng, whole_shape(network, tensor), np.dtype(tensor.dtype), span)
+        for tensor in network.inputs
+    }
 
 
-def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, span: Span) -> np.ndarray:
+def _random(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, span: Span
+) -> np.ndarray:
     if dtype.kind == "f":
         return rng.uniform(*span, shape).astype(dtype)
     return rng.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
 
 
 def read_inputs(
-    files: Sequence[str], network: Network, options: ImageOptions, seed: int = 0, span: Span = SYMMETRIC
+    files: Sequence[str],
+    network: Network,
+    options: ImageOptions,
+    seed: int = 0,
+    span: Span = SYMMETRIC,
 ) -> dict[str, np.ndarray]:
-    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; where there are none, random ones in the span.
+    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; where there are
+    none, random ones in the span.
 
     A .npz file gives every input that it names. One file for each image of a batch is put together.
     Raises InputError with file, both shapes or sizes, and the way out.
@@ -117,7 +135,9 @@ def read_inputs(
             found.setdefault(key, []).append(array)
     missing = [name for name in tensors if name not in found]
     if missing:
-        raise InputError(f"no file for input '{missing[0]}'; give it as --input {missing[0]}=FILE, or in an .npz file")
+        raise InputError(
+            f"no file for input '{missing[0]}'; give it as --input {missing[0]}=FILE, or in an .npz file"
+        )
     return {name: _joined(arrays, tensors[name], network) for name, arrays in found.items()}
 
 
@@ -128,7 +148,9 @@ def _split_name(argument: str, tensors: Mapping[str, Tensor]) -> tuple[str | Non
             return name, Path(argument[len(name) + 1 :])
     path = Path(argument)
     if "=" in argument and not path.exists():
-        raise InputError(f"--input {argument}: neither a file nor NAME=FILE with one of the inputs {_listed(tensors)}")
+        raise InputError(
+            f"--input {argument}: neither a file nor NAME=FILE with one of the inputs {_listed(tensors)}"
+        )
     return None, path
 
 
@@ -138,12 +160,18 @@ def _listed(names: Mapping[str, object] | Sequence[str], limit: int = 8) -> str:
 
 
 def _read_file(
-    path: Path, name: str | None, network: Network, tensors: Mapping[str, Tensor], options: ImageOptions
+    path: Path,
+    name: str | None,
+    network: Network,
+    tensors: Mapping[str, Tensor],
+    options: ImageOptions,
 ) -> dict[str, np.ndarray]:
     """What one file holds, by input name."""
     suffix = path.suffix.lower()
     if suffix not in (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES):
-        raise InputError(f"is none of {', '.join((*ARRAY_SUFFIXES, *IMAGE_SUFFIXES))}", where=str(path))
+        raise InputError(
+            f"is none of {', '.join((*ARRAY_SUFFIXES, *IMAGE_SUFFIXES))}", where=str(path)
+        )
     if not path.is_file():
         raise InputError("is not a file" if path.exists() else "does not exist", where=str(path))
     try:
@@ -151,7 +179,9 @@ def _read_file(
             return _read_npz(path, network, tensors)
         tensor = tensors[name] if name is not None else _only(tensors)
         if suffix == ".npz":
-            raise InputError(f"holds arrays by name; give it without '{name}=', or save one array as .npy")
+            raise InputError(
+                f"holds arrays by name; give it without '{name}=', or save one array as .npy"
+            )
         if suffix == ".npy":
             with path.open("rb") as file:
                 return {tensor.name: _read_array(file, tensor, network)}
@@ -159,12 +189,16 @@ def _read_file(
     except InputError as error:
         raise error.at(str(path)) from None
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError) as error:
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)) from None
+        raise InputError(
+            f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)
+        ) from None
 
 
 def _only(tensors: Mapping[str, Tensor]) -> Tensor:
     if len(tensors) != 1:
-        raise InputError(f"one array for {len(tensors)} inputs; say which as NAME=FILE: {_listed(tensors)}")
+        raise InputError(
+            f"one array for {len(tensors)} inputs; say which as NAME=FILE: {_listed(tensors)}"
+        )
     return next(iter(tensors.values()))
 
 
@@ -174,7 +208,9 @@ def _read_npz(path: Path, network: Network, tensors: Mapping[str, Tensor]) -> di
         members = {name.removesuffix(".npy"): name for name in archive.namelist()}
         known = [name for name in tensors if name in members]
         if not known:
-            raise InputError(f"holds {_listed(members)}, the network's inputs are {_listed(tensors)}")
+            raise InputError(
+                f"holds {_listed(members)}, the network's inputs are {_listed(tensors)}"
+            )
         found = {}
         for name in known:
             with archive.open(members[name]) as file:
@@ -183,13 +219,17 @@ def _read_npz(path: Path, network: Network, tensors: Mapping[str, Tensor]) -> di
 
 
 def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray:
-    """An array of the shape that the input takes: all images, or one of several. The header decides before data is read."""
+    """An array of the shape that the input takes: all images, or one of several. The header decides
+    before data is read.
+    """
     form = np.lib.format
     start = file.tell()
     try:
         version = form.read_magic(file)
         if version not in ((1, 0), (2, 0)):
-            raise InputError(f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read")
+            raise InputError(
+                f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read"
+            )
         header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
         shape, _, dtype = header(file)
         accepted = {whole_shape(network, tensor), tensor.shape}
@@ -201,7 +241,9 @@ def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray
         if not np.can_cast(dtype, tensor.dtype, "same_kind"):
             raise InputError(f"holds {dtype}, input '{tensor.name}' takes {tensor.dtype}")
         file.seek(start)
-        return np.ascontiguousarray(form.read_array(file, allow_pickle=False), tensor.dtype).reshape(shape)
+        return np.ascontiguousarray(
+            form.read_array(file, allow_pickle=False), tensor.dtype
+        ).reshape(shape)
     except (ValueError, SyntaxError, TypeError, KeyError) as error:
         raise InputError(f"is damaged, or no .npy file: {error}") from None
 
@@ -222,11 +264,15 @@ def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> n
 
 
 def _layout(tensor: Tensor, options: ImageOptions) -> tuple[bool, bool]:
-    """(channels last?, blue first?) of an image input; from the option, or from where 1, 3 or 4 channels are."""
+    """(channels last?, blue first?) of an image input; from the option, or from where 1, 3 or 4
+    channels are.
+    """
     if options.layout is not None and options.layout not in LAYOUTS:
         raise InputError(f"--layout {options.layout}: not one of {', '.join(LAYOUTS)}")
     if len(tensor.shape) != 4:
-        raise InputError(f"is an image, input '{tensor.name}' has {len(tensor.shape)} dimensions; give it as .npy")
+        raise InputError(
+            f"is an image, input '{tensor.name}' has {len(tensor.shape)} dimensions; give it as .npy"
+        )
     first, last = tensor.shape[1] in _MODES, tensor.shape[3] in _MODES
     if options.layout is None:
         if first == last:
@@ -244,7 +290,9 @@ def _layout(tensor: Tensor, options: ImageOptions) -> tuple[bool, bool]:
 
 
 def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray:
-    """One image as an array of the tensor's shape and dtype; its size must be the network's, or `resize` asked for."""
+    """One image as an array of the tensor's shape and dtype; its size must be the network's, or
+    `resize` asked for.
+    """
     channels_last, blue_first = _layout(tensor, options)
     height, width = tensor.shape[1:3] if channels_last else tensor.shape[2:4]
     channels = tensor.shape[3 if channels_last else 1]
@@ -252,7 +300,10 @@ def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray
     values = pixels.reshape(height, width, channels).astype(np.float32)
     if blue_first:
         values[..., :3] = values[..., 2::-1].copy()
-    for option, given, apply in (("--mean", options.mean, np.subtract), ("--std", options.std, np.divide)):
+    for option, given, apply in (
+        ("--mean", options.mean, np.subtract),
+        ("--std", options.std, np.divide),
+    ):
         if given is not None:
             if len(given) not in (1, channels):
                 raise InputError(f"{option} has {len(given)} values, the image {channels} channels")
@@ -276,7 +327,9 @@ def _pixels(path: Path, size: tuple[int, int], mode: str, resize: bool) -> np.nd
             with Image.open(path) as image:
                 if image.size != size and not resize:
                     have, want = (f"{w}x{h} pixels" for w, h in (image.size, size))
-                    raise InputError(f"has {have}, the network takes {want} (width x height); add --resize, or set --shape")
+                    raise InputError(
+                        f"has {have}, the network takes {want} (width x height); add --resize, or set --shape"
+                    )
                 converted = image.convert(mode)
                 if converted.size != size:
                     converted = converted.resize(size, Image.Resampling.BILINEAR)
@@ -298,10 +351,13 @@ def check_output_path(path: Path, network: Network) -> None:
     if suffix == ".npy" and len(network.outputs) != 1:
         names = _listed([output.name for output in network.outputs])
         raise InputError(
-            f".npy holds one array, the network has {len(network.outputs)} outputs ({names}); use .npz", where=str(path)
+            f".npy holds one array, the network has {len(network.outputs)} outputs ({names}); use .npz",
+            where=str(path),
         )
     if path.is_dir() or not path.resolve().parent.is_dir():
-        raise InputError("is a directory" if path.is_dir() else "its directory does not exist", where=str(path))
+        raise InputError(
+            "is a directory" if path.is_dir() else "its directory does not exist", where=str(path)
+        )
 
 
 def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
@@ -314,7 +370,9 @@ def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
         # numpy's savez takes names as keywords, and not every ONNX name can be one
         with zipfile.ZipFile(data, "w") as archive:
             for name, array in outputs.items():
-                with archive.open(zipfile.ZipInfo(f"{name}.npy", _ZIP_DATE), "w", force_zip64=True) as file:
+                with archive.open(
+                    zipfile.ZipInfo(f"{name}.npy", _ZIP_DATE), "w", force_zip64=True
+                ) as file:
                     np.lib.format.write_array(file, array, allow_pickle=False)
     write_bytes(path, data.getvalue())
 
@@ -329,10 +387,16 @@ def read_labels(path: Path) -> tuple[str, ...]:
 
 
 def top_classes(output: np.ndarray) -> np.ndarray | None:
-    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None if this is no classifier's output.
+    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None if this
+    is no classifier's output.
 
     A classifier's output has shape (N, K) or (N, K, 1, 1), K >= TOP, and floating point values.
     """
-    if output.dtype.kind != "f" or output.ndim not in (2, 4) or output.shape[1] < TOP or output.shape[2:] not in ((), (1, 1)):
+    if (
+        output.dtype.kind != "f"
+        or output.ndim not in (2, 4)
+        or output.shape[1] < TOP
+        or output.shape[2:] not in ((), (1, 1))
+    ):
         return None
     return np.argsort(-output.reshape(output.shape[:2]), axis=1, kind="stable")[:, :TOP]

@@ -1,9 +1,10 @@
 """How does a plan become a frame? A flat list of prepared calls on one arena.
 
-Compiling follows the firings of the plan once: it checks every read and claim (`buffers.Ledger`), cuts
-phases where a rolling buffer wraps, lets each operator's kernel emit its calls for the addresses at hand,
-and keeps them in order. Running a frame is then one loop over prepared calls; nothing is looked up,
-no shape is computed, and kernels work in the arena and in one workspace (docs/model.md).
+Compiling follows the firings of the plan once: it checks every read and claim (`buffers.Ledger`),
+cuts phases where a rolling buffer wraps, lets each operator's kernel emit its calls for the
+addresses at hand, and keeps them in order. Running a frame is then one loop over prepared calls;
+nothing is looked up, no shape is computed, and kernels work in the arena and in one workspace
+(docs/model.md).
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from csdfgen.conversion import ActorWork
 from csdfgen.errors import InputError, PlanError, ScheduleError
-from csdfgen.network import Layer, Tensor
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Call, CountingScratch, Mode, Phase, Scratch, presented, stored_rows
-from csdfgen.planning import Plan
-from csdfgen.rows import Rows
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.plan import Plan
 from runtime.buffers import GUARD_BYTES, Buffers, Ledger, aligned_bytes
 
 __all__ = ["Measurement", "Program", "compile_plan", "workspace_bytes"]
@@ -33,7 +34,9 @@ Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
 
 UFUNC_BUFFER = 1024
-"""Elements of numpy's own buffers for strided operands: they are the only memory a frame takes beside arena and workspace."""
+"""Elements of numpy's own buffers for strided operands: they are the only memory a frame takes
+beside arena and workspace.
+"""
 
 SEGMENT = 64
 """Firings between two reports of progress."""
@@ -41,7 +44,9 @@ SEGMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a frame really used: the highest byte touched in the arena, and Python's allocations in the firing loop."""
+    """What a frame really used: the highest byte touched in the arena, and Python's allocations in
+    the firing loop.
+    """
 
     touched_bytes: int
     python_peak_bytes: int
@@ -50,25 +55,36 @@ class Measurement:
 class _Compiler:
     """Turns firings into calls; with `taps`, also copies what was just written of these tensors."""
 
-    def __init__(self, plan: Plan, scratch: Callable[[], Scratch], taps: Iterable[str] = ()) -> None:
+    def __init__(
+        self, plan: Plan, scratch: Callable[[], Scratch], taps: Iterable[str] = ()
+    ) -> None:
         self.plan = plan
         self.buffers = Buffers(plan)
         self.ledger = Ledger(plan)
         self.scratch = scratch
         self.workspace = 0
         self.images: dict[str, np.ndarray] = {}
-        self.taps = {name: np.empty(plan.network.tensors[name].storage_shape, plan.network.tensors[name].dtype) for name in taps}
+        self.taps = {
+            name: np.empty(
+                plan.network.tensors[name].storage_shape, plan.network.tensors[name].dtype
+            )
+            for name in taps
+        }
         self._cache: dict[tuple[Any, ...], tuple[Call, ...]] = {}
         self._next = {work.name: 0 for work in plan.conversion.actors}
 
     def firings(self) -> list[tuple[Call, ...]]:
-        """The calls of every firing of the plan, in order; ScheduleError if an actor's phases are not all there."""
+        """The calls of every firing of the plan, in order; ScheduleError if an actor's phases are
+        not all there.
+        """
         actors = self.plan.conversion.actor
         out = []
         for name, phase in self.plan.order:
             work = actors.get(name)
             if work is None:
-                raise ScheduleError(f"the schedule fires '{name}', which is no actor of this network at these options")
+                raise ScheduleError(
+                    f"the schedule fires '{name}', which is no actor of this network at these options"
+                )
             if phase != self._next[name] or phase >= len(work.phases):
                 raise ScheduleError(
                     f"the schedule fires {name}[{phase}] where phase {self._next[name]} of {len(work.phases)} comes next"
@@ -81,7 +97,9 @@ class _Compiler:
             out.append(calls + self._tapped(work, phase))
         for name, count in self._next.items():
             if count != len(actors[name].phases):
-                raise ScheduleError(f"the schedule fires {count} phases of '{name}', it has {len(actors[name].phases)}")
+                raise ScheduleError(
+                    f"the schedule fires {count} phases of '{name}', it has {len(actors[name].phases)}"
+                )
         return out
 
     def _tapped(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
@@ -91,14 +109,22 @@ class _Compiler:
             if tap is not None:
                 before = write.complete[phase - 1] if phase else 0
                 for piece in self.buffers.pieces(write.tensor, Rows(before, write.complete[phase])):
-                    calls.append((np.copyto, (tap[piece.start : piece.stop], self.buffers.view(write.tensor, piece))))
+                    calls.append(
+                        (
+                            np.copyto,
+                            (tap[piece.start : piece.stop], self.buffers.view(write.tensor, piece)),
+                        )
+                    )
         return tuple(calls)
 
     def _calls(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
         if work.kind == "input":
             tensor = work.writes[0].tensor
             return tuple(
-                (self._feed, (self.buffers.view(tensor, piece), tensor.name, piece.start, piece.stop))
+                (
+                    self._feed,
+                    (self.buffers.view(tensor, piece), tensor.name, piece.start, piece.stop),
+                )
                 for piece in self.buffers.pieces(tensor, work.phases[phase].out)
             )
         if work.kind == "output" or work.name in self.plan.placement.silent:
@@ -119,7 +145,9 @@ class _Compiler:
         np.copyto(target, self.images[name][start:stop])
 
     def _key(self, work: ActorWork, phase: int) -> tuple[Any, ...] | None:
-        """Phases with equal keys have equal calls: the same slots, and no border of the map in sight."""
+        """Phases with equal keys have equal calls: the same slots, and no border of the map in
+        sight.
+        """
         layer = work.layer
         assert layer is not None
         if not all(operator_of(one).repeats(one) for one in (layer, *layer.epilogue)):
@@ -130,7 +158,9 @@ class _Compiler:
         shape: list[int] = [len(out), *(self.buffers.slot(t, out.start) for t in layer.outputs)]
         for read in work.reads:
             rows = read.rows[phase]
-            whole = operator_of(layer).rowwise and len(rows) == read.tensor.rows  # of a window, all rows means both borders
+            whole = (
+                operator_of(layer).rowwise and len(rows) == read.tensor.rows
+            )  # of a window, all rows means both borders
             if not whole and (rows.start == 0 or rows.stop == read.tensor.rows):
                 return None
             shape.extend((len(rows), self.buffers.slot(read.tensor, rows.start), whole))
@@ -155,7 +185,9 @@ class _Compiler:
         outs = [Rows(a, b) for a, b in pairwise(edges)]
         if len(outs) == 1:
             return [phase]
-        return [Phase(out, operator.input_rows(layer, out), phase.first, phase.last) for out in outs]
+        return [
+            Phase(out, operator.input_rows(layer, out), phase.first, phase.last) for out in outs
+        ]
 
     def _accumulating_parts(self, layer: Layer, phase: Phase, over: int) -> list[Phase]:
         tensor, rows = layer.inputs[over], phase.ins[over]
@@ -178,7 +210,8 @@ class _Compiler:
         scratch = self.scratch()
         calls: list[Call] = []
         slabs = [
-            None if rows is None else self._slab(layer, position, rows, scratch, calls) for position, rows in enumerate(phase.ins)
+            None if rows is None else self._slab(layer, position, rows, scratch, calls)
+            for position, rows in enumerate(phase.ins)
         ]
         results = [self.buffers.view(tensor, phase.out) for tensor in layer.outputs]
         calls.extend(self.plan.kernel(work)(phase, slabs, results, scratch))
@@ -190,15 +223,27 @@ class _Compiler:
         return calls
 
     def _epilogue(
-        self, work: ActorWork, after: Layer, number: int, out: Rows, result: np.ndarray, scratch: Scratch
+        self,
+        work: ActorWork,
+        after: Layer,
+        number: int,
+        out: Rows,
+        result: np.ndarray,
+        scratch: Scratch,
     ) -> Iterable[Call]:
         operator = operator_of(after)
         ins = operator.input_rows(after, out)
         kernel = self.plan.epilogue_kernel(work, after, number)
-        return kernel(Phase(out, ins), [None if rows is None else result for rows in ins], [result], scratch)
+        return kernel(
+            Phase(out, ins), [None if rows is None else result for rows in ins], [result], scratch
+        )
 
-    def _slab(self, layer: Layer, position: int, rows: Rows, scratch: Scratch, calls: list[Call]) -> np.ndarray:
-        """The rows as the layer wants to see them; gathered in the workspace if they wrap in their buffer."""
+    def _slab(
+        self, layer: Layer, position: int, rows: Rows, scratch: Scratch, calls: list[Call]
+    ) -> np.ndarray:
+        """The rows as the layer wants to see them; gathered in the workspace if they wrap in their
+        buffer.
+        """
         tensor = layer.inputs[position]
         assert tensor is not None
         stored = stored_rows(layer, position, rows)
@@ -213,8 +258,10 @@ class _Compiler:
 
 
 def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
-    """A copy as it is to run when tensors share storages: not at all if the operand already lies there (a Concat that is
-    a view), through the workspace if the two may interleave: numpy then would go through memory of its own."""
+    """A copy as it is to run when tensors share storages: not at all if the operand already lies
+    there (a Concat that is a view), through the workspace if the two may interleave: numpy then
+    would go through memory of its own.
+    """
     function, arguments = call
     if function is not np.copyto or not isinstance(arguments[1], np.ndarray) or len(arguments) > 2:
         return (call,)
@@ -229,7 +276,9 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
 
 def _steps(array: np.ndarray) -> list[tuple[int, int]]:
     """(size, stride) of every dimension that is stepped along."""
-    return [(size, stride) for size, stride in zip(array.shape, array.strides, strict=True) if size > 1]
+    return [
+        (size, stride) for size, stride in zip(array.shape, array.strides, strict=True) if size > 1
+    ]
 
 
 def workspace_bytes(plan: Plan) -> int:
@@ -256,7 +305,8 @@ class Program:
         self.firings = len(per_firing)
         self._calls = tuple(map(len, per_firing))
         self._segments = [
-            [call for calls in per_firing[start : start + SEGMENT] for call in calls] for start in range(0, self.firings, SEGMENT)
+            [call for calls in per_firing[start : start + SEGMENT] for call in calls]
+            for start in range(0, self.firings, SEGMENT)
         ]
         self._buffers = self._compiler.buffers
 
@@ -266,11 +316,17 @@ class Program:
         tensors = self.plan.network.tensors
         return {name: tensors[name].to_onnx(array) for name, array in self._compiler.taps.items()}
 
-    def __call__(self, x: np.ndarray | Mapping[str, np.ndarray], progress: Progress | None = None) -> dict[str, np.ndarray]:
-        """Run a frame (all images of the batch). x: one array, or arrays by input name; InputError if they do not fit."""
+    def __call__(
+        self, x: np.ndarray | Mapping[str, np.ndarray], progress: Progress | None = None
+    ) -> dict[str, np.ndarray]:
+        """Run a frame (all images of the batch). x: one array, or arrays by input name; InputError
+        if they do not fit.
+        """
         return self._frame(x, lambda image: self._fire(image, progress))
 
-    def _frame(self, x: np.ndarray | Mapping[str, np.ndarray], fire: Callable[[int], None]) -> dict[str, np.ndarray]:
+    def _frame(
+        self, x: np.ndarray | Mapping[str, np.ndarray], fire: Callable[[int], None]
+    ) -> dict[str, np.ndarray]:
         network = self.plan.network
         feeds = self.checked(x)
         outputs = {o.name: self._empty(o.tensor, o.constant) for o in network.outputs}
@@ -288,19 +344,24 @@ class Program:
         total = self.firings * self.plan.network.batch
         before = np.setbufsize(UFUNC_BUFFER)
         try:
-            with np.errstate(all="ignore"):  # an overflow is a value (infinity) in ONNX, not a warning
+            with np.errstate(
+                all="ignore"
+            ):  # an overflow is a value (infinity) in ONNX, not a warning
                 for index, segment in enumerate(self._segments):
                     for function, arguments in segment:
                         function(*arguments)
                     if progress is not None:
-                        progress(image * self.firings + min(self.firings, (index + 1) * SEGMENT), total)
+                        progress(
+                            image * self.firings + min(self.firings, (index + 1) * SEGMENT), total
+                        )
         finally:
             np.setbufsize(before)
 
     def time_firings(
         self, x: np.ndarray | Mapping[str, np.ndarray], clock: Callable[[], int] = perf_counter_ns
     ) -> tuple[int, ...]:
-        """Run a frame (of a batch, its last image counts) and tell when each firing ended by `clock`, the start in front.
+        """Run a frame (of a batch, its last image counts) and tell when each firing ended by
+        `clock`, the start in front.
 
         The calls are those of every frame, in their order; only the clock is read between firings.
         """
@@ -343,7 +404,10 @@ class Program:
             if tensor is not None:
                 stored = self._buffers.view(tensor, Rows(0, tensor.rows))
                 target = outputs[output.name]
-                np.copyto(target if network.batch == 1 else target[image : image + 1], tensor.to_onnx(stored))
+                np.copyto(
+                    target if network.batch == 1 else target[image : image + 1],
+                    tensor.to_onnx(stored),
+                )
 
     def checked(self, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The inputs by name with the network's dtypes; InputError naming shapes that do not fit."""
@@ -352,29 +416,40 @@ class Program:
         given = dict(x) if isinstance(x, Mapping) else None
         if given is None:
             if len(names) != 1:
-                raise InputError(f"one array for {len(names)} inputs; give a dict with {', '.join(names)}")
+                raise InputError(
+                    f"one array for {len(names)} inputs; give a dict with {', '.join(names)}"
+                )
             given = {names[0]: np.asarray(x)}
         feeds = {}
         for tensor in network.inputs:
             if tensor.name not in given:
-                raise InputError(f"input '{tensor.name}' is missing; given: {', '.join(sorted(given)) or 'nothing'}")
+                raise InputError(
+                    f"input '{tensor.name}' is missing; given: {', '.join(sorted(given)) or 'nothing'}"
+                )
             array = np.asarray(given[tensor.name])
             shape = tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
             if array.shape != shape:
                 raise InputError(
                     f"input '{tensor.name}' has shape {array.shape}, the network takes {shape}; load it with --shape"
                 )
-            if array.dtype != tensor.dtype and not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
-                raise InputError(f"input '{tensor.name}' is {array.dtype}, the network takes {tensor.dtype}")
+            if array.dtype != tensor.dtype and not np.can_cast(
+                array.dtype, tensor.dtype, "same_kind"
+            ):
+                raise InputError(
+                    f"input '{tensor.name}' is {array.dtype}, the network takes {tensor.dtype}"
+                )
             feeds[tensor.name] = array.astype(tensor.dtype, copy=False)
         return feeds
 
-    def measure(self, x: np.ndarray | Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], Measurement]:
-        """Run a frame and measure it: which arena bytes change, and what Python allocates while firing.
+    def measure(
+        self, x: np.ndarray | Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], Measurement]:
+        """Run a frame and measure it: which arena bytes change, and what Python allocates while
+        firing.
 
-        The arena is filled with a pattern first; a byte that keeps it was not touched. Should a result happen to
-        equal the pattern at the end of the arena, the complement tells. Bytes behind the arena must keep theirs:
-        PlanError otherwise.
+        The arena is filled with a pattern first; a byte that keeps it was not touched. Should a
+        result happen to equal the pattern at the end of the arena, the complement tells. Bytes
+        behind the arena must keep theirs: PlanError otherwise.
         """
         import tracemalloc
 
@@ -423,5 +498,7 @@ def _last_change(memory: np.ndarray, pattern: np.ndarray) -> int:
 
 
 def compile_plan(plan: Plan, taps: Iterable[str] = (), threads: int = 1) -> Program:
-    """Compile a plan into a program; ScheduleError or CapacityExceededError if its schedule is not sound."""
+    """Compile a plan into a program; ScheduleError or CapacityExceededError if its schedule is not
+    sound.
+    """
     return Program(plan, taps, threads)

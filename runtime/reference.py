@@ -1,8 +1,9 @@
 """Are the outputs onnxruntime's? The reference run, and what counts as equal.
 
-onnxruntime gets the model from the file (or the zoo) itself, not through our loader: only the input shapes that the network was
-loaded with are set, and weights are no longer listed as inputs (old exporters did that; it keeps onnxruntime
-from folding them). For a comparison of every layer, their outputs are asked for too.
+onnxruntime gets the model from the file (or the zoo) itself, not through our loader: only the input
+shapes that the network was loaded with are set, and weights are no longer listed as inputs (old
+exporters did that; it keeps onnxruntime from folding them). For a comparison of every layer, their
+outputs are asked for too.
 """
 
 from __future__ import annotations
@@ -31,12 +32,21 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
 
 from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.network import Network
+from csdfgen.model.network import Network
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
 from runtime.images import top_classes, whole_shape
 
-__all__ = ["TOLERANCES", "Comparison", "MismatchError", "Reference", "Tolerance", "compare", "same_classes", "tolerance_of"]
+__all__ = [
+    "TOLERANCES",
+    "Comparison",
+    "MismatchError",
+    "Reference",
+    "Tolerance",
+    "compare",
+    "same_classes",
+    "tolerance_of",
+]
 
 _SILENT = 4
 """onnxruntime's log level "fatal"."""
@@ -76,8 +86,8 @@ class MismatchError(CsdfgenError):
 class Tolerance:
     """A value may differ by absolute + relative * |reference| + of_largest * max |reference|.
 
-    The last term is rounding of large sums: where activations reach 1e5 (random weights), an element near 0 carries
-    the error of the terms that cancelled in it.
+    The last term is rounding of large sums: where activations reach 1e5 (random weights), an
+    element near 0 carries the error of the terms that cancelled in it.
     """
 
     absolute: float
@@ -89,12 +99,16 @@ class Tolerance:
 
 
 FLOAT32 = Tolerance(1e-4, 1e-3, 1e-5)
-"""docs/decisions.md, and rounding of large sums; for float64 too, whose networks are float32 ones in disguise."""
+"""docs/decisions.md, and rounding of large sums; for float64 too, whose networks are float32 ones
+in disguise.
+"""
 
 TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
     {"float16": Tolerance(1e-2, 1e-2, 5e-3), "float32": FLOAT32, "float64": FLOAT32}
 )
-"""By dtype; float16 has 11 bits, and onnxruntime keeps intermediate results in float32. Other dtypes are compared exactly."""
+"""By dtype; float16 has 11 bits, and onnxruntime keeps intermediate results in float32. Other
+dtypes are compared exactly.
+"""
 
 
 def tolerance_of(dtype: np.dtype) -> Tolerance | None:
@@ -106,8 +120,9 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
 class Comparison:
     """One tensor beside onnxruntime's.
 
-    wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over all values; infinite where
-    only one side is a number. first_wrong_row: along the tensor's row axis.
+    wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over
+    all values; infinite where only one side is a number. first_wrong_row: along the tensor's row
+    axis.
     """
 
     name: str
@@ -122,7 +137,9 @@ class Comparison:
         return self.wrong == 0 and self.classes_ok is not False
 
 
-def compare(name: str, ours: np.ndarray, reference: np.ndarray, row_axis: int | None = None) -> Comparison:
+def compare(
+    name: str, ours: np.ndarray, reference: np.ndarray, row_axis: int | None = None
+) -> Comparison:
     """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
 
     Raises MismatchError if not even shape and dtype agree.
@@ -141,12 +158,18 @@ def compare(name: str, ours: np.ndarray, reference: np.ndarray, row_axis: int | 
     else:
         error, wrong = _float_errors(ours, reference, tolerance)
     axis = 0 if row_axis is None else row_axis
-    rows = wrong.any(axis=tuple(i for i in range(wrong.ndim) if i != axis)) if wrong.ndim else wrong.reshape(1)
+    rows = (
+        wrong.any(axis=tuple(i for i in range(wrong.ndim) if i != axis))
+        if wrong.ndim
+        else wrong.reshape(1)
+    )
     first = int(rows.argmax()) if row_axis is not None and rows.any() else None
     return Comparison(name, ours.size, int(wrong.sum()), float(error.max()), first)
 
 
-def _float_errors(ours: np.ndarray, reference: np.ndarray, tolerance: Tolerance) -> tuple[np.ndarray, np.ndarray]:
+def _float_errors(
+    ours: np.ndarray, reference: np.ndarray, tolerance: Tolerance
+) -> tuple[np.ndarray, np.ndarray]:
     """(absolute errors, which are too large)."""
     wide = np.promote_types(ours.dtype, np.float32)
     a, b = ours.astype(wide, copy=False), reference.astype(wide, copy=False)
@@ -162,7 +185,8 @@ def _float_errors(ours: np.ndarray, reference: np.ndarray, tolerance: Tolerance)
 
 
 def same_classes(ours: np.ndarray, reference: np.ndarray) -> bool | None:
-    """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no classifier's output.
+    """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no
+    classifier's output.
 
     Classes whose reference values are closer than the tolerance may stand for each other.
     """
@@ -172,7 +196,11 @@ def same_classes(ours: np.ndarray, reference: np.ndarray) -> bool | None:
         return None
     values = reference.reshape(reference.shape[:2]).astype(np.float64)
     with np.errstate(all="ignore"):
-        allowed = tolerance.absolute + tolerance.of_largest * np.nanmax(np.abs(values)) + tolerance.relative * np.abs(values)
+        allowed = (
+            tolerance.absolute
+            + tolerance.of_largest * np.nanmax(np.abs(values))
+            + tolerance.relative * np.abs(values)
+        )
         for image, (mine, theirs) in enumerate(zip(found, wanted, strict=True)):
             row, slack = values[image], allowed[image]
             for count in (1, len(theirs)):
@@ -188,9 +216,10 @@ def same_classes(ours: np.ndarray, reference: np.ndarray) -> bool | None:
 class Reference:
     """onnxruntime on the model of a network, on `threads` threads: a function of inputs by name.
 
-    source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors inside the graph to
-    return as well; those that the model does not have are left out. sparing: no arena and no memory pattern, so that every
-    tensor is an allocation of its own and freed when it is dead. Raises ModelError if onnxruntime cannot load the model.
+    source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors
+    inside the graph to return as well; those that the model does not have are left out. sparing: no
+    arena and no memory pattern, so that every tensor is an allocation of its own and freed when it
+    is dead. Raises ModelError if onnxruntime cannot load the model.
     """
 
     def __init__(
@@ -211,18 +240,26 @@ class Reference:
         if sparing:
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         if folder is not None:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", str(folder)
+            )
         try:
-            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                data, options, providers=["CPUExecutionProvider"]
+            )
         except _REFUSALS as error:
             raise self._refused("load", error) from None
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs, and the extra ones, by name. Raises ModelError if onnxruntime cannot run the model."""
+        """The outputs, and the extra ones, by name. Raises ModelError if onnxruntime cannot run the
+        model.
+        """
         options = onnxruntime.RunOptions()
         options.log_severity_level = _SILENT
         takes = {entry.name for entry in self._session.get_inputs()}
-        given = {name: np.ascontiguousarray(array) for name, array in feeds.items() if name in takes}
+        given = {
+            name: np.ascontiguousarray(array) for name, array in feeds.items() if name in takes
+        }
         try:
             results = self._session.run(self._names, given, options)
         except _REFUSALS as error:
@@ -232,7 +269,9 @@ class Reference:
     def _refused(self, what: str, error: Exception) -> ModelError:
         reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
         shown = reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
-        return ModelError(f"onnxruntime cannot {what} it, run without --check: {shown}", where=self.source)
+        return ModelError(
+            f"onnxruntime cannot {what} it, run without --check: {shown}", where=self.source
+        )
 
 
 def _quiet() -> None:
@@ -260,13 +299,19 @@ def _prepared(
         return names, model.SerializeToString(), folder
     except (DecodeError, EncodeError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_SHOWN]
-        raise ModelError(f"cannot be given to onnxruntime: {reason}", where=network.source or network.name) from None
+        raise ModelError(
+            f"cannot be given to onnxruntime: {reason}", where=network.source or network.name
+        ) from None
 
 
 def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> list[str]:
-    """Set the input shapes, drop other claims about shapes, add outputs; returns the names of all outputs."""
+    """Set the input shapes, drop other claims about shapes, add outputs; returns the names of all
+    outputs.
+    """
     graph = model.graph
-    weights = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    weights = {tensor.name for tensor in graph.initializer} | {
+        tensor.values.name for tensor in graph.sparse_initializer
+    }
     inputs = [entry for entry in graph.input if entry.name not in weights]
     if len(inputs) != len(graph.input):
         del graph.input[:]

@@ -1,7 +1,7 @@
 """What did a run need, and what was gained? The figures of a plan beside what a frame really used.
 
-Every tensor that the plan keeps whole is listed with the reason: these, not the rolling buffers, are what a network
-with squeeze-and-excite blocks or large outputs spends its memory on.
+Every tensor that the plan keeps whole is listed with the reason: these, not the rolling buffers,
+are what a network with squeeze-and-excite blocks or large outputs spends its memory on.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from csdfgen.conversion import ActorWork
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
-from csdfgen.planning import Plan
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison
 from runtime.verify import LayerComparison
 
@@ -35,7 +35,9 @@ class KeptWhole:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a check."""
+    """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
+    check.
+    """
 
     model: str
     plan: Plan
@@ -53,12 +55,18 @@ class Report:
     def ok(self) -> bool | None:
         if self.comparisons is None:
             return None
-        return all(one.ok for one in self.comparisons) and all(one.comparison.ok for one in self.layers)
+        return all(one.ok for one in self.comparisons) and all(
+            one.comparison.ok for one in self.layers
+        )
 
     @property
     def max_abs_error(self) -> float | None:
         """Largest difference of any output from onnxruntime's."""
-        return None if self.comparisons is None else max((one.max_abs_error for one in self.comparisons), default=0.0)
+        return (
+            None
+            if self.comparisons is None
+            else max((one.max_abs_error for one in self.comparisons), default=0.0)
+        )
 
 
 def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
@@ -72,7 +80,9 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
         tensor = plan.placement.storages[storage.name]
         layer = network.producer.get(tensor.name)
         name, op_type = (layer.name, layer.op_type) if layer is not None else ("", "input")
-        why = "it is an output of the network" if storage.kept else next(_reasons(plan, storage.name))
+        why = (
+            "it is an output of the network" if storage.kept else next(_reasons(plan, storage.name))
+        )
         found.append(KeptWhole(tensor.name, name, op_type, storage.rows, slot.size, why))
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
@@ -82,8 +92,12 @@ def _reasons(plan: Plan, storage: str) -> Iterator[str]:
     members = set(plan.placement.members[storage])
     rows = plan.placement.storages[storage].rows
     actors = plan.conversion.actors
-    writers = [work for work in actors if any(write.tensor.name in members for write in work.writes)]
-    readers = [(work, read) for work in actors for read in work.reads if read.tensor.name in members]
+    writers = [
+        work for work in actors if any(write.tensor.name in members for write in work.writes)
+    ]
+    readers = [
+        (work, read) for work in actors for read in work.reads if read.tensor.name in members
+    ]
     for work in writers:
         if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.WHOLE:
             yield f"{_named(work)} has no row structure and runs whole"
@@ -128,9 +142,19 @@ def to_json(report: Report) -> dict[str, Any]:
         "batch": plan.network.batch,
         "threads": report.threads,
         "repeat": report.repeat,
-        "outputs": {name: {"shape": list(shape), "dtype": dtype} for name, (shape, dtype) in report.outputs.items()},
+        "outputs": {
+            name: {"shape": list(shape), "dtype": dtype}
+            for name, (shape, dtype) in report.outputs.items()
+        },
         "whole_layers": [
-            {"layer": e.layer, "op_type": e.op_type, "tensor": e.tensor, "rows": e.rows, "bytes": e.nbytes, "why": e.why}
+            {
+                "layer": e.layer,
+                "op_type": e.op_type,
+                "tensor": e.tensor,
+                "rows": e.rows,
+                "bytes": e.nbytes,
+                "why": e.why,
+            }
             for e in kept_whole(plan)
         ],
     }

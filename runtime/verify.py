@@ -1,4 +1,6 @@
-"""Which output is wrong, and which layer was first? A frame beside onnxruntime's, as a whole or layer by layer."""
+"""Which output is wrong, and which layer was first? A frame beside onnxruntime's, as a whole or
+layer by layer.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,16 @@ import numpy as np
 import onnx
 
 import runtime
-from csdfgen.network import Layer
-from csdfgen.planning import Plan
-from runtime.reference import Comparison, MismatchError, Reference, compare, same_classes, tolerance_of
+from csdfgen.model.network import Layer
+from csdfgen.planning.plan import Plan
+from runtime.reference import (
+    Comparison,
+    MismatchError,
+    Reference,
+    compare,
+    same_classes,
+    tolerance_of,
+)
 
 __all__ = ["LayerComparison", "check_layers", "check_outputs", "mismatch"]
 
@@ -29,23 +38,39 @@ class LayerComparison:
 
 
 def check_outputs(
-    source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], threads: int = 1
+    source: Source,
+    plan: Plan,
+    feeds: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    threads: int = 1,
 ) -> tuple[Comparison, ...]:
-    """Compare the outputs of a frame, those of every image. Raises ModelError, MismatchError (a shape or dtype)."""
+    """Compare the outputs of a frame, those of every image. Raises ModelError, MismatchError (a
+    shape or dtype).
+    """
     reference = Reference(source, plan.network, threads=threads)(feeds)
-    axes = {output.name: output.tensor.row_axis for output in plan.network.outputs if output.tensor is not None}
+    axes = {
+        output.name: output.tensor.row_axis
+        for output in plan.network.outputs
+        if output.tensor is not None
+    }
     found = []
     for name, ours in outputs.items():
         one = compare(name, ours, reference[name], axes.get(name))
         classes = same_classes(ours, reference[name])
-        found.append(Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes))
+        found.append(
+            Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
+        )
     return tuple(found)
 
 
-def check_layers(source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1) -> tuple[LayerComparison, ...]:
-    """Run a frame that keeps the output of every layer, and compare each that onnxruntime knows by name.
+def check_layers(
+    source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
+) -> tuple[LayerComparison, ...]:
+    """Run a frame that keeps the output of every layer, and compare each that onnxruntime knows by
+    name.
 
-    Of a batch the last image is compared. Needs room for all tensors whole, unlike the frame itself.
+    Of a batch the last image is compared. Needs room for all tensors whole, unlike the frame
+    itself.
     """
     network = plan.network
     reference = Reference(source, network, list(network.producer), threads)(feeds)
@@ -57,12 +82,22 @@ def check_layers(source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], th
     for name in names:
         tensor, theirs = network.tensors[name], reference[name]
         last = theirs if network.batch == 1 else theirs[-1:]
-        found.append(LayerComparison(network.producer[name], tensor.rows, compare(name, taps[name], last, tensor.row_axis)))
+        found.append(
+            LayerComparison(
+                network.producer[name],
+                tensor.rows,
+                compare(name, taps[name], last, tensor.row_axis),
+            )
+        )
     return tuple(found)
 
 
-def mismatch(failed: Comparison, dtype: np.dtype, layers: Sequence[LayerComparison], where: str) -> MismatchError:
-    """The error for an output that differs: how many values, by how much, and the first layer and row that do."""
+def mismatch(
+    failed: Comparison, dtype: np.dtype, layers: Sequence[LayerComparison], where: str
+) -> MismatchError:
+    """The error for an output that differs: how many values, by how much, and the first layer and
+    row that do.
+    """
     said = f"output '{failed.name}' differs from onnxruntime's"
     if failed.wrong:
         allowed = tolerance_of(dtype) or "0, they are integers"

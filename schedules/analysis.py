@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import inf
 from typing import Any, Literal
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, validate
 from csdfgen.errors import GraphError, InconsistentError
-from csdfgen.graph import CsdfGraph, repetition_vector, validate
 from schedules.liveness import Deadlock, Wait, find_deadlock
 from schedules.order import strongly_connected_components
 from schedules.selftimed import first_iteration
@@ -20,7 +20,9 @@ __all__ = ["BUFFERS", "Analysis", "Buffers", "ToolRun", "analyze", "to_json"]
 
 Buffers = Literal["none", "live", "maximal", "front"]
 BUFFERS: tuple[Buffers, ...] = ("none", "live", "maximal", "front")
-"""Which storage distributions: none, the least without deadlock, the least for the highest throughput, the whole front."""
+"""Which storage distributions: none, the least without deadlock, the least for the highest
+throughput, the whole front.
+"""
 
 MAX_LATENCY_FIRINGS = 2_000_000
 """Firings of an iteration that are executed for its latency."""
@@ -28,9 +30,11 @@ MAX_LATENCY_FIRINGS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """Another program that was asked: how it is called, where it is, what it says of its version, how long it took.
+    """Another program that was asked: how it is called, where it is, what it says of its version,
+    how long it took.
 
-    printed: its throughput in its own digits, "" if it was not asked; k: minimal iterations in what it calls one.
+    printed: its throughput in its own digits, "" if it was not asked; k: minimal iterations in what
+        it calls one.
     """
 
     title: str
@@ -43,11 +47,13 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of a graph; None for what was not asked, or makes no sense as the graph is inconsistent or deadlocks.
+    """What is known of a graph; None for what was not asked, or makes no sense as the graph is
+    inconsistent or deadlocks.
 
-    inconsistency: the channel, the cycle it closes and both products, in words. latency: from the first start to the last
-    end of one iteration, executed as soon as possible. peaks: most tokens per channel in this iteration. tool: who computed,
-    if not this package; notes: what must be known beside the numbers.
+    inconsistency: the channel, the cycle it closes and both products, in words. latency: from the
+    first start to the last end of one iteration, executed as soon as possible. peaks: most tokens
+    per channel in this iteration. tool: who computed, if not this package; notes: what must be
+    known beside the numbers.
     """
 
     graph_name: str
@@ -80,8 +86,9 @@ def analyze(
 ) -> Analysis:
     """Analyse a graph: consistency, components and liveness always, the rest as asked.
 
-    capacities limit throughput, latency and liveness; storage is looked for among all capacities, as long as `seconds`
-    allow. Raises GraphError for a graph or capacities that are not valid; an inconsistent graph is an answer, not an error.
+    capacities limit throughput, latency and liveness; storage is looked for among all capacities,
+    as long as `seconds` allow. Raises GraphError for a graph or capacities that are not valid; an
+    inconsistent graph is an answer, not an error.
     """
     validate(graph)
     if buffers not in BUFFERS:
@@ -99,9 +106,19 @@ def analyze(
             raise GraphError(f"latency: {counts}", where=f"graph '{graph.name}'")
         timing = first_iteration(graph, capacities)
         latency = timing.makespan
-        peaks = {channel.name: peak for channel, peak in zip(graph.channels, timing.peaks, strict=True)}
+        peaks = {
+            channel.name: peak for channel, peak in zip(graph.channels, timing.peaks, strict=True)
+        }
     return Analysis(
-        graph.name, repetition, "", _components(graph), deadlock, rate, latency, peaks, _buffers(graph, buffers, unit, seconds)
+        graph.name,
+        repetition,
+        "",
+        _components(graph),
+        deadlock,
+        rate,
+        latency,
+        peaks,
+        _buffers(graph, buffers, unit, seconds),
     )
 
 
@@ -113,7 +130,9 @@ def _components(graph: CsdfGraph) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(names) for names in groups.values())
 
 
-def _buffers(graph: CsdfGraph, wanted: Buffers, unit: Unit, seconds: float) -> tuple[StorageDistribution, ...] | None:
+def _buffers(
+    graph: CsdfGraph, wanted: Buffers, unit: Unit, seconds: float
+) -> tuple[StorageDistribution, ...] | None:
     if wanted == "none":
         return None
     if find_deadlock(graph) is not None:
@@ -171,7 +190,11 @@ def _throughput_to_json(found: Throughput) -> dict[str, Any]:
 
 
 def _storage_to_json(found: StorageDistribution) -> dict[str, Any]:
-    out: dict[str, Any] = {"size": found.size, "throughput": _text(found.throughput), "exact": found.exact}
+    out: dict[str, Any] = {
+        "size": found.size,
+        "throughput": _text(found.throughput),
+        "exact": found.exact,
+    }
     if not found.exact:
         out["size_at_least"] = found.least
     return {**out, "capacities": dict(found.capacities)}

@@ -1,8 +1,9 @@
 """What do capacities add to a graph? A channel back, with the free space as its tokens.
 
-A firing claims its output space when it starts and frees its input space when it ends (docs/model.md), so a capacity
-is a channel in the opposite direction with the rates exchanged and `capacity - initial tokens` tokens
-(Stuijk et al., "Throughput-buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008, section 5).
+A firing claims its output space when it starts and frees its input space when it ends
+(docs/model.md), so a capacity is a channel in the opposite direction with the rates exchanged and
+`capacity - initial tokens` tokens (Stuijk et al., "Throughput-buffering trade-off exploration for
+cyclo-static and synchronous dataflow graphs", 2008, section 5).
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from csdfgen.dataflow.graph import Channel, CsdfGraph
 from csdfgen.errors import CapacityExceededError, GraphError
-from csdfgen.graph import Channel, CsdfGraph
 from schedules.order import component_numbers
 
-__all__ = ["Component", "Link", "components", "iterations_within", "links_of", "own_quotas", "space_link"]
+__all__ = [
+    "Component",
+    "Link",
+    "components",
+    "iterations_within",
+    "links_of",
+    "own_quotas",
+    "space_link",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +52,11 @@ class Component:
 
 
 def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> list[Link]:
-    """The channels of a valid graph and, for those with a capacity, their space; channels that no token ever enters are left out.
+    """The channels of a valid graph and, for those with a capacity, their space; channels that no
+    token ever enters are left out.
 
-    Raises GraphError for a capacity of an unknown channel, CapacityExceededError for one below the initial tokens.
+    Raises GraphError for a capacity of an unknown channel, CapacityExceededError for one below the
+    initial tokens.
     """
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
     rest = dict(capacities or {})
@@ -58,11 +69,16 @@ def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> l
         if not any(channel.production):
             continue
         ends = index[channel.source], index[channel.target]
-        links.append(Link(*ends, channel.production, channel.consumption, channel.initial_tokens, number))
+        links.append(
+            Link(*ends, channel.production, channel.consumption, channel.initial_tokens, number)
+        )
         if capacity is not None:
             links.append(space_link(channel, ends, capacity, number))
     if rest:
-        raise GraphError(f"has no channel '{min(rest)}', which is given a capacity", where=f"graph '{graph.name}'")
+        raise GraphError(
+            f"has no channel '{min(rest)}', which is given a capacity",
+            where=f"graph '{graph.name}'",
+        )
     return links
 
 
@@ -72,8 +88,12 @@ def space_link(channel: Channel, ends: tuple[int, int], capacity: int, number: i
     return Link(ends[1], ends[0], channel.consumption, channel.production, free, number, space=True)
 
 
-def own_quotas(quota: Sequence[int], phases: Sequence[int], parts: Sequence[Component]) -> list[int]:
-    """Firings of every actor in the least iteration of its component alone, of which one of the whole graph makes several."""
+def own_quotas(
+    quota: Sequence[int], phases: Sequence[int], parts: Sequence[Component]
+) -> list[int]:
+    """Firings of every actor in the least iteration of its component alone, of which one of the
+    whole graph makes several.
+    """
     own = list(quota)
     for part in parts:
         share = iterations_within(quota, phases, part)

@@ -1,16 +1,16 @@
 """Is a schedule right? Followed token by token, by code that shares nothing with what made it.
 
-A firing claims output space and takes its input tokens when it starts, frees input space and produces when it
-ends (docs/model.md), so a channel holds at most, for each firing of its source, what it holds before and what is
-produced.
+A firing claims output space and takes its input tokens when it starts, frees input space and
+produces when it ends (docs/model.md), so a channel holds at most, for each firing of its source,
+what it holds before and what is produced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector
 from csdfgen.errors import CapacityExceededError, ScheduleError
-from csdfgen.graph import Channel, CsdfGraph, repetition_vector
 from schedules.schedule import Firing, Schedule
 
 __all__ = ["check"]
@@ -19,9 +19,11 @@ __all__ = ["check"]
 def check(graph: CsdfGraph, schedule: Schedule) -> None:
     """Refuse a schedule that a valid graph cannot follow.
 
-    Every actor fires its phases in order and as often as the iterations ask; no firing takes a token that is not
-    there; no channel ever holds more than its capacity; at the end every channel is as it was.
-    Raises CapacityExceededError, or ScheduleError: the firing, the channel, both counts. InconsistentError.
+    Every actor fires its phases in order and as often as the iterations ask; no firing takes a
+    token that is not there; no channel ever holds more than its capacity; at the end every channel
+    is as it was.
+    Raises CapacityExceededError, or ScheduleError: the firing, the channel, both counts.
+    InconsistentError.
     """
     repetition = repetition_vector(graph)
     _check_capacities(graph, schedule.capacities)
@@ -48,11 +50,14 @@ def check(graph: CsdfGraph, schedule: Schedule) -> None:
         wanted = repetition[actor] * schedule.iterations
         if count != wanted:
             raise ScheduleError(
-                f"fires {count} times, not {wanted} in all; iterations: {schedule.iterations}", where=f"actor '{actor}'"
+                f"fires {count} times, not {wanted} in all; iterations: {schedule.iterations}",
+                where=f"actor '{actor}'",
             )
     for channel in graph.channels:
         if held[channel.name] != channel.initial_tokens:
-            counts = f"{held[channel.name]} tokens at the end, {channel.initial_tokens} at the beginning"
+            counts = (
+                f"{held[channel.name]} tokens at the end, {channel.initial_tokens} at the beginning"
+            )
             raise ScheduleError(counts, where=f"channel '{channel.name}'")
 
 
@@ -68,11 +73,17 @@ def _check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
     unknown = set(capacities) - {channel.name for channel in graph.channels}
     if unknown:
         raise ScheduleError(
-            f"has no channel '{min(unknown)}', which the schedule gives a capacity", where=f"graph '{graph.name}'"
+            f"has no channel '{min(unknown)}', which the schedule gives a capacity",
+            where=f"graph '{graph.name}'",
         )
 
 
-def _check_turn(firing: Firing, phases: Mapping[str, int], fired: Mapping[str, int], repetition: Mapping[str, int]) -> None:
+def _check_turn(
+    firing: Firing,
+    phases: Mapping[str, int],
+    fired: Mapping[str, int],
+    repetition: Mapping[str, int],
+) -> None:
     """The firing is the next one of its actor."""
     if firing.actor not in fired:
         raise ScheduleError("the graph has no such actor")
@@ -81,18 +92,31 @@ def _check_turn(firing: Firing, phases: Mapping[str, int], fired: Mapping[str, i
     if firing.phase != due:
         raise ScheduleError(f"out of turn; phase {due + 1} of {phases[firing.actor]} is next")
     if firing.iteration != count // repetition[firing.actor]:
-        raise ScheduleError(f"is of iteration {firing.iteration + 1}; {count // repetition[firing.actor] + 1} is under way")
+        raise ScheduleError(
+            f"is of iteration {firing.iteration + 1}; {count // repetition[firing.actor] + 1} is under way"
+        )
 
 
 def _start(
-    firing: Firing, inputs: list[Channel], outputs: list[Channel], held: Mapping[str, int], capacities: Mapping[str, int]
+    firing: Firing,
+    inputs: list[Channel],
+    outputs: list[Channel],
+    held: Mapping[str, int],
+    capacities: Mapping[str, int],
 ) -> None:
     """The firing finds its tokens, and room for what it will produce."""
     for channel in inputs:
         there, needed = held[channel.name], channel.consumption[firing.phase]
         if there < needed:
-            raise ScheduleError(f"channel '{channel.name}' holds {there} of the {needed} tokens it takes")
+            raise ScheduleError(
+                f"channel '{channel.name}' holds {there} of the {needed} tokens it takes"
+            )
     for channel in outputs:
-        claimed, capacity = held[channel.name] + channel.production[firing.phase], capacities[channel.name]
+        claimed, capacity = (
+            held[channel.name] + channel.production[firing.phase],
+            capacities[channel.name],
+        )
         if claimed > capacity:
-            raise CapacityExceededError(f"channel '{channel.name}' would hold {claimed} tokens; its capacity is {capacity}")
+            raise CapacityExceededError(
+                f"channel '{channel.name}' would hold {claimed} tokens; its capacity is {capacity}"
+            )

@@ -1,8 +1,11 @@
 """How much time per iteration does the slowest cycle take? Maximum cycle ratio, exactly.
 
-Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
-1998; for ratios: Dasdan, "Experimental analysis of the fastest optimum cycle ratio and mean algorithms", 2004), on
-integers: with the ratio as a fraction p/q of the cycle found so far, potentials are sums of weight * q - delay * p. They
+Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in
+max-plus algebra",
+1998; for ratios: Dasdan, "Experimental analysis of the fastest optimum cycle ratio and mean
+algorithms", 2004), on
+integers: with the ratio as a fraction p/q of the cycle found so far, potentials are sums of weight
+    * q - delay * p. They
 prove the result: no constraint is left that would raise one.
 """
 
@@ -18,7 +21,14 @@ import numpy as np
 
 from schedules.precedence import Precedence
 
-__all__ = ["CycleRatio", "NoPeriodError", "constraint_values", "cycles_above", "maximum_cycle_ratio", "policy_values"]
+__all__ = [
+    "CycleRatio",
+    "NoPeriodError",
+    "constraint_values",
+    "cycles_above",
+    "maximum_cycle_ratio",
+    "policy_values",
+]
 
 Array = Any
 
@@ -30,9 +40,11 @@ _WORD = 2**61
 
 @dataclass(frozen=True, slots=True)
 class CycleRatio:
-    """The largest ratio of weight to delay over all cycles, a cycle that has it (constraints, in order), and the proof.
+    """The largest ratio of weight to delay over all cycles, a cycle that has it (constraints, in
+    order), and the proof.
 
-    potentials[head] >= potentials[tail] + weight * ratio.denominator - delay * ratio.numerator for every constraint.
+    potentials[head] >= potentials[tail] + weight * ratio.denominator - delay * ratio.numerator for
+    every constraint.
     """
 
     ratio: Fraction
@@ -47,23 +59,28 @@ class NoPeriodError(ValueError):
 def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
     """The maximum cycle ratio of a strongly connected system.
 
-    Raises NoPeriodError for a cycle of negative delay, or of weight without delay; the expansion of a live component has none.
+    Raises NoPeriodError for a cycle of negative delay, or of weight without delay; the expansion of
+    a live component has none.
     """
     found = _iterate(system, None)
     assert isinstance(found, CycleRatio)
     return found
 
 
-def cycles_above(system: Precedence, too_long: Callable[[Ratio], bool]) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
+def cycles_above(
+    system: Precedence, too_long: Callable[[Ratio], bool]
+) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
     """Some cycles with a ratio that is too long; the maximum cycle ratio if there is none.
 
-    The ratio is infinite where time passes without a delay; such cycles must be too long. Raises NoPeriodError for a cycle of
-    negative delay.
+    The ratio is infinite where time passes without a delay; such cycles must be too long. Raises
+    NoPeriodError for a cycle of negative delay.
     """
     return _iterate(system, too_long)
 
 
-def _iterate(system: Precedence, too_long: Callable[[Ratio], bool] | None) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
+def _iterate(
+    system: Precedence, too_long: Callable[[Ratio], bool] | None
+) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
     """Policy iteration, until nothing improves or there are cycles that are too long."""
     policy = system.order.copy()
     starts = np.searchsorted(system.head, np.arange(system.size))
@@ -72,7 +89,11 @@ def _iterate(system: Precedence, too_long: Callable[[Ratio], bool] | None) -> Cy
     while True:
         closed = _closed_cycles(system, policy)
         if too_long is not None:
-            above = [(ratio, _follow(system, policy, event)) for ratio, event in closed if too_long(ratio)]
+            above = [
+                (ratio, _follow(system, policy, event))
+                for ratio, event in closed
+                if too_long(ratio)
+            ]
             if above:
                 return above
         ratio, event = max(closed, key=lambda one: one[0])
@@ -102,11 +123,16 @@ def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Ratio, int]]
     on_cycle[pointer] = True
     events = np.flatnonzero(on_cycle)
     leaders, cycle = np.unique(leader[events], return_inverse=True)
-    weights, delays = np.zeros(len(leaders), dtype=system.weight.dtype), np.zeros(len(leaders), dtype=system.delay.dtype)
+    weights, delays = (
+        np.zeros(len(leaders), dtype=system.weight.dtype),
+        np.zeros(len(leaders), dtype=system.delay.dtype),
+    )
     np.add.at(weights, cycle, system.weight[policy[events]])
     np.add.at(delays, cycle, system.delay[policy[events]])
     found: list[tuple[Ratio, int]] = []
-    for event, weight, delay in zip(leaders.tolist(), weights.tolist(), delays.tolist(), strict=True):
+    for event, weight, delay in zip(
+        leaders.tolist(), weights.tolist(), delays.tolist(), strict=True
+    ):
         if delay < 0:
             raise NoPeriodError(f"a cycle takes {weight} with a delay of {delay}")
         found.append((inf if weight and not delay else Fraction(weight, delay or 1), event))
@@ -159,10 +185,15 @@ def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:
 
 def constraint_values(system: Precedence, ratio: Fraction) -> Array:
     """weight * q - delay * p of all constraints, in machine words where sums of them fit."""
-    most = max(int(system.weight.max()) * ratio.denominator, int(abs(system.delay).max()) * ratio.numerator)
+    most = max(
+        int(system.weight.max()) * ratio.denominator, int(abs(system.delay).max()) * ratio.numerator
+    )
     if most * system.size < _WORD:
         return system.weight.astype(np.int64) * ratio.denominator - system.delay * ratio.numerator
-    return system.weight.astype(object) * ratio.denominator - system.delay.astype(object) * ratio.numerator
+    return (
+        system.weight.astype(object) * ratio.denominator
+        - system.delay.astype(object) * ratio.numerator
+    )
 
 
 def policy_values(system: Precedence, policy: Array, root: int, values: Array) -> Array:

@@ -1,21 +1,23 @@
-"""In which order should the phases fire? As late as possible, and as soon as the reader needs it; or layer by layer; or between.
+"""In which order should the phases fire? As late as possible, and as soon as the reader needs it;
+or layer by layer; or between.
 
-An actor is *enabled* if every input channel holds what its next phase consumes. It is *wanted* if the next
-firing of one of its consumers lacks tokens on a channel from it, or if nobody deeper reads it. Of the actors
-that are both, the deepest fires (`demand`); if there is none, the deepest enabled one. Policy `eager` always
-fires the deepest enabled one, policy `layers` the shallowest: one layer after another is complete, so that few
-buffers are in use at a time, which is best where most tensors must be whole. Policy `bounded` fires the shallowest that
-finds room within the capacities that `demand` needs: rows run ahead and are gone early, in buffers no larger. Capacities are
-what the order itself needs, so that they cannot deadlock (docs/paper.md: largest-rate capacities can).
+An actor is *enabled* if every input channel holds what its next phase consumes. It is *wanted* if
+the next firing of one of its consumers lacks tokens on a channel from it, or if nobody deeper reads
+it. Of the actors that are both, the deepest fires (`demand`); if there is none, the deepest enabled
+one. Policy `eager` always fires the deepest enabled one, policy `layers` the shallowest: one layer
+after another is complete, so that few buffers are in use at a time, which is best where most
+tensors must be whole. Policy `bounded` fires the shallowest that finds room within the capacities
+that `demand` needs: rows run ahead and are gone early, in buffers no larger. Capacities are what
+the order itself needs, so that they cannot deadlock (docs/paper.md: largest-rate capacities can).
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import DeadlockError, GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
-from csdfgen.transform import with_space_channels
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
 
@@ -38,7 +40,10 @@ def demand_driven(graph: CsdfGraph, iterations: int = 1, *, policy: str = "deman
     for actor, phase in run.order:
         firings.append(Firing(names[actor], phase, fired[actor] // run.quota[actor]))
         fired[actor] += 1
-    capacities = {channel.name: peak for channel, peak in zip(graph.channels, run.peak[: len(graph.channels)], strict=True)}
+    capacities = {
+        channel.name: peak
+        for channel, peak in zip(graph.channels, run.peak[: len(graph.channels)], strict=True)
+    }
     return Schedule.of(graph, firings, capacities, iterations, policy)
 
 
@@ -48,17 +53,25 @@ def eager(graph: CsdfGraph, iterations: int = 1) -> Schedule:
 
 
 def layers(graph: CsdfGraph, iterations: int = 1) -> Schedule:
-    """`demand_driven` with policy "layers": the shallowest enabled actor fires, so each completes before the next."""
+    """`demand_driven` with policy "layers": the shallowest enabled actor fires, so each completes
+    before the next.
+    """
     return demand_driven(graph, iterations, policy="layers")
 
 
 def bounded(graph: CsdfGraph, iterations: int = 1) -> Schedule:
-    """`demand_driven` with policy "bounded": the shallowest enabled actor fires, in no more room than "demand" takes."""
+    """`demand_driven` with policy "bounded": the shallowest enabled actor fires, in no more room
+    than "demand" takes.
+    """
     return demand_driven(graph, iterations, policy="bounded")
 
 
-def firing_order(graph: CsdfGraph, policy: str = "demand", iterations: int = 1) -> list[tuple[int, int]]:
-    """The same order as (index of the actor in the graph, phase); raises what `demand_driven` raises."""
+def firing_order(
+    graph: CsdfGraph, policy: str = "demand", iterations: int = 1
+) -> list[tuple[int, int]]:
+    """The same order as (index of the actor in the graph, phase); raises what `demand_driven`
+    raises.
+    """
     return _executed(graph, iterations, policy).order
 
 
@@ -66,8 +79,11 @@ def _executed(graph: CsdfGraph, iterations: int, policy: str) -> _Execution:
     """The complete execution; the first of its channels are those of the graph."""
     if policy == "bounded":
         room = _executed(graph, iterations, "demand").peak
-        capacities = {channel.name: peak for channel, peak in zip(graph.channels, room, strict=True)}
-        # one order within these capacities ends, so all do: who finds tokens and room keeps them until it fires
+        capacities = {
+            channel.name: peak for channel, peak in zip(graph.channels, room, strict=True)
+        }
+        # one order within these capacities ends, so all do: who finds tokens and room keeps them
+        # until it fires
         graph, policy = with_space_channels(graph, capacities), "layers"
     run = _Execution(graph, iterations, policy)
     run.complete()
@@ -77,9 +93,9 @@ def _executed(graph: CsdfGraph, iterations: int, policy: str) -> _Execution:
 class _Execution:
     """The state of a graph while it fires: tokens, next phases, who is enabled, who is wanted.
 
-    Actors are numbered as in the graph; a heap entry is minus the actor's place in topological order, so that
-    the deepest comes first, or the place itself for policy `layers`. Heap entries may be out of date; they are
-    dropped when they come up.
+    Actors are numbered as in the graph; a heap entry is minus the actor's place in topological
+    order, so that the deepest comes first, or the place itself for policy `layers`. Heap entries
+    may be out of date; they are dropped when they come up.
     """
 
     def __init__(self, graph: CsdfGraph, iterations: int, policy: str) -> None:
@@ -123,7 +139,9 @@ class _Execution:
         size = len(self.phases)
         self.lacking = [False] * len(self.source)
         self.missing = [0] * size  # input channels that lack tokens for the next phase
-        self.wanted_by = [1] * size  # output channels on which a reader's next phase lacks tokens; 1 more for a sink
+        self.wanted_by = [
+            1
+        ] * size  # output channels on which a reader's next phase lacks tokens; 1 more for a sink
         self.enabled_heap: list[int] = []
         self.wanted_heap: list[int] = []
         self.in_enabled = [False] * size
@@ -172,7 +190,9 @@ class _Execution:
         self.order.append((actor, phase))
         tokens, peak = self.tokens, self.peak
         for channel, rates in self.outputs[actor]:
-            held = tokens[channel] + rates[phase]  # the claim: inputs, a self-loop's too, are not yet freed
+            held = (
+                tokens[channel] + rates[phase]
+            )  # the claim: inputs, a self-loop's too, are not yet freed
             tokens[channel] = held
             if held > peak[channel]:
                 peak[channel] = held
@@ -240,4 +260,7 @@ class _Execution:
         if len(waiting) > _SHOWN_ACTORS:
             said.append(f"{len(waiting) - _SHOWN_ACTORS} more actors wait")
         done, total = len(self.order), len(self.order) + sum(self.left)
-        return DeadlockError(f"deadlock after {done} of {total} firings: {'; '.join(said)}", where=f"graph '{self.graph.name}'")
+        return DeadlockError(
+            f"deadlock after {done} of {total} firings: {'; '.join(said)}",
+            where=f"graph '{self.graph.name}'",
+        )

@@ -1,10 +1,12 @@
 """Which levels of least cost meet all that is known to be necessary?
 
-A cut names levels that are too small together: one of its channels must get more, whatever the others have. A sum says what some
-levels must reach together. The least that meets both is a hitting set problem with levels (implicit hitting sets: Davies and
-Bacchus, "Solving MAXSAT by solving a sequence of simpler SAT instances", 2011), solved apart for channels that nothing
-connects: in whole numbers by best-first search with a bound from disjoint requirements; where that takes too long as an
-integer program by HiGHS (Huangfu and Hall, "Parallelizing the dual revised simplex method", 2018).
+A cut names levels that are too small together: one of its channels must get more, whatever the
+others have. A sum says what some levels must reach together. The least that meets both is a hitting
+set problem with levels (implicit hitting sets: Davies and Bacchus, "Solving MAXSAT by solving a
+sequence of simpler SAT instances", 2011), solved apart for channels that nothing
+connects: in whole numbers by best-first search with a bound from disjoint requirements; where that
+takes too long as an integer program by HiGHS (Huangfu and Hall, "Parallelizing the dual revised
+simplex method", 2018).
 """
 
 from __future__ import annotations
@@ -40,14 +42,18 @@ class _Cut:
         """Channels one of which must exceed a level."""
         return self.most
 
-    def cost(self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]) -> int:
+    def cost(
+        self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]
+    ) -> int:
         """Least cost of meeting it by some of its ways."""
         return min((most + 1 - levels[channel]) * costs[channel] for channel, most in ways)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Channels with coefficients, sorted by channel, and what the sum of coefficient * level must reach."""
+    """Channels with coefficients, sorted by channel, and what the sum of coefficient * level must
+    reach.
+    """
 
     terms: tuple[tuple[int, int], ...]
     needed: int
@@ -65,10 +71,14 @@ class _Sum:
     def ways(self, levels: Mapping[int, int]) -> Sequence[tuple[int, int]]:
         return [(channel, levels[channel]) for channel, _ in self.terms]
 
-    def cost(self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]) -> int:
+    def cost(
+        self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]
+    ) -> int:
         left = {channel for channel, _ in ways}
         missing = self.missing(levels)
-        return min(-(-missing * costs[channel] // unit) for channel, unit in self.terms if channel in left)
+        return min(
+            -(-missing * costs[channel] // unit) for channel, unit in self.terms if channel in left
+        )
 
 
 Requirement = _Cut | _Sum
@@ -77,14 +87,18 @@ _Group = tuple[Requirement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Levels that meet all requirements, and a cost below which none do: theirs, unless the search was given up."""
+    """Levels that meet all requirements, and a cost below which none do: theirs, unless the search
+    was given up.
+    """
 
     levels: list[int]
     least: int
 
 
 class Cuts:
-    """What is known to be necessary: a floor for every channel, cuts and sums of several. costs: of one level of a channel."""
+    """What is known to be necessary: a floor for every channel, cuts and sums of several. costs: of
+    one level of a channel.
+    """
 
     def __init__(self, costs: Sequence[int], max_nodes: int = 1_000) -> None:
         self.floor = [0] * len(costs)
@@ -100,7 +114,9 @@ class Cuts:
             ((channel, most),) = cut.items()
             self._raise(channel, most + 1)
         else:
-            self.found = [old for old in self.found if not (isinstance(old, _Cut) and _covers(new, old))]
+            self.found = [
+                old for old in self.found if not (isinstance(old, _Cut) and _covers(new, old))
+            ]
             self.found.append(new)
         return new
 
@@ -131,7 +147,9 @@ class Cuts:
         return all(map(int.__ge__, levels, self.floor)) and all(one.met(at) for one in self.found)
 
     def meet(self, one: Requirement, levels: list[int]) -> None:
-        """Raise levels until they meet a requirement: where it costs little and helps to meet others."""
+        """Raise levels until they meet a requirement: where it costs little and helps to meet
+        others.
+        """
         at = dict(enumerate(levels))
         wanted: dict[int, int] = {}
         for other in self.found:
@@ -148,7 +166,9 @@ class Cuts:
             levels[channel] = at[channel] = most + 1
 
     def minimum(self, seconds: float) -> Minimum:
-        """Levels of least cost that meet all requirements; after about so many seconds some that are near it."""
+        """Levels of least cost that meet all requirements; after about so many seconds some that
+        are near it.
+        """
         at = dict(enumerate(self.floor))
         self.found = [one for one in self.found if not one.met(at)]
         least = self.cost(self.floor)
@@ -165,7 +185,9 @@ class Cuts:
         return Minimum([at[channel] for channel in range(len(at))], least)
 
     def _search(self, group: _Group, start: Mapping[int, int]) -> tuple[dict[int, int], int] | None:
-        """Best first: levels of a group's channels and what they cost above the floor; None after too many nodes."""
+        """Best first: levels of a group's channels and what they cost above the floor; None after
+        too many nodes.
+        """
         ordered = sorted(group, key=lambda one: len(one.channels))
         ticket = count()
         free: dict[int, int] = {}
@@ -180,12 +202,18 @@ class Cuts:
                 child, extra = {**at, channel: most + 1}, spent + rise * self.costs[channel]
                 bound = self._disjoint(left, child, allowed)
                 if bound is not None:
-                    heappush(heap, (extra + bound, raised + rise, next(ticket), extra, child, allowed))
+                    heappush(
+                        heap, (extra + bound, raised + rise, next(ticket), extra, child, allowed)
+                    )
                 allowed = {**allowed, channel: most}
         return None
 
-    def _disjoint(self, group: Sequence[Requirement], at: Mapping[int, int], allowed: Mapping[int, int]) -> int | None:
-        """Least cost of meeting requirements that share no channel, taken as they come; None if one cannot be met."""
+    def _disjoint(
+        self, group: Sequence[Requirement], at: Mapping[int, int], allowed: Mapping[int, int]
+    ) -> int | None:
+        """Least cost of meeting requirements that share no channel, taken as they come; None if one
+        cannot be met.
+        """
         used: set[int] = set()
         total = 0
         for one in group:
@@ -199,20 +227,30 @@ class Cuts:
                 total += one.cost(at, ways, self.costs)
         return total
 
-    def _program(self, group: _Group, start: Mapping[int, int], seconds: float) -> tuple[dict[int, int], int]:
+    def _program(
+        self, group: _Group, start: Mapping[int, int], seconds: float
+    ) -> tuple[dict[int, int], int]:
         """The same by integer programming; after so many seconds the best found, and a bound."""
         levels, bound = _Program(group, start, self.costs).solve(seconds)
-        cost = sum((levels[channel] - least) * self.costs[channel] for channel, least in start.items())
+        cost = sum(
+            (levels[channel] - least) * self.costs[channel] for channel, least in start.items()
+        )
         grown = [levels.get(channel, least) for channel, least in enumerate(self.floor)]
-        for one in group:  # nothing to do, unless the program was solved with a larger error than expected
+        for one in (
+            group
+        ):  # nothing to do, unless the program was solved with a larger error than expected
             if not one.met(dict(enumerate(grown))):
                 bound = 0
                 self.meet(one, grown)
-        return {channel: grown[channel] for channel in start}, cost if bound is None else min(bound, cost)
+        return {channel: grown[channel] for channel in start}, cost if bound is None else min(
+            bound, cost
+        )
 
 
 class _Program:
-    """A level for every channel of a group; for every cut a choice among its channels, one of which exceeds its level."""
+    """A level for every channel of a group; for every cut a choice among its channels, one of which
+    exceeds its level.
+    """
 
     def __init__(self, group: _Group, start: Mapping[int, int], costs: Sequence[int]) -> None:
         self.start = start
@@ -250,7 +288,9 @@ class _Program:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import coo_array
 
-        row, column, value = np.array(self.entries, dtype=np.int32).T  # older versions of scipy take no other integers
+        row, column, value = np.array(
+            self.entries, dtype=np.int32
+        ).T  # older versions of scipy take no other integers
         size = len(self.column) + len(self.choice)
         matrix = coo_array((value, (row, column)), shape=(len(self.needed), size)).tocsr()
         top = [*self.top.values(), *[1] * len(self.choice)]
@@ -266,15 +306,24 @@ class _Program:
         )
         if result.x is None:
             return {channel: self.start[channel] + most for channel, most in self.top.items()}, 0
-        levels = {channel: self.start[channel] + round(rise) for channel, rise in zip(self.column, result.x, strict=False)}
+        levels = {
+            channel: self.start[channel] + round(rise)
+            for channel, rise in zip(self.column, result.x, strict=False)
+        }
         if result.status == 0:
             return levels, None
         return levels, max(0, floor(result.mip_dual_bound * (1 - _MARGIN))) * unit
 
 
-def _left(one: Requirement, at: Mapping[int, int], allowed: Mapping[int, int]) -> list[tuple[int, int]]:
+def _left(
+    one: Requirement, at: Mapping[int, int], allowed: Mapping[int, int]
+) -> list[tuple[int, int]]:
     """Ways to meet a requirement that are not excluded."""
-    return [(channel, most) for channel, most in one.ways(at) if channel not in allowed or most < allowed[channel]]
+    return [
+        (channel, most)
+        for channel, most in one.ways(at)
+        if channel not in allowed or most < allowed[channel]
+    ]
 
 
 def _covers(strong: _Cut, weak: _Cut) -> bool:

@@ -1,8 +1,8 @@
 """Can every actor finish an iteration, or do some wait for each other for ever?
 
-Time does not matter: in a dataflow graph the order of firings never decides whether they can all be made, so every actor fires
-as often as its tokens allow until nothing moves (Lee and Messerschmitt, "Static scheduling of synchronous data flow
-programs", 1987; with capacities: Stuijk et al. 2008).
+Time does not matter: in a dataflow graph the order of firings never decides whether they can all be
+made, so every actor fires as often as its tokens allow until nothing moves (Lee and Messerschmitt,
+"Static scheduling of synchronous data flow programs", 1987; with capacities: Stuijk et al. 2008).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import DeadlockError
-from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Link, components, links_of, own_quotas
 from schedules.one_periodic import one_periodic_time
 
@@ -23,7 +23,9 @@ __all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An actor that cannot fire: it finds `there` of the `needed` tokens, or free places of the channel."""
+    """An actor that cannot fire: it finds `there` of the `needed` tokens, or free places of the
+    channel.
+    """
 
     actor: str
     phase: int
@@ -43,7 +45,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Deadlock:
-    """Actors each of which waits for the next one, the last one for the first; firings that were made before."""
+    """Actors each of which waits for the next one, the last one for the first; firings that were
+    made before.
+    """
 
     cycle: tuple[Wait, ...]
     firings: int
@@ -66,20 +70,26 @@ def _counted(count: int, what: str) -> str:
 
 
 def check_live(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> None:
-    """Raise DeadlockError with the cycle of waiting actors if the graph cannot complete an iteration."""
+    """Raise DeadlockError with the cycle of waiting actors if the graph cannot complete an
+    iteration.
+    """
     deadlock = find_deadlock(graph, capacities)
     if deadlock is not None:
         raise DeadlockError(str(deadlock), where=f"graph '{graph.name}'")
 
 
 def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> Deadlock | None:
-    """The cycle in which a valid graph is stuck, or None if it is live. Channels without a capacity are unbounded.
+    """The cycle in which a valid graph is stuck, or None if it is live. Channels without a capacity
+    are unbounded.
 
     Raises InconsistentError, and GraphError for capacities that do not fit.
     """
     firings = repetition_vector(graph)
     links = links_of(graph, capacities)
-    quota, phases = [firings[actor.name] for actor in graph.actors], [actor.phases for actor in graph.actors]
+    quota, phases = (
+        [firings[actor.name] for actor in graph.actors],
+        [actor.phases for actor in graph.actors],
+    )
     if _live_by_parts(quota, phases, links):
         return None
     fired, stuck = _run(quota, links)
@@ -88,27 +98,36 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
         actor, channel = graph.actors[link.target], graph.channels[link.channel]
         phase = fired[link.target] % actor.phases
         there = _held(link, fired)
-        waits.append(Wait(actor.name, phase, channel.name, there, link.consumption[phase], link.space))
+        waits.append(
+            Wait(actor.name, phase, channel.name, there, link.consumption[phase], link.space)
+        )
     return Deadlock(tuple(waits), sum(fired))
 
 
 def _live_by_parts(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> bool:
-    """Whether each component alone completes an iteration of its own, of which one of the graph may take millions.
+    """Whether each component alone completes an iteration of its own, of which one of the graph may
+    take millions.
 
-    Then so does the graph: a component waits only for such as never wait for it. What has a 1-periodic schedule never stops;
-    that is asked first where an iteration is long, with times of 1, as a cycle without tokens may take no time.
+    Then so does the graph: a component waits only for such as never wait for it. What has a
+    1-periodic schedule never stops; that is asked first where an iteration is long, with times of
+    1, as a cycle without tokens may take no time.
     """
     parts = components(len(quota), links)
     own = own_quotas(quota, phases, parts)
     ones = [(1,) * count for count in phases]
     rest = [
-        part for part in parts if sum(own[actor] for actor in part.actors) < _LONG or one_periodic_time(ones, own, part) is None
+        part
+        for part in parts
+        if sum(own[actor] for actor in part.actors) < _LONG
+        or one_periodic_time(ones, own, part) is None
     ]
     return not _run(own, [link for part in rest for link in part.links])[1]
 
 
 def _run(quota: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[int, Link]]:
-    """How often every actor fires, and for those that fall short of their quota a link that lacks tokens."""
+    """How often every actor fires, and for those that fall short of their quota a link that lacks
+    tokens.
+    """
     meters = [_Meter(link) for link in links]
     limit = list(quota)
     blocked: dict[int, Link] = {}
@@ -144,7 +163,9 @@ def _run(quota: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[i
                 if not queued[reader]:
                     queued[reader] = True
                     waiting.append(reader)
-    return fired, {actor: lacking[actor] for actor in range(len(quota)) if fired[actor] < quota[actor]}
+    return fired, {
+        actor: lacking[actor] for actor in range(len(quota)) if fired[actor] < quota[actor]
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -154,7 +175,9 @@ def _sums(rates: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def _own_limit(link: Link, quota: int) -> int:
-    """Firings until a self-loop is short of tokens, at most the quota: tokens taken come back only after the firing."""
+    """Firings until a self-loop is short of tokens, at most the quota: tokens taken come back only
+    after the firing.
+    """
     held = link.tokens
     for number, (given, taken) in enumerate(zip(link.production, link.consumption, strict=True)):
         if held < taken:
@@ -181,7 +204,10 @@ class _Meter:
 def _held(link: Link, fired: Sequence[int]) -> int:
     """Tokens of a link after so many firings of every actor."""
     total = link.tokens
-    for rates, actor, sign in ((link.production, link.source, 1), (link.consumption, link.target, -1)):
+    for rates, actor, sign in (
+        (link.production, link.source, 1),
+        (link.consumption, link.target, -1),
+    ):
         rounds, phase = divmod(fired[actor], len(rates))
         total += sign * (rounds * sum(rates) + sum(rates[:phase]))
     return total

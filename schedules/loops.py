@@ -1,7 +1,9 @@
-"""Where does a sequence repeat itself? Nested loops in a sequence of symbols, found in near linear time.
+"""Where does a sequence repeat itself? Nested loops in a sequence of symbols, found in near linear
+time.
 
-Short repeats are folded first, then longer ones over what they folded to, until nothing more repeats.
-Equality of stretches is looked up by hashes of prefixes and then verified symbol by symbol.
+Short repeats are folded first, then longer ones over what they folded to, until nothing more
+repeats. Equality of stretches is looked up by hashes of prefixes and then verified symbol by
+symbol.
 """
 
 from __future__ import annotations
@@ -53,11 +55,16 @@ def repetitions(symbols: Sequence[Hashable], *, nested: bool = True) -> list[Tre
     return tree
 
 
-def _immediate_repeats(labels: Sequence[int], shorter: int, longest: int) -> list[tuple[int, int, int]]:
-    """Stretches (start, distance, times): the first `distance` labels occur `times` >= 2 times on end.
+def _immediate_repeats(
+    labels: Sequence[int], shorter: int, longest: int
+) -> list[tuple[int, int, int]]:
+    """Stretches (start, distance, times): the first `distance` labels occur `times` >= 2 times on
+    end.
 
-    Distances are more than `shorter`, at most `longest`. Of the ways to cut a stretch into whole repetitions
-    the one that ends with the stretch is taken: n2, n1, n2, n1, n2 is n2 and twice n1, n2, as the paper writes it.
+    Distances are more than `shorter`, at most `longest`. Of the ways to cut a stretch into whole
+    repetitions
+    the one that ends with the stretch is taken: n2, n1, n2, n1, n2 is n2 and twice n1, n2, as the
+    paper writes it.
     """
     size = len(labels)
     following = [size] * size
@@ -86,7 +93,9 @@ def _immediate_repeats(labels: Sequence[int], shorter: int, longest: int) -> lis
 
 
 class _Same:
-    """Are two stretches of a sequence equal? In constant time by hashes of prefixes, or label by label."""
+    """Are two stretches of a sequence equal? In constant time by hashes of prefixes, or label by
+    label.
+    """
 
     def __init__(self, labels: Sequence[int]) -> None:
         self.labels = labels
@@ -100,7 +109,9 @@ class _Same:
         return (self.prefix[start + length] - self.prefix[start] * self.power[length]) % _PRIME
 
     def at(self, first: int, second: int, length: int) -> bool:
-        """Whether the `length` labels at `first` and at `second` are equal; looked at only if their hashes are."""
+        """Whether the `length` labels at `first` and at `second` are equal; looked at only if their
+        hashes are.
+        """
         if self._hash(first, length) != self._hash(second, length):
             return False
         return self.labels[first : first + length] == self.labels[second : second + length]

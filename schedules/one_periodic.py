@@ -1,8 +1,9 @@
 """How fast is a graph at least if every phase keeps one period?
 
-1-periodic: the n-th firing of a phase starts at s + n * period of its actor (Benazouz et al., "A new method for
-minimizing buffer sizes for cyclo-static dataflow graphs", 2010; Bodin et al. 2013). A system with one event per phase
-instead of one per firing; a lower bound of the throughput, and a proof that a graph is live however long its iteration.
+1-periodic: the n-th firing of a phase starts at s + n * period of its actor (Benazouz et al., "A
+new method for minimizing buffer sizes for cyclo-static dataflow graphs", 2010; Bodin et al. 2013).
+A system with one event per phase instead of one per firing; a lower bound of the throughput, and a
+proof that a graph is live however long its iteration.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ _MAX_PAIRS = 20_000_000
 """Pairs of phases that are looked at for one link."""
 
 
-def one_periodic_time(times: Sequence[Sequence[int]], quota: Sequence[int], component: Component) -> Fraction | None:
-    """Least time per iteration of a component's 1-periodic schedules, None if it has none (or too many pairs of phases)."""
+def one_periodic_time(
+    times: Sequence[Sequence[int]], quota: Sequence[int], component: Component
+) -> Fraction | None:
+    """Least time per iteration of a component's 1-periodic schedules, None if it has none (or too
+    many pairs of phases).
+    """
     rounds = {actor: quota[actor] // len(times[actor]) for actor in component.actors}
     totals = {link: sum(link.production) * rounds[link.source] for link in component.links}
     scale = lcm(*totals.values(), *rounds.values())
@@ -39,7 +44,9 @@ def one_periodic_time(times: Sequence[Sequence[int]], quota: Sequence[int], comp
     size = 0
     for actor in component.actors:
         first[actor] = size
-        own = _column(times[actor]) if actor in serial else np.zeros(len(times[actor]), dtype=object)
+        own = (
+            _column(times[actor]) if actor in serial else np.zeros(len(times[actor]), dtype=object)
+        )
         step = chain(size, own, ORDER)
         parts.append(step._replace(delay=step.delay.astype(object) * (scale // rounds[actor])))
         lengths.append(len(own))
@@ -53,7 +60,13 @@ def one_periodic_time(times: Sequence[Sequence[int]], quota: Sequence[int], comp
         source, target, lead = pairs
         delay = -lead.astype(object) * (scale // totals[link])
         parts.append(
-            Part(first[link.source] + source, first[link.target] + target, _column(times[link.source])[source], delay, number)
+            Part(
+                first[link.source] + source,
+                first[link.target] + target,
+                _column(times[link.source])[source],
+                delay,
+                number,
+            )
         )
     system = assemble(parts, np.repeat(np.arange(len(lengths)), lengths), first)
     try:
@@ -67,10 +80,13 @@ def _column(values: Sequence[int]) -> Array:
 
 
 def _pairs(link: Link) -> tuple[Array, Array, Array] | None:
-    """Phases of source and target that some firings of theirs connect, and the largest lead of the source in tokens.
+    """Phases of source and target that some firings of theirs connect, and the largest lead of the
+    source in tokens.
 
-    The target's phase then never starts before the source's phase, so many tokens of steady flow later, has ended. All
-    pairs in which the source produces count, not only neighbours: what is produced arrives in the order of firings.
+    The target's phase then never starts before the source's phase, so many tokens of steady flow
+    later, has ended. All
+    pairs in which the source produces count, not only neighbours: what is produced arrives in the
+    order of firings.
     """
     produced = np.array([0, *accumulate(link.production)], dtype=object)
     consumed = np.array([0, *accumulate(link.consumption)], dtype=object)
@@ -79,6 +95,10 @@ def _pairs(link: Link) -> tuple[Array, Array, Array] | None:
     if len(sources) * len(targets) > _MAX_PAIRS:
         return None
     step = gcd(int(produced[-1]), int(consumed[-1]))
-    lead = (consumed[targets + 1][None, :] - link.tokens - produced[sources][:, None] - 1) // step * step
+    lead = (
+        (consumed[targets + 1][None, :] - link.tokens - produced[sources][:, None] - 1)
+        // step
+        * step
+    )
     source, target = np.indices(lead.shape).reshape(2, -1)
     return sources[source], targets[target], lead.ravel()

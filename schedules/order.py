@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-from csdfgen.graph import Channel, CsdfGraph
+from csdfgen.dataflow.graph import Channel, CsdfGraph
 
 __all__ = ["component_numbers", "strongly_connected_components", "topological_order"]
 
 
 def strongly_connected_components(graph: CsdfGraph) -> list[int]:
-    """For every actor the number of its strongly connected component, targets numbered before sources."""
+    """For every actor the number of its strongly connected component, targets numbered before
+    sources.
+    """
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
-    return component_numbers(len(graph.actors), ((index[c.source], index[c.target]) for c in graph.channels))
+    return component_numbers(
+        len(graph.actors), ((index[c.source], index[c.target]) for c in graph.channels)
+    )
 
 
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
-    """For every node 0 to size - 1 the number of its strongly connected component (Tarjan 1972), targets before sources."""
+    """For every node 0 to size - 1 the number of its strongly connected component (Tarjan 1972),
+    targets before sources.
+    """
     following: list[list[int]] = [[] for _ in range(size)]
     for source, target in arrows:
         following[source].append(target)
@@ -58,10 +64,11 @@ def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]
 
 
 def topological_order(graph: CsdfGraph) -> list[int]:
-    """Indices of the actors, sources first; among actors that nothing orders, as the graph lists them.
+    """Indices of the actors, sources first; among actors that nothing orders, as the graph lists
+    them.
 
-    Inside a cycle a channel counts if its target cannot start without its source. If cycles are left
-    (they deadlock, or their phases interleave) the first actor listed goes first.
+    Inside a cycle a channel counts if its target cannot start without its source. If cycles are
+    left (they deadlock, or their phases interleave) the first actor listed goes first.
     """
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
     component = strongly_connected_components(graph)

@@ -1,10 +1,12 @@
 """Which capacities suffice for a period, if every actor repeats one pattern of starts?
 
-The actors keep their patterns and are shifted against each other: a linear program in the shifts, with the capacity of every
-channel as a convex function of the shift between its ends (Benazouz et al., "A new method for minimizing buffer sizes for
-cyclo-static dataflow graphs", 2010; one variable per actor instead of one per phase). Patterns are those of a steady flow, each
-firing as late as its share of the work; where a cycle of channels does not allow them, the earliest starts with this period. It
-takes hardly longer for many rows than for few. HiGHS computes in floating point, so that what is found is to be tried out.
+The actors keep their patterns and are shifted against each other: a linear program in the shifts,
+with the capacity of every channel as a convex function of the shift between its ends (Benazouz et
+al., "A new method for minimizing buffer sizes for cyclo-static dataflow graphs", 2010; one variable
+per actor instead of one per phase). Patterns are those of a steady flow, each firing as late as its
+share of the work; where a cycle of channels does not allow them, the earliest starts with this
+period. It takes hardly longer for many rows than for few. HiGHS computes in floating point, so that
+what is found is to be tried out.
 """
 
 from __future__ import annotations
@@ -25,15 +27,18 @@ __all__ = ["periodic_levels"]
 Array = Any
 
 _LEVELS = 8
-"""Levels above the floor at which the shift that they allow is looked at one by one; beyond it is doubled."""
+"""Levels above the floor at which the shift that they allow is looked at one by one; beyond it is
+doubled.
+"""
 
 _SLACK = 1e-7
 """Shifts, as a share of the period, that are taken for equal."""
 
 
 def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> list[int] | None:
-    """Levels of little cost, none below the floor, with which periodic schedules of this period are expected to exist; they say
-    nothing of firings that take no time and wait for each other at one instant.
+    """Levels of little cost, none below the floor, with which periodic schedules of this period are
+    expected to exist; they say nothing of firings that take no time and wait for each other at one
+    instant.
 
     None if the period is shorter than that of unbounded channels, or no time passes.
     """
@@ -48,7 +53,9 @@ def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> l
 
 
 def _steady(sizing: Sizing) -> list[Array]:
-    """Starts of every actor's firings, as shares of its period: the time between them in proportion to what they take."""
+    """Starts of every actor's firings, as shares of its period: the time between them in proportion
+    to what they take.
+    """
     patterns = []
     for actor in range(len(sizing.quota)):
         times = sizing.whole.weights(actor).astype(float)
@@ -67,19 +74,26 @@ def _earliest(sizing: Sizing, periods: Sequence[Fraction]) -> list[Array]:
         period = periods[part.actors[0]]
         starts = earliest_starts(system, period).astype(float) / period.numerator
         for actor in part.actors:
-            patterns[actor] = starts[system.first[actor] : system.first[actor] + sizing.quota[actor]]
+            patterns[actor] = starts[
+                system.first[actor] : system.first[actor] + sizing.quota[actor]
+            ]
     return patterns
 
 
 class _Shifts:
     """Patterns, and by how much they are shifted. Times are shares of the period."""
 
-    def __init__(self, sizing: Sizing, patterns: Sequence[Array], periods: Sequence[Fraction]) -> None:
+    def __init__(
+        self, sizing: Sizing, patterns: Sequence[Array], periods: Sequence[Fraction]
+    ) -> None:
         self.sizing = sizing
         self.patterns = patterns
         self.actors = len(patterns)
         weights = [sizing.whole.weights(actor).astype(float) for actor in range(self.actors)]
-        self.ends = [start + taken / float(one) for start, taken, one in zip(patterns, weights, periods, strict=True)]
+        self.ends = [
+            start + taken / float(one)
+            for start, taken, one in zip(patterns, weights, periods, strict=True)
+        ]
 
     def levels(self, floor: Sequence[int]) -> list[int] | None:
         """Levels for the shifts of least cost; None if the patterns fit with none."""
@@ -91,9 +105,15 @@ class _Shifts:
         for link in sizing.links:
             ends = link.source, link.target
             least[ends] = max(least.get(ends, -np.inf), self.distance(link))
-        if any(source == target and distance > _SLACK for (source, target), distance in least.items()):
+        if any(
+            source == target and distance > _SLACK for (source, target), distance in least.items()
+        ):
             return None
-        rows = [({target: 1.0, source: -1.0}, bound) for (source, target), bound in least.items() if source != target]
+        rows = [
+            ({target: 1.0, source: -1.0}, bound)
+            for (source, target), bound in least.items()
+            if source != target
+        ]
         costs = [0.0] * self.actors
         variable: dict[int, int] = {}
         for place, link in enumerate(sizing.sized):
@@ -103,13 +123,22 @@ class _Shifts:
             costs.append(float(sizing.weights[place] * sizing.steps[place]))
             for slope, height in _hull(list(self.points(place, floor[place]))):
                 # level >= height + slope * (shift of the source - shift of the target), slope < 0
-                rows.append(({variable[place]: 1.0, link.source: -slope, link.target: slope}, height))
-        entries = [(number, column, value) for number, (row, _) in enumerate(rows) for column, value in row.items()]
+                rows.append(
+                    ({variable[place]: 1.0, link.source: -slope, link.target: slope}, height)
+                )
+        entries = [
+            (number, column, value)
+            for number, (row, _) in enumerate(rows)
+            for column, value in row.items()
+        ]
         largest = max(costs) or 1.0
         shifts = np.zeros(self.actors)
         if entries:
             number, column, value = (np.array(part) for part in zip(*entries, strict=True))
-            where = number.astype(np.int32), column.astype(np.int32)  # older versions of scipy take no other integers
+            where = (
+                number.astype(np.int32),
+                column.astype(np.int32),
+            )  # older versions of scipy take no other integers
             matrix = coo_array((value, where), shape=(len(rows), len(costs))).tocsr()
             result = linprog(
                 np.array(costs) / largest,
@@ -126,11 +155,17 @@ class _Shifts:
     def distance(self, link: Link) -> float:
         """How much later the target must be shifted than the source."""
         edges = self.sizing.whole.find_edges(link)
-        return float((self.ends[link.source][edges.tail] - self.patterns[link.target][edges.head] - edges.delay).max())
+        return float(
+            (
+                self.ends[link.source][edges.tail]
+                - self.patterns[link.target][edges.head]
+                - edges.delay
+            ).max()
+        )
 
     def points(self, place: int, floor: int) -> Iterator[tuple[float, int]]:
-        """How much later the source must be shifted than the target, and the level above the floor that asks for it: up to one
-        iteration more."""
+        """How much later the source must be shifted than the target, and the level above the floor
+        that asks for it: up to one iteration more."""
         link = self.sizing.sized[place]
         tokens = sum(link.production) * (self.sizing.quota[link.source] // len(link.production))
         iteration = tokens // self.sizing.steps[place]
@@ -142,7 +177,9 @@ class _Shifts:
         yield start - 1, iteration
 
     def needed(self, place: int, level: int) -> float:
-        """How much later the source of a channel must be shifted than its target, with so much room."""
+        """How much later the source of a channel must be shifted than its target, with so much
+        room.
+        """
         sizing = self.sizing
         return self.distance(sizing.space(place, sizing.lower[place] + level * sizing.steps[place]))
 
@@ -161,7 +198,9 @@ class _Shifts:
 
 
 def _hull(points: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
-    """Slope and height at 0 of the lines below all points that make their lower convex hull; the points go to the left and up."""
+    """Slope and height at 0 of the lines below all points that make their lower convex hull; the
+    points go to the left and up.
+    """
     corners: list[tuple[float, int]] = []
     for x, y in points:
         if corners and corners[-1][0] - x < _SLACK:

@@ -1,6 +1,7 @@
 """When does each firing start if iterations follow each other in one period?
 
-A periodic schedule has one event per firing of an iteration, and loses nothing against self-timed execution.
+A periodic schedule has one event per firing of an iteration, and loses nothing against self-timed
+execution.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import ScheduleError
-from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Component, components, links_of
 from schedules.cycle_ratio import constraint_values, maximum_cycle_ratio, policy_values
 from schedules.liveness import check_live
@@ -35,11 +36,14 @@ class PeriodicSchedule:
     starts: Mapping[str, tuple[Fraction, ...]]
 
 
-def periodic_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> PeriodicSchedule:
-    """The fastest periodic schedule of a valid graph that respects the capacities, every firing as early as that allows.
+def periodic_schedule(
+    graph: CsdfGraph, capacities: Mapping[str, int] | None = None
+) -> PeriodicSchedule:
+    """The fastest periodic schedule of a valid graph that respects the capacities, every firing as
+    early as that allows.
 
-    Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit, ScheduleError if
-    nothing limits the throughput, so that there is no shortest period.
+    Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit,
+    ScheduleError if nothing limits the throughput, so that there is no shortest period.
     """
     firings = repetition_vector(graph)
     quota = [firings[actor.name] for actor in graph.actors]
@@ -47,21 +51,31 @@ def periodic_schedule(graph: CsdfGraph, capacities: Mapping[str, int] | None = N
     links = links_of(graph, capacities)
     check_live(graph, capacities)
     expansion = Expansion(times, quota)
-    ratios = [maximum_cycle_ratio(expansion.precedence(part)).ratio for part in components(len(quota), links)]
+    ratios = [
+        maximum_cycle_ratio(expansion.precedence(part)).ratio
+        for part in components(len(quota), links)
+    ]
     period = max(ratios, default=Fraction(0))
     if not period:
-        raise ScheduleError("nothing limits its throughput; give its actors serial self-loops", where=f"graph '{graph.name}'")
+        raise ScheduleError(
+            "nothing limits its throughput; give its actors serial self-loops",
+            where=f"graph '{graph.name}'",
+        )
     system = expansion.precedence(Component(tuple(range(len(quota))), tuple(links)))
     instants = earliest_starts(system, period)
     starts = {}
     for actor, first in system.first.items():
         values = instants[first : first + quota[actor]].tolist()
-        starts[graph.actors[actor].name] = tuple(Fraction(value, period.denominator) for value in values)
+        starts[graph.actors[actor].name] = tuple(
+            Fraction(value, period.denominator) for value in values
+        )
     return PeriodicSchedule(graph.name, period, starts)
 
 
 def earliest_starts(system: Precedence, period: Fraction) -> Array:
-    """The least instants of all events from 0 on, times `period.denominator`, that repeat with a period the system allows."""
+    """The least instants of all events from 0 on, times `period.denominator`, that repeat with a
+    period the system allows.
+    """
     return _earliest(_rooted(system), period)
 
 
@@ -79,10 +93,12 @@ def _rooted(system: Precedence) -> Precedence:
 
 
 def _earliest(system: Precedence, period: Fraction) -> Array:
-    """The least instants, times `period.denominator`, that keep all constraints of a rooted system with this period.
+    """The least instants, times `period.denominator`, that keep all constraints of a rooted system
+    with this period.
 
-    Longest ways from the root by policy iteration: every event is reached by its sequence first, and then by whatever
-    constraint asks for more; no cycle is longer than the period, so that the ways stay a tree.
+    Longest ways from the root by policy iteration: every event is reached by its sequence first,
+    and then by whatever constraint asks for more; no cycle is longer than the period, so that the
+    ways stay a tree.
     """
     values = constraint_values(system, period)
     starts = np.searchsorted(system.head, np.arange(system.size))

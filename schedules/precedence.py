@@ -1,10 +1,12 @@
-"""Which firing waits for which? The events of one iteration, and how long and how many iterations lie between them.
+"""Which firing waits for which? The events of one iteration, and how long and how many iterations
+lie between them.
 
-Self-timed execution is the least solution of x[head](k) >= x[tail](k - delay) + weight over the events x of iteration k
-(starts of firings, ends where they are needed): a linear system in max-plus algebra. It expands every phase of every
-firing of an iteration, as the K-periodic schedules do with K = repetition vector (Bodin et al., "Optimal and fast throughput
-evaluation of CSDF", DAC 2016), and says more than these: firings start in order, and the tokens of a channel arrive in
-the order of the firings that produce them, so it is exact for actors that overlap with themselves, too.
+Self-timed execution is the least solution of x[head](k) >= x[tail](k - delay) + weight over the
+events x of iteration k (starts of firings, ends where they are needed): a linear system in max-plus
+algebra. It expands every phase of every firing of an iteration, as the K-periodic schedules do with
+K = repetition vector (Bodin et al., "Optimal and fast throughput evaluation of CSDF", DAC 2016),
+and says more than these: firings start in order, and the tokens of a channel arrive in the order of
+    the firings that produce them, so it is exact for actors that overlap with themselves, too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,16 @@ import numpy as np
 
 from schedules.bounded import Component, Link
 
-__all__ = ["ORDER", "Edges", "Expansion", "Part", "Precedence", "assemble", "chain", "is_serial_link"]
+__all__ = [
+    "ORDER",
+    "Edges",
+    "Expansion",
+    "Part",
+    "Precedence",
+    "assemble",
+    "chain",
+    "is_serial_link",
+]
 
 Array = Any
 """A numpy array of integers."""
@@ -32,7 +43,9 @@ _SMALL_TIME = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Between two actors: the firing waited for, the one that waits (numbered within an iteration), iterations between."""
+    """Between two actors: the firing waited for, the one that waits (numbered within an iteration),
+    iterations between.
+    """
 
     tail: Array
     head: Array
@@ -51,10 +64,12 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """Constraints x[head](k) >= x[tail](k - delay) + weight, sorted by head; every event has at least one.
+    """Constraints x[head](k) >= x[tail](k - delay) + weight, sorted by head; every event has at
+    least one.
 
-    line: event -> the sequence of events (starts of an actor, ends that produce on one link) it belongs to; order: event -> its
-    constraint within that sequence. link: constraint -> number of the link that makes it, -1 for the order of events.
+    line: event -> the sequence of events (starts of an actor, ends that produce on one link) it
+    belongs to; order: event -> its constraint within that sequence. link: constraint -> number of
+    the link that makes it, -1 for the order of events.
     first: actor -> its first event.
     """
 
@@ -87,10 +102,14 @@ class Expansion:
         self._rounds: dict[tuple[int, ...], Array] = {}
         self._edges: dict[Link, Edges] = {}
         self._times: dict[int, Array] = {}
-        self.dtype: Any = np.int64 if max((max(row) for row in times), default=0) < _SMALL_TIME else object
+        self.dtype: Any = (
+            np.int64 if max((max(row) for row in times), default=0) < _SMALL_TIME else object
+        )
 
     def edges(self, link: Link) -> Edges:
-        """The firings of the target that need a token, each with the firing of the source that brings the last one."""
+        """The firings of the target that need a token, each with the firing of the source that
+        brings the last one.
+        """
         found = self._edges.get(link)
         if found is None:
             found = self._edges[link] = self.find_edges(link)
@@ -112,10 +131,14 @@ class Expansion:
         produced = self.cumulative(link.production, link.source)
         consumed = self.cumulative(link.consumption, link.target)
         takes = np.flatnonzero(np.diff(consumed, prepend=0))
-        last = consumed[takes] - (link.tokens + 1)  # number of the last token needed, counted from the start of an iteration
+        last = consumed[takes] - (
+            link.tokens + 1
+        )  # number of the last token needed, counted from the start of an iteration
         back = -(last // produced[-1])
         firing = np.searchsorted(produced, last + back * produced[-1], side="right")
-        new = np.ones(len(takes), dtype=bool)  # a later firing that waits for the same one waits anyway for the earlier
+        new = np.ones(
+            len(takes), dtype=bool
+        )  # a later firing that waits for the same one waits anyway for the earlier
         new[1:] = (firing[1:] != firing[:-1]) | (back[1:] != back[:-1])
         return Edges(firing[new], takes[new], back[new])
 
@@ -141,11 +164,25 @@ class Expansion:
             ends = None if link.source in serial else self._ends(link)
             if ends is None:
                 parts.append(
-                    Part(first[link.source] + found.tail, first[link.target] + found.head, time[found.tail], found.delay, number)
+                    Part(
+                        first[link.source] + found.tail,
+                        first[link.target] + found.head,
+                        time[found.tail],
+                        found.delay,
+                        number,
+                    )
                 )
                 continue
             parts.append(chain(size, np.zeros(len(ends), dtype=self.dtype), ORDER))
-            parts.append(Part(first[link.source] + ends, size + np.arange(len(ends)), time[ends], np.zeros_like(ends), ORDER))
+            parts.append(
+                Part(
+                    first[link.source] + ends,
+                    size + np.arange(len(ends)),
+                    time[ends],
+                    np.zeros_like(ends),
+                    ORDER,
+                )
+            )
             tail = size + np.searchsorted(ends, found.tail)
             none = np.zeros(len(tail), dtype=self.dtype)
             parts.append(Part(tail, first[link.target] + found.head, none, found.delay, number))
@@ -154,11 +191,22 @@ class Expansion:
         return assemble(parts, np.repeat(np.arange(len(lengths)), lengths), first)
 
     def _ends(self, link: Link) -> Array | None:
-        """Firings whose ends are events of their own, as a later and shorter one may end earlier; none if all take as long."""
-        times = {time for time, rate in zip(self.times[link.source], link.production, strict=True) if rate}
+        """Firings whose ends are events of their own, as a later and shorter one may end earlier;
+        none if all take as long.
+        """
+        times = {
+            time
+            for time, rate in zip(self.times[link.source], link.production, strict=True)
+            if rate
+        }
         if len(times) == 1:
             return None
-        return np.flatnonzero(np.tile(np.array(link.production, dtype=np.int64), self.quota[link.source] // len(link.production)))
+        return np.flatnonzero(
+            np.tile(
+                np.array(link.production, dtype=np.int64),
+                self.quota[link.source] // len(link.production),
+            )
+        )
 
     def weights(self, actor: int) -> Array:
         """Execution time of every firing of an actor in an iteration."""
@@ -170,7 +218,9 @@ class Expansion:
 
 
 def chain(first: int, weight: Array, link: int) -> Part:
-    """Events in order, those of an iteration after those of the one before; weight: from every event to the next."""
+    """Events in order, those of an iteration after those of the one before; weight: from every
+    event to the next.
+    """
     count = len(weight)
     event = np.arange(count)
     before = (event - 1) % count
@@ -178,8 +228,12 @@ def chain(first: int, weight: Array, link: int) -> Part:
 
 
 def assemble(parts: Sequence[Part], line: Array, first: dict[int, int]) -> Precedence:
-    """The constraints of all parts; line: event -> its sequence, whose own order is among the parts."""
-    tail, head, weight, delay = (np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True))
+    """The constraints of all parts; line: event -> its sequence, whose own order is among the
+    parts.
+    """
+    tail, head, weight, delay = (
+        np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)
+    )
     link = np.concatenate([np.full(len(part.tail), part.link) for part in parts])
     inner = np.flatnonzero((link == ORDER) & (line[tail] == line[head]))
     place = np.argsort(head, kind="stable")
@@ -187,4 +241,6 @@ def assemble(parts: Sequence[Part], line: Array, first: dict[int, int]) -> Prece
     where[place] = np.arange(len(place))
     order = np.empty(len(line), dtype=np.int64)
     order[head[inner]] = where[inner]
-    return Precedence(tail[place], head[place], weight[place], delay[place], link[place], line, order, first)
+    return Precedence(
+        tail[place], head[place], weight[place], delay[place], link[place], line, order, first
+    )

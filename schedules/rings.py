@@ -1,10 +1,12 @@
 """How much room do the channels around a ring of actors need together?
 
-Along a critical cycle every actor waits for the one before, for its tokens or for space behind it. If the ring takes so long for
-so few rows in flight that the goal is missed, it does not matter which of its channels has the room: a sum of capacities must
-grow. That is proven for all ways to share the room out at once: a firing waits at least for the earliest one it would wait
-for under any of them (cumulative counts never decrease, so the least index is a true bound), and what is left is one actor that
-waits for its own earlier firings.
+Along a critical cycle every actor waits for the one before, for its tokens or for space behind it.
+If the ring takes so long for
+so few rows in flight that the goal is missed, it does not matter which of its channels has the
+room: a sum of capacities must grow. That is proven for all ways to share the room out at once: a
+firing waits at least for the earliest one it would wait for under any of them (cumulative counts
+never decrease, so the least index is a true bound), and what is left is one actor that waits for
+its own earlier firings.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _NEVER = 2**60
 
 
 def rings_of(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
-    """The simple cycles of actors that a closed walk along links consists of, those without space left out, each once."""
+    """The simple cycles of actors that a closed walk along links consists of, those without space
+    left out, each once.
+    """
     found: dict[frozenset[tuple[int, bool]], tuple[Link, ...]] = {}
     path: list[Link] = []
     where = {cycle[0].source: 0} if cycle else {}
@@ -55,7 +59,8 @@ def rings_of(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A ring, backwards from an actor, in the least iteration of its own: the last link is the first one waited for.
+    """A ring, backwards from an actor, in the least iteration of its own: the last link is the
+    first one waited for.
 
     units: place -> coefficient of the channel's levels.
     """
@@ -75,15 +80,19 @@ class Rings:
 
     def __init__(self, sizing: Sizing) -> None:
         self.sizing = sizing
-        self.serial = {link.target for link in sizing.links if sizing.graph.channels[link.channel].is_serial}
+        self.serial = {
+            link.target for link in sizing.links if sizing.graph.channels[link.channel].is_serial
+        }
 
     def least_sum(
         self, ring: Sequence[Link], levels: Sequence[int], floor: Sequence[int], goal: Goal
     ) -> tuple[dict[int, int], int] | None:
-        """Place -> coefficient, and what the sum of coefficient * level must reach for a goal; None if the levels reach it.
+        """Place -> coefficient, and what the sum of coefficient * level must reach for a goal; None
+        if the levels reach it.
 
-        levels, floor: steps above the lower bound, as they are and as they are known to be necessary. The coefficients make room
-        for as many firings worth the same everywhere; any would be right. None also for more room than `MAX_ROOM`.
+        levels, floor: steps above the lower bound, as they are and as they are known to be
+        necessary. The coefficients make room for as many firings worth the same everywhere; any
+        would be right. None also for more room than `MAX_ROOM`.
         """
         walk = self._walk(ring)
         start = sum(unit * floor[place] for place, unit in walk.units.items())
@@ -95,7 +104,9 @@ class Rings:
             missed = [partial(self._missed, walk, goal, *one) for one in zip(*waits, strict=True)]
             if not missed[room]():
                 return None
-            short = bisect_left(range(limit + 1), True, room, key=lambda more: not missed[more]()) - 1
+            short = (
+                bisect_left(range(limit + 1), True, room, key=lambda more: not missed[more]()) - 1
+            )
             if short < limit or limit == MAX_ROOM:
                 return dict(walk.units), start + short + 1
             limit *= 4
@@ -117,8 +128,8 @@ class Rings:
         return sum(link.production) * rounds / self.sizing.steps[self.sizing.place[link.channel]]
 
     def _waits(self, walk: _Walk, floor: Sequence[int], limit: int) -> tuple[Array, Array]:
-        """Row r: for every firing of the root the earlier one that it waits for at least, and how long, if the channels of the
-        ring share r units of room above the floor."""
+        """Row r: for every firing of the root the earlier one that it waits for at least, and how
+        long, if the channels of the ring share r units of room above the floor."""
         waits = np.tile(np.arange(walk.expansion.quota[walk.root]), (limit + 1, 1))
         times = np.zeros(waits.shape, dtype=walk.expansion.dtype)
         for link in walk.links:
@@ -128,7 +139,9 @@ class Rings:
             for extra in range(limit // unit + 1):
                 to = link if place is None else self._space(place, floor[place] + extra)
                 rows = limit + 1 - extra * unit
-                for least, new in zip(before, _back(walk.expansion, to, waits[:rows], times[:rows]), strict=True):
+                for least, new in zip(
+                    before, _back(walk.expansion, to, waits[:rows], times[:rows]), strict=True
+                ):
                     np.minimum(least[extra * unit :], new, out=least[extra * unit :])
             waits, times = before
         return np.minimum.accumulate(waits, axis=0), np.minimum.accumulate(times, axis=0)
@@ -142,7 +155,9 @@ class Rings:
         event = np.arange(count)
         if (waits >= event).any():
             return True
-        own = walk.expansion.weights(walk.root) if walk.root in self.serial else np.zeros_like(times)
+        own = (
+            walk.expansion.weights(walk.root) if walk.root in self.serial else np.zeros_like(times)
+        )
         parts = [chain(0, own, ORDER), Part(waits % count, event, times, -(waits // count), 0)]
         system = assemble(parts, np.zeros(count, dtype=np.int64), {walk.root: 0})
         found = cycles_above(system, lambda ratio: goal.missed(ratio * walk.scale))
@@ -150,8 +165,8 @@ class Rings:
 
 
 def _back(expansion: Expansion, link: Link, firings: Array, times: Array) -> tuple[Array, Array]:
-    """From firings of the target of a link, counted from the start of an iteration, to those of its source that they wait
-    for, and the times so far with theirs."""
+    """From firings of the target of a link, counted from the start of an iteration, to those of its
+    source that they wait for, and the times so far with theirs."""
     takes = expansion.cumulative(link.consumption, link.target)
     gives = expansion.cumulative(link.production, link.source)
     sources, targets = len(gives), len(takes)

@@ -4,8 +4,8 @@ The paper writes long sequences by loops (paper 002, Table II, column "Execution
 
     n1(1-17), n2(1), [n1(18-22), n2(2-6)], n3(1), ...
 
-that is, phases 18 to 22 of n1 and 2 to 6 of n2 in turn. `compact` finds such loops, nested ones too,
-in any sequence; `expand` gives the sequence back; `loop_text` prints as the paper does.
+that is, phases 18 to 22 of n1 and 2 to 6 of n2 in turn. `compact` finds such loops, nested ones
+too, in any sequence; `expand` gives the sequence back; `loop_text` prints as the paper does.
 In a file a schedule is JSON, its firings as loops:
 
     {"format": "csdfgen-schedule", "version": 1, "graph": "cnn5", "policy": "demand", "iterations": 1,
@@ -14,12 +14,13 @@ In a file a schedule is JSON, its firings as loops:
                  {"repeat": 5, "body": [{"actor": "n1", "first": 17, "count": 1},
                                         {"actor": "n2", "first": 1, "count": 1}]}]}
 
-Of a graph that was made from a network, "origin" says how (see `csdfgen.origin`), "token_bytes" what a token of each
-channel weighs, and "throughput" (a string "p/q") what the capacities allow where that is known; all three may be missing.
-A run fires `count` phases of `actor` from `first` (counted from 0; "iteration" is written where it is not 0,
-and "phases", after how many the actor begins again, where it does so within an iteration).
-A loop repeats its body; every repetition goes on where the one before stopped: all `first` move by
-the number of firings that their actor has in the body.
+Of a graph that was made from a network, "origin" says how (see `csdfgen.dataflow.origin`),
+"token_bytes" what a token of each channel weighs, and "throughput" (a string "p/q") what the
+capacities allow where that is known; all three may be missing. A run fires `count` phases of
+`actor` from `first` (counted from 0; "iteration" is written where it is not 0, and "phases", after
+how many the actor begins again, where it does so within an iteration). A loop repeats its body;
+every repetition goes on where the one before stopped: all `first` move by the number of firings
+that their actor has in the body.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from math import inf
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen import origin
+from csdfgen.dataflow import origin
+from csdfgen.dataflow.graph import CsdfGraph
+from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import ScheduleError
 from csdfgen.files import Fields, load_json, quoted, write_json
-from csdfgen.graph import CsdfGraph
-from csdfgen.origin import Origin
 from schedules.loops import Tree, repetitions
 
 __all__ = [
@@ -82,7 +83,8 @@ class Firing:
 class Run:
     """Firings of phases [first, first + count) of one actor, in order.
 
-    phases: after so many the first one follows again; 0 if the actor never begins again within an iteration.
+    phases: after so many the first one follows again; 0 if the actor never begins again within an
+        iteration.
     """
 
     actor: str
@@ -108,10 +110,11 @@ class Loop:
 class Schedule:
     """A firing order of a graph on one processor.
 
-    capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule, docs/model.md:
-    output space is claimed when a firing starts, input space freed when it ends). iterations: how many of them
-    the firings make. policy: the rule that chose the order. throughput: iterations per time unit that the capacities
-    allow, None if not known. token_bytes and origin: of the graph, where it says them.
+    capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule,
+    docs/model.md: output space is claimed when a firing starts, input space freed when it ends).
+    iterations: how many of them the firings make. policy: the rule that chose the order.
+    throughput: iterations per time unit that the capacities allow, None if not known. token_bytes
+        and origin: of the graph, where it says them.
     """
 
     graph_name: str
@@ -125,7 +128,12 @@ class Schedule:
 
     @classmethod
     def of(
-        cls, graph: CsdfGraph, firings: Iterable[Firing], capacities: Mapping[str, int], iterations: int, policy: str
+        cls,
+        graph: CsdfGraph,
+        firings: Iterable[Firing],
+        capacities: Mapping[str, int],
+        iterations: int,
+        policy: str,
     ) -> Schedule:
         """A schedule of a graph, with what the graph says of its tokens and its origin."""
         sizes = {channel.name: channel.token_bytes for channel in graph.channels}
@@ -169,10 +177,16 @@ def _runs(firings: Sequence[Firing]) -> Iterator[Run]:
         if stop < len(firings):
             firing, phases = firings[stop], rounds.get(last.actor, 0)
             due = (last.phase + 1) % phases if phases else last.phase + 1
-            if firing.phase == due and firing.actor == last.actor and firing.iteration == last.iteration:
+            if (
+                firing.phase == due
+                and firing.actor == last.actor
+                and firing.iteration == last.iteration
+            ):
                 continue
         first = firings[start]
-        yield Run(first.actor, first.phase, stop - start, first.iteration, rounds.get(first.actor, 0))
+        yield Run(
+            first.actor, first.phase, stop - start, first.iteration, rounds.get(first.actor, 0)
+        )
         start = stop
 
 
@@ -194,13 +208,16 @@ def _rounds(firings: Sequence[Firing]) -> dict[str, int]:
 
 
 def _fold(tree: Sequence[Tree], runs: Sequence[Run]) -> Iterator[Run | Loop]:
-    """The tree of `repetitions` with runs for their numbers; a loop's runs are those of its first repetition."""
+    """The tree of `repetitions` with runs for their numbers; a loop's runs are those of its first
+    repetition.
+    """
     for node in tree:
         yield runs[node] if isinstance(node, int) else Loop(node[0], tuple(_fold(node[1], runs)))
 
 
 def expand(items: Sequence[Run | Loop]) -> tuple[Firing, ...]:
-    """The firings of runs and loops, in order. Raises ScheduleError if they are more than MAX_FIRINGS.
+    """The firings of runs and loops, in order. Raises ScheduleError if they are more than
+    MAX_FIRINGS.
 
     >>> expand([Loop(2, (Run("b", 0, 1), Run("a", 2, 1)))])[-1]
     Firing(actor='a', phase=3, iteration=0)
@@ -230,18 +247,25 @@ def _expand_into(out: list[Firing], items: Sequence[Run | Loop], shift: Mapping[
     for item in items:
         if isinstance(item, Run):
             start = item.first + shift.get(item.actor, 0)
-            out.extend(Firing(item.actor, item.phase(n), item.iteration) for n in range(start, start + item.count))
+            out.extend(
+                Firing(item.actor, item.phase(n), item.iteration)
+                for n in range(start, start + item.count)
+            )
             continue
         step = _totals(item.body)
         for turn in range(item.repeat):
-            _expand_into(out, item.body, {actor: shift.get(actor, 0) + turn * count for actor, count in step.items()})
+            _expand_into(
+                out,
+                item.body,
+                {actor: shift.get(actor, 0) + turn * count for actor, count in step.items()},
+            )
 
 
 def loop_text(items: Sequence[Run | Loop]) -> str:
     """Runs and loops as the paper's Table II writes them, phases counted from 1.
 
-    A loop whose body is more than one phase of each of its actors has its repetitions in front; where an actor
-    begins again its firings are counted.
+    A loop whose body is more than one phase of each of its actors has its repetitions in front;
+    where an actor begins again its firings are counted.
 
     >>> loop_text([Run("n1", 0, 17), Run("n2", 0, 1), Loop(5, (Run("n1", 17, 1), Run("n2", 1, 1)))])
     'n1(1-17), n2(1), [n1(18-22), n2(2-6)]'
@@ -256,7 +280,11 @@ def _item_text(item: Run | Loop, times: int) -> str:
         name = f"{item.actor}#{item.iteration + 1}" if item.iteration else item.actor
         if item.phases and item.first + total > item.phases:
             return f"{name}({item.first + 1}, {total} firings)"
-        return f"{name}({item.first + 1}-{item.first + total})" if total > 1 else f"{name}({item.first + 1})"
+        return (
+            f"{name}({item.first + 1}-{item.first + total})"
+            if total > 1
+            else f"{name}({item.first + 1})"
+        )
     body = ", ".join(_item_text(inner, times * item.repeat) for inner in item.body)
     plain = times == 1 and all(isinstance(inner, Run) and inner.count == 1 for inner in item.body)
     once = len(_totals(item.body)) == len(item.body)
@@ -279,7 +307,9 @@ def _item_to_json(item: Run | Loop) -> dict[str, Any]:
     return out
 
 
-def firings_from_json(fields: Fields, key: str = "firings", limit: int = MAX_FIRINGS) -> tuple[Firing, ...]:
+def firings_from_json(
+    fields: Fields, key: str = "firings", limit: int = MAX_FIRINGS
+) -> tuple[Firing, ...]:
     """The firings under a key of a JSON object, counted before they are expanded.
 
     Raises the error of `fields`: not runs and loops, negative numbers, more firings than the limit.
@@ -328,7 +358,8 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def from_json(data: object, where: str = "schedule", limit: int = MAX_FIRINGS) -> Schedule:
-    """The schedule in JSON values, of at most so many firings. Raises ScheduleError with the place, the key and both numbers.
+    """The schedule in JSON values, of at most so many firings. Raises ScheduleError with the place,
+    the key and both numbers.
 
     Whether it fits a graph is for `schedules.check` to say.
     """

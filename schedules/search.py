@@ -1,9 +1,10 @@
 """Which capacities of least size reach a goal?
 
-Every proof that some capacities are too small is kept, made as strong as it stays true: as a sum that the channels around a
-ring must reach (rings.py), or as a cut. The least capacities that meet all of them are tried next (hitting.py), until they
-suffice. What suffices then is of least size, since all that is smaller is excluded. On the way every attempt is enlarged until
-it suffices, which shows more proofs and leaves capacities to fall back on.
+Every proof that some capacities are too small is kept, made as strong as it stays true: as a sum
+that the channels around a ring must reach (rings.py), or as a cut. The least capacities that meet
+all of them are tried next (hitting.py), until they suffice. What suffices then is of least size,
+since all that is smaller is excluded. On the way every attempt is enlarged until it suffices, which
+shows more proofs and leaves capacities to fall back on.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Found:
 
 
 class Search:
-    """Looks for capacities of least size; goals may become harder from one search to the next, never easier.
+    """Looks for capacities of least size; goals may become harder from one search to the next,
+    never easier.
 
     Capacities are levels: steps above the lower bound of every channel.
     """
@@ -46,12 +48,16 @@ class Search:
     def __init__(self, sizing: Sizing) -> None:
         self.sizing = sizing
         self.rings = Rings(sizing)
-        self.cuts = Cuts([weight * step for weight, step in zip(sizing.weights, sizing.steps, strict=True)])
+        self.cuts = Cuts(
+            [weight * step for weight, step in zip(sizing.weights, sizing.steps, strict=True)]
+        )
 
     def least(self, goal: Goal, deadline: float, thorough: bool = True) -> Found:
-        """Levels of least cost that reach a goal; near it if the deadline (of `monotonic`) comes first.
+        """Levels of least cost that reach a goal; near it if the deadline (of `monotonic`) comes
+        first.
 
-        thorough: look at every channel alone first, which pays unless the goal is hardly harder than that before.
+        thorough: look at every channel alone first, which pays unless the goal is hardly harder
+            than that before.
         """
         patience = monotonic() + _PATIENCE * (deadline - monotonic())
         if thorough:
@@ -60,19 +66,31 @@ class Search:
         settled = False
         while True:
             minimum = self.cuts.minimum(deadline - monotonic())
-            levels, reached = self._enlarged(minimum.levels, goal, deadline if settled else patience)
+            levels, reached = self._enlarged(
+                minimum.levels, goal, deadline if settled else patience
+            )
             if reached:
                 best = self._cheapest(levels, best)
             elif not settled:
                 settled = True
-                enough = [self._forced(start, goal) for start in (levels, self._from_patterns(goal)) if start is not None]
+                enough = [
+                    self._forced(start, goal)
+                    for start in (levels, self._from_patterns(goal))
+                    if start is not None
+                ]
                 best = self._reduced(self._cheapest(*enough, best), goal, (patience + deadline) / 2)
-            if best is not None and (self.cuts.cost(best) <= minimum.least or monotonic() > deadline):
+            if best is not None and (
+                self.cuts.cost(best) <= minimum.least or monotonic() > deadline
+            ):
                 return Found(best, max(minimum.least, self.cuts.minimum(_LAST_SECONDS).least))
 
     def _from_patterns(self, goal: Goal) -> list[int] | None:
         """Levels that should reach a goal, from periodic schedules."""
-        return periodic_levels(self.sizing, self.cuts.floor, goal.limit) if isinstance(goal.limit, Fraction) else None
+        return (
+            periodic_levels(self.sizing, self.cuts.floor, goal.limit)
+            if isinstance(goal.limit, Fraction)
+            else None
+        )
 
     def _cheapest(self, *several: list[int] | None) -> list[int]:
         return min((levels for levels in several if levels is not None), key=self.cuts.cost)
@@ -87,14 +105,21 @@ class Search:
         return grown
 
     def _reduced(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int]:
-        """Levels that reach a goal, each made as small as the others let it be, those first that can save most."""
+        """Levels that reach a goal, each made as small as the others let it be, those first that
+        can save most.
+        """
         found = list(levels)
-        saving = [(level - least) * cost for level, least, cost in zip(found, self.cuts.floor, self.cuts.costs, strict=True)]
+        saving = [
+            (level - least) * cost
+            for level, least, cost in zip(found, self.cuts.floor, self.cuts.costs, strict=True)
+        ]
         for place in sorted(range(len(found)), key=saving.__getitem__, reverse=True):
             if monotonic() > deadline:
                 break
             enough = partial(self._reached_with, found, place, goal)
-            found[place] = bisect_left(range(found[place]), True, self.cuts.floor[place], key=enough)
+            found[place] = bisect_left(
+                range(found[place]), True, self.cuts.floor[place], key=enough
+            )
         return found
 
     def _reached_with(self, levels: Sequence[int], place: int, goal: Goal, level: int) -> bool:
@@ -111,7 +136,9 @@ class Search:
                 self.cuts.add({place: self._largest_missing({place: level}, place, goal)})
 
     def missed(self, levels: Mapping[int, int], goal: Goal) -> tuple[Cycle, ...]:
-        """Cycles that show that levels (by place) miss a goal, all other channels unbounded; none if they reach it."""
+        """Cycles that show that levels (by place) miss a goal, all other channels unbounded; none
+        if they reach it.
+        """
         return self.sizing.judge(self.sizing.capacities(levels), goal)
 
     def exclude(self, levels: Sequence[int], goal: Goal) -> None:
@@ -119,8 +146,12 @@ class Search:
         for cycle in self.missed(dict(enumerate(levels)), goal)[:1]:
             self._learn(levels, cycle, goal)
 
-    def _enlarged(self, levels: Sequence[int], goal: Goal, deadline: float) -> tuple[list[int], bool]:
-        """Levels enlarged until they reach a goal or the deadline comes, with proofs against those before; whether they do."""
+    def _enlarged(
+        self, levels: Sequence[int], goal: Goal, deadline: float
+    ) -> tuple[list[int], bool]:
+        """Levels enlarged until they reach a goal or the deadline comes, with proofs against those
+        before; whether they do.
+        """
         grown = list(levels)
         while True:
             left = dict(enumerate(grown))
@@ -131,7 +162,9 @@ class Search:
                     if left.keys() >= set(self._scarce(cycle)):
                         for requirement in self._learn(grown, cycle, goal):
                             for channel in requirement.channels:
-                                left.pop(channel, None)  # other proofs are wanted now, about other channels
+                                left.pop(
+                                    channel, None
+                                )  # other proofs are wanted now, about other channels
                             self.cuts.meet(requirement, grown)
             if len(left) == len(grown):
                 return grown, True

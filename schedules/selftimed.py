@@ -1,10 +1,11 @@
 """When does every firing start if all start as soon as they can?
 
-Self-timed execution: a firing starts when its tokens and its output space are there, takes the tokens and claims the space;
-when it ends it produces and frees. What ends at t is there for starts at t. An actor that nothing forbids to starts
-again before it has ended; the tokens of a channel then arrive in the order of the firings that produce them.
-After a transient the execution is periodic; the state at the iterations of one actor is kept in a hash table, and
-the first that comes again shows it (Ghamarian et al., "Throughput analysis of synchronous data flow graphs", 2006).
+Self-timed execution: a firing starts when its tokens and its output space are there, takes the
+tokens and claims the space; when it ends it produces and frees. What ends at t is there for starts
+at t. An actor that nothing forbids to starts again before it has ended; the tokens of a channel
+then arrive in the order of the firings that produce them. After a transient the execution is
+periodic; the state at the iterations of one actor is kept in a hash table, and the first that comes
+again shows it (Ghamarian et al., "Throughput analysis of synchronous data flow graphs", 2006).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 
-from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Component, Link, links_of
 from schedules.precedence import is_serial_link
 
@@ -28,7 +29,8 @@ MAX_FIRINGS = 2_000_000
 class Execution:
     """What self-timed execution of a component does in the long run.
 
-    ratio: time per iteration. transient: time at which the periodic part begins; period: its length, in which
+    ratio: time per iteration. transient: time at which the periodic part begins; period: its
+        length, in which
     `iterations` iterations are made. peaks: most tokens held or claimed per channel (by number).
     """
 
@@ -41,8 +43,8 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The first iterations of a graph: starts[actor][firing], the actors in the order in which they start, time at which the
-    last firing ends, most tokens per channel."""
+    """The first iterations of a graph: starts[actor][firing], the actors in the order in which they
+    start, time at which the last firing ends, most tokens per channel."""
 
     starts: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
@@ -57,11 +59,16 @@ _Output = tuple[int, int, int]
 class _Machine:
     """Executes actors by events: which tokens arrive when, who can start then.
 
-    Space that is not limited is a link without tokens from which a claim may always take: it goes below zero, and how far shows
-    what the channel held.
+    Space that is not limited is a link without tokens from which a claim may always take: it goes
+    below zero, and how far shows what the channel held.
     """
 
-    def __init__(self, times: Sequence[Sequence[int]], links: Sequence[Link], limit: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        times: Sequence[Sequence[int]],
+        links: Sequence[Link],
+        limit: Sequence[int] | None = None,
+    ) -> None:
         self.times = times
         self.phases = [len(row) for row in times]
         self.limit = limit
@@ -98,9 +105,13 @@ class _Machine:
         self.needs, self.takes, self.claims = _frozen(needs), _frozen(takes), _frozen(claims)
         self.gives = [[tuple(phase) for phase in rows] for rows in gives]
         serial = {link.target for link in self.links if is_serial_link(link)}
-        self.overtakes = [actor not in serial and len(set(row)) > 1 for actor, row in enumerate(self.times)]
+        self.overtakes = [
+            actor not in serial and len(set(row)) > 1 for actor, row in enumerate(self.times)
+        ]
         self.arrives = [0] * len(self.links)
-        self.ids = {entries: i for i, entries in enumerate({phase for rows in self.gives for phase in rows})}
+        self.ids = {
+            entries: i for i, entries in enumerate({phase for rows in self.gives for phase in rows})
+        }
 
     def start(self, waiting: list[int]) -> None:
         """Start all that can start now among the waiting actors."""
@@ -158,11 +169,17 @@ class _Machine:
         """Channel (by number) -> most tokens held or claimed."""
         held = {link.channel: link.tokens for link in self.links if not link.space}
         pairs = zip(self.links, self.least, strict=True)
-        return {link.channel: held[link.channel] + link.tokens - least for link, least in pairs if link.space}
+        return {
+            link.channel: held[link.channel] + link.tokens - least
+            for link, least in pairs
+            if link.space
+        }
 
 
 def _unlimited(link: Link) -> Link:
-    return Link(link.target, link.source, link.consumption, link.production, 0, link.channel, space=True)
+    return Link(
+        link.target, link.source, link.consumption, link.production, 0, link.channel, space=True
+    )
 
 
 def _frozen(rows: list[list[list[tuple[int, int]]]]) -> list[list[tuple[tuple[int, int], ...]]]:
@@ -170,10 +187,19 @@ def _frozen(rows: list[list[list[tuple[int, int]]]]) -> list[list[tuple[tuple[in
 
 
 def steady_state(
-    times: Sequence[Sequence[int]], quota: Sequence[int], component: Component, max_firings: int = MAX_FIRINGS
+    times: Sequence[Sequence[int]],
+    quota: Sequence[int],
+    component: Component,
+    max_firings: int = MAX_FIRINGS,
 ) -> Execution | None:
-    """Execute a live component until its state comes again; None if that takes too many firings, or no time at all passes."""
-    machine = _Machine(times, component.links, [0 if i not in set(component.actors) else max_firings for i in range(len(times))])
+    """Execute a live component until its state comes again; None if that takes too many firings, or
+    no time at all passes.
+    """
+    machine = _Machine(
+        times,
+        component.links,
+        [0 if i not in set(component.actors) else max_firings for i in range(len(times))],
+    )
     reference = min(component.actors, key=lambda actor: quota[actor])
     seen: dict[tuple[object, ...], tuple[int, int]] = {}
     done = -1
@@ -182,30 +208,43 @@ def steady_state(
         machine.start(waiting)
         if not machine.events or len(machine.order) >= max_firings:
             return None
-        if machine.events[0][0] > machine.now and machine.fired[reference] // quota[reference] > done:
+        if (
+            machine.events[0][0] > machine.now
+            and machine.fired[reference] // quota[reference] > done
+        ):
             done = machine.fired[reference] // quota[reference]
             here = machine.now, machine.fired[reference]
             before = seen.setdefault(machine.state(), here)
             if before is not here:
                 period, firings = here[0] - before[0], here[1] - before[1]
                 iterations = Fraction(firings, quota[reference])
-                return Execution(period / iterations, before[0], period, iterations, machine.peaks())
+                return Execution(
+                    period / iterations, before[0], period, iterations, machine.peaks()
+                )
         waiting = machine.advance()
     return None
 
 
-def first_iteration(graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1) -> Timing:
-    """Execute a live graph until every actor has made its firings of so many iterations, and no more.
+def first_iteration(
+    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1
+) -> Timing:
+    """Execute a live graph until every actor has made its firings of so many iterations, and no
+    more.
 
-    The makespan of one iteration is its latency: from the first start to the last end. Raises InconsistentError, and
-    GraphError for capacities that do not fit; an actor that is stuck has fewer starts.
+    The makespan of one iteration is its latency: from the first start to the last end. Raises
+    InconsistentError, and GraphError for capacities that do not fit; an actor that is stuck has
+    fewer starts.
     """
     firings = repetition_vector(graph)
     limit = [firings[actor.name] * iterations for actor in graph.actors]
-    machine = _Machine([actor.execution_times for actor in graph.actors], links_of(graph, capacities), limit)
+    machine = _Machine(
+        [actor.execution_times for actor in graph.actors], links_of(graph, capacities), limit
+    )
     machine.start(list(range(len(limit))))
     while machine.events:
         machine.start(machine.advance())
     peaks = machine.peaks()
-    held = tuple(peaks.get(number, channel.initial_tokens) for number, channel in enumerate(graph.channels))
+    held = tuple(
+        peaks.get(number, channel.initial_tokens) for number, channel in enumerate(graph.channels)
+    )
     return Timing(tuple(map(tuple, machine.starts)), tuple(machine.order), machine.last_end, held)

@@ -1,9 +1,11 @@
 """Do these capacities suffice, and if not, which channels keep the graph short?
 
-The question is asked many thousand times while storage is sized, about capacities that differ in a few channels. So only
-components with a limited channel are looked at, what is found for one is kept, and a component that is too slow is left as soon
-as one cycle shows it: a storage dependency (Stuijk, Geilen, Basten, "Throughput-buffering trade-off exploration for cyclo-static
-and synchronous dataflow graphs", 2008, section 8). A cycle without any delay is a deadlock.
+The question is asked many thousand times while storage is sized, about capacities that differ in a
+few channels. So only components with a limited channel are looked at, what is found for one is
+kept, and a component that is too slow is left as soon
+as one cycle shows it: a storage dependency (Stuijk, Geilen, Basten, "Throughput-buffering trade-off
+exploration for cyclo-static and synchronous dataflow graphs", 2008, section 8). A cycle without any
+delay is a deadlock.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Component, Link, components, links_of, own_quotas, space_link
 from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
 from schedules.precedence import Expansion, Precedence
@@ -37,7 +39,9 @@ MAX_EVENTS = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A time per iteration that must not be exceeded, or (strict) not even be reached; strict and infinite: no deadlock."""
+    """A time per iteration that must not be exceeded, or (strict) not even be reached; strict and
+    infinite: no deadlock.
+    """
 
     limit: Time
     strict: bool = False
@@ -55,8 +59,8 @@ _Key = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a component is known to take per iteration at least, and cycles that show it; whether it takes just that, and whether
-    it is known to be live."""
+    """What a component is known to take per iteration at least, and cycles that show it; whether it
+    takes just that, and whether it is known to be live."""
 
     time: Time
     cycles: tuple[Cycle, ...]
@@ -69,10 +73,12 @@ class _Verdict:
 
 
 def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
-    """Channel -> least capacity with which its two actors do not deadlock on its account, for all but serial self-loops.
+    """Channel -> least capacity with which its two actors do not deadlock on its account, for all
+    but serial self-loops.
 
-    Between two actors: the source fires only when the target lacks tokens, so the channel holds the least possible. It
-    is a lower bound whatever the other channels do, and grows in steps of the gcd of the rates.
+    Between two actors: the source fires only when the target lacks tokens, so the channel holds the
+    least possible. It is a lower bound whatever the other channels do, and grows in steps of the
+    gcd of the rates.
     """
     firings = repetition_vector(graph)
     return {
@@ -98,11 +104,13 @@ def _lower_bound(link: Link, sources: int, targets: int) -> int:
 
 
 class Sizing:
-    """One graph whose channels get capacities; they are known by their place among those that are sized.
+    """One graph whose channels get capacities; they are known by their place among those that are
+    sized.
 
-    parts: what is connected, directions left aside. quota: firings of every actor in the least iteration of its part, `whole`
-    their expansion; shares: how many of these an iteration of the graph takes. steps: capacities between `lower` and more by
-    fewer tokens than that make no difference. unlimited: time per iteration with unbounded channels.
+    parts: what is connected, directions left aside. quota: firings of every actor in the least
+    iteration of its part, `whole` their expansion; shares: how many of these an iteration of the
+    graph takes. steps: capacities between `lower` and more by fewer tokens than that make no
+    difference. unlimited: time per iteration with unbounded channels.
 
     Raises GraphError for an iteration too long to be expanded.
     """
@@ -129,9 +137,15 @@ class Sizing:
         self.place = {link.channel: place for place, link in enumerate(self.sized)}
         self.steps = [gcd(*link.production, *link.consumption) for link in self.sized]
         self.weights = [channel.token_bytes if unit == "bytes" else 1 for channel in self.channels]
-        self.lower = [_lower_bound(link, self.quota[link.source], self.quota[link.target]) for link in self.sized]
+        self.lower = [
+            _lower_bound(link, self.quota[link.source], self.quota[link.target])
+            for link in self.sized
+        ]
         self._known: dict[_Key, _Verdict] = {}
-        self.unlimited = max((self._ratio(part) for part in components(len(self.quota), self.links)), default=Fraction(0))
+        self.unlimited = max(
+            (self._ratio(part) for part in components(len(self.quota), self.links)),
+            default=Fraction(0),
+        )
 
     def size(self, capacities: Sequence[int]) -> int:
         return sum(map(int.__mul__, capacities, self.weights))
@@ -143,18 +157,26 @@ class Sizing:
 
     def capacities(self, levels: Mapping[int, int]) -> dict[int, int]:
         """Place -> capacity, so many steps above the lower bound."""
-        return {place: self.lower[place] + level * self.steps[place] for place, level in levels.items()}
+        return {
+            place: self.lower[place] + level * self.steps[place] for place, level in levels.items()
+        }
 
     def expansion(self, actors: Sequence[int]) -> tuple[Expansion, int]:
-        """The firings of actors in the least iteration of their own, and how many of these are in `quota`."""
+        """The firings of actors in the least iteration of their own, and how many of these are in
+        `quota`.
+        """
         share = gcd(*(self.quota[actor] // self.phases[actor] for actor in actors))
         found = self._expansions.get(share)
         if found is None:
-            found = self._expansions[share] = Expansion(self.times, [count // share for count in self.quota])
+            found = self._expansions[share] = Expansion(
+                self.times, [count // share for count in self.quota]
+            )
         return found, share
 
     def time(self, capacities: Mapping[int, int]) -> Time:
-        """Time per iteration with these capacities (by place), all other channels unbounded; infinity for a deadlock."""
+        """Time per iteration with these capacities (by place), all other channels unbounded;
+        infinity for a deadlock.
+        """
         slowest: Time = self.unlimited
         for part, key in self._limited(capacities):
             verdict = self._known.get(key)
@@ -164,7 +186,8 @@ class Sizing:
         return slowest
 
     def judge(self, capacities: Mapping[int, int], goal: Goal) -> tuple[Cycle, ...]:
-        """Cycles that show that these capacities (by place) miss a goal that unbounded channels do not; none if they do not.
+        """Cycles that show that these capacities (by place) miss a goal that unbounded channels do
+        not; none if they do not.
 
         A cycle is a closed walk of links, each of which waits for the one before.
         """
@@ -187,28 +210,46 @@ class Sizing:
         return found
 
     def _look(self, part: Component, goal: Goal | None) -> _Verdict:
-        """Examine a component until it is clear whether it misses a goal; without one, how long it takes."""
+        """Examine a component until it is clear whether it misses a goal; without one, how long it
+        takes.
+        """
         system, scale = self._system(part)
         # where all firings take time the search for slow cycles finds those without any delay, too
-        check = goal is None or goal == LIVE or not all(self._always[actor] for actor in part.actors)
+        check = (
+            goal is None or goal == LIVE or not all(self._always[actor] for actor in part.actors)
+        )
         stuck = _deadlock(system) if check else ()
         if stuck:
             return _Verdict(inf, (_links(part, system, stuck),), final=True, live=False)
         if goal == LIVE:
             return _Verdict(Fraction(0), (), final=False, live=True)
-        found = maximum_cycle_ratio(system) if goal is None else cycles_above(system, lambda ratio: goal.missed(ratio * scale))
+        found = (
+            maximum_cycle_ratio(system)
+            if goal is None
+            else cycles_above(system, lambda ratio: goal.missed(ratio * scale))
+        )
         if isinstance(found, CycleRatio):
-            return _Verdict(found.ratio * scale, (_links(part, system, found.cycle),), final=True, live=True)
+            return _Verdict(
+                found.ratio * scale, (_links(part, system, found.cycle),), final=True, live=True
+            )
         cycles = tuple(_links(part, system, cycle) for _, cycle in found)
         return _Verdict(min(ratio for ratio, _ in found) * scale, cycles, final=False, live=check)
 
     def takes_time(self, link: Link) -> bool:
-        """Whether time passes from a claim of space to the token, or from a token taken to the space."""
+        """Whether time passes from a claim of space to the token, or from a token taken to the
+        space.
+        """
         ends = (link.source, link.production), (link.target, link.consumption)
-        return any(time and rate for actor, rates in ends for time, rate in zip(self.times[actor], rates, strict=True))
+        return any(
+            time and rate
+            for actor, rates in ends
+            for time, rate in zip(self.times[actor], rates, strict=True)
+        )
 
     def _system(self, part: Component) -> tuple[Precedence, int]:
-        """The constraints of the least iteration of a component alone, and how many of these an iteration of the graph takes."""
+        """The constraints of the least iteration of a component alone, and how many of these an
+        iteration of the graph takes.
+        """
         expansion, share = self.expansion(part.actors)
         return expansion.precedence(part), share * self.shares[part.actors[0]]
 
@@ -233,7 +274,9 @@ def _deadlock(system: Precedence) -> tuple[int, ...]:
     itself = now[tail == head]
     if len(itself):
         return (int(itself[0]),)
-    arrows = coo_array((np.ones(len(now), dtype=np.int8), (tail, head)), shape=(system.size, system.size))
+    arrows = coo_array(
+        (np.ones(len(now), dtype=np.int8), (tail, head)), shape=(system.size, system.size)
+    )
     count, number = connected_components(arrows.tocsr(), connection="strong")
     if count == system.size:
         return ()

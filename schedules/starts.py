@@ -4,7 +4,8 @@
  "capacities": {"e12": 17},
  "starts": {"n1": [0, 12, 24], "n2": [36]}}
 
-Firing n of iteration k of an actor starts at starts[actor][n] * unit + k * period. The capacities are what the channels
+Firing n of iteration k of an actor starts at starts[actor][n] * unit + k * period. The capacities
+are what the channels
 hold at most: most tokens that are there or claimed at one time (docs/model.md).
 """
 
@@ -16,9 +17,9 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from csdfgen import origin
+from csdfgen.dataflow import origin
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.files import write_json
-from csdfgen.graph import CsdfGraph
 from schedules.periodic import PeriodicSchedule
 
 __all__ = ["span_of", "to_json", "unit_of", "write_starts"]
@@ -28,18 +29,32 @@ VERSION = 1
 
 
 def unit_of(schedule: PeriodicSchedule) -> Fraction:
-    """The largest fraction of a time unit of which the period and all starts are multiples, 1/n for a whole n."""
-    return Fraction(1, lcm(schedule.period.denominator, *(t.denominator for row in schedule.starts.values() for t in row)))
+    """The largest fraction of a time unit of which the period and all starts are multiples, 1/n for
+    a whole n.
+    """
+    return Fraction(
+        1,
+        lcm(
+            schedule.period.denominator,
+            *(t.denominator for row in schedule.starts.values() for t in row),
+        ),
+    )
 
 
 def span_of(graph: CsdfGraph, schedule: PeriodicSchedule) -> Fraction:
     """Time from the first start of an iteration to its last end."""
     times = {actor.name: actor.execution_times for actor in graph.actors}
-    ends = (start + times[name][n % len(times[name])] for name, row in schedule.starts.items() for n, start in enumerate(row))
+    ends = (
+        start + times[name][n % len(times[name])]
+        for name, row in schedule.starts.items()
+        for n, start in enumerate(row)
+    )
     return max(ends) - min(start for row in schedule.starts.values() for start in row)
 
 
-def to_json(graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int]) -> dict[str, Any]:
+def to_json(
+    graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int]
+) -> dict[str, Any]:
     """A periodic schedule of a graph and what its channels hold, as JSON values."""
     unit = unit_of(schedule)
     return {
@@ -51,12 +66,17 @@ def to_json(graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[st
         "unit": str(unit),
         **({"origin": origin.to_json(graph.origin)} if graph.origin is not None else {}),
         "capacities": dict(capacities),
-        "starts": {name: [int(start / unit) for start in row] for name, row in schedule.starts.items()},
+        "starts": {
+            name: [int(start / unit) for start in row] for name, row in schedule.starts.items()
+        },
     }
 
 
 def write_starts(
-    path: str | os.PathLike[str], graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int]
+    path: str | os.PathLike[str],
+    graph: CsdfGraph,
+    schedule: PeriodicSchedule,
+    capacities: Mapping[str, int],
 ) -> None:
     """Write a periodic schedule; the same one gives the same bytes. Raises InputError."""
     write_json(path, to_json(graph, schedule, capacities))

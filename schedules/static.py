@@ -1,9 +1,10 @@
 """In which order does one processor fire, within given capacities?
 
-`self-timed`: in the order in which firings start in self-timed execution: run one after the other, every firing finds at least
-the tokens and the space it found there, as all that had started before has ended (docs/model.md). The policies of
-`demand` choose the next firing among those that find tokens and space: as nobody takes the tokens or the space of another,
-every one of them ends where any other does.
+`self-timed`: in the order in which firings start in self-timed execution: run one after the other,
+every firing finds at least the tokens and the space it found there, as all that had started before
+has ended (docs/model.md). The policies of
+`demand` choose the next firing among those that find tokens and space: as nobody takes the tokens
+or the space of another, every one of them ends where any other does.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
-from csdfgen.transform import with_space_channels
 from schedules.demand import POLICIES as GREEDY
 from schedules.demand import firing_order
 from schedules.liveness import check_live
@@ -30,12 +31,16 @@ POLICIES = (*GREEDY, "self-timed")
 
 
 def static_schedule(
-    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1, policy: str = "self-timed"
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    iterations: int = 1,
+    policy: str = "self-timed",
 ) -> Schedule:
-    """A firing order of a valid graph that needs no more than the capacities; channels without one get what the order needs.
+    """A firing order of a valid graph that needs no more than the capacities; channels without one
+    get what the order needs.
 
-    policy: one of POLICIES. Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit or an
-    iteration too long to be listed.
+    policy: one of POLICIES. Raises InconsistentError, DeadlockError, GraphError for capacities that
+    do not fit or an iteration too long to be listed.
     """
     if policy not in POLICIES:
         raise GraphError(f"policy '{policy}' is not one of {', '.join(POLICIES)}")
@@ -43,18 +48,25 @@ def static_schedule(
     firings = repetition_vector(graph)
     total = sum(firings.values()) * iterations
     if total > MAX_FIRINGS:
-        raise GraphError(f"{total} firings; at most {MAX_FIRINGS} are listed, use fewer phases", where=f"graph '{graph.name}'")
+        raise GraphError(
+            f"{total} firings; at most {MAX_FIRINGS} are listed, use fewer phases",
+            where=f"graph '{graph.name}'",
+        )
     fired = [0] * len(graph.actors)
     listed = []
     for number in _order(graph, capacities or {}, iterations, policy):
         actor = graph.actors[number]
-        listed.append(Firing(actor.name, fired[number] % actor.phases, fired[number] // firings[actor.name]))
+        listed.append(
+            Firing(actor.name, fired[number] % actor.phases, fired[number] // firings[actor.name])
+        )
         fired[number] += 1
     room = {**_needed(graph, listed), **(capacities or {})}
     return Schedule.of(graph, listed, room, iterations, policy)
 
 
-def _order(graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, policy: str) -> Iterator[int]:
+def _order(
+    graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, policy: str
+) -> Iterator[int]:
     """Numbers of the actors as they fire."""
     if policy == "self-timed":
         return iter(first_iteration(graph, capacities, iterations).order)
@@ -62,35 +74,52 @@ def _order(graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, pol
     return (actor for actor, _ in order)
 
 
-def schedule_for(graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand") -> Schedule:
-    """A firing order of one iteration that keeps the capacities of a storage distribution, with its throughput.
+def schedule_for(
+    graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand"
+) -> Schedule:
+    """A firing order of one iteration that keeps the capacities of a storage distribution, with its
+    throughput.
 
-    The default fires as late as readers allow, so that buffers fill no further than they must; `self-timed` is the order that
-    several processors would make. Channels that the distribution leaves out (serial self-loops) get what the order
-    needs. Raises what `static_schedule` raises: DeadlockError if the capacities do not suffice.
+    The default fires as late as readers allow, so that buffers fill no further than they must;
+    `self-timed` is the order that several processors would make. Channels that the distribution
+    leaves out (serial self-loops) get what the order needs. Raises what `static_schedule` raises:
+    DeadlockError if the capacities do not suffice.
     """
-    return replace(static_schedule(graph, distribution.capacities, policy=policy), throughput=distribution.throughput)
+    return replace(
+        static_schedule(graph, distribution.capacities, policy=policy),
+        throughput=distribution.throughput,
+    )
 
 
-def point_of(points: Sequence[StorageDistribution], at_least: Fraction | None = None) -> StorageDistribution:
-    """The point of a front that is written: the least storage, or the least with a throughput of `at_least`.
+def point_of(
+    points: Sequence[StorageDistribution], at_least: Fraction | None = None
+) -> StorageDistribution:
+    """The point of a front that is written: the least storage, or the least with a throughput of
+    `at_least`.
 
     Raises GraphError if there is none: the throughput wanted, and the highest one.
     """
     if not points:
-        raise GraphError("no capacities are known with which it does not deadlock, so that there is no schedule to write")
+        raise GraphError(
+            "no capacities are known with which it does not deadlock, so that there is no schedule to write"
+        )
     enough = [point for point in points if at_least is None or point.throughput >= at_least]
     if not enough:
         best = max(point.throughput for point in points)
-        raise GraphError(f"throughput {at_least} is wanted; the highest of {len(points)} storage distributions is {best}")
+        raise GraphError(
+            f"throughput {at_least} is wanted; the highest of {len(points)} storage distributions is {best}"
+        )
     return min(enough, key=lambda point: point.size)
 
 
-def write_storage_plan(path: str | os.PathLike[str], graph: CsdfGraph, distribution: StorageDistribution) -> Schedule:
-    """Write capacities and a firing order that keeps them, as a file for `csdfgen run --plan`; returns what was written.
+def write_storage_plan(
+    path: str | os.PathLike[str], graph: CsdfGraph, distribution: StorageDistribution
+) -> Schedule:
+    """Write capacities and a firing order that keeps them, as a file for `csdfgen run --plan`;
+    returns what was written.
 
-    The file runs if the graph says which network it was made from (`graph.origin`); the schedule of any other graph is a result
-    to look at. Raises InputError, and what `schedule_for` raises.
+    The file runs if the graph says which network it was made from (`graph.origin`); the schedule of
+    any other graph is a result to look at. Raises InputError, and what `schedule_for` raises.
     """
     schedule = schedule_for(graph, distribution)
     write_schedule(path, schedule)
@@ -101,8 +130,12 @@ def _needed(graph: CsdfGraph, firings: list[Firing]) -> dict[str, int]:
     """Most tokens that every channel holds, claims included, if the firings follow each other."""
     held = {channel.name: channel.initial_tokens for channel in graph.channels}
     peak = dict(held)
-    outputs = {actor.name: [c for c in graph.channels if c.source == actor.name] for actor in graph.actors}
-    inputs = {actor.name: [c for c in graph.channels if c.target == actor.name] for actor in graph.actors}
+    outputs = {
+        actor.name: [c for c in graph.channels if c.source == actor.name] for actor in graph.actors
+    }
+    inputs = {
+        actor.name: [c for c in graph.channels if c.target == actor.name] for actor in graph.actors
+    }
     for firing in firings:
         for channel in outputs[firing.actor]:
             held[channel.name] += channel.production[firing.phase]

@@ -1,8 +1,9 @@
 """How much room must the channels have, for which throughput?
 
-Capacities of least size, proven (search.py), for one throughput or for all of them: the front of storage against throughput.
-Where the proofs take too long, capacities from periodic schedules (patterns.py), tried out and made smaller, and the size that
-is proven to be necessary; both for throughputs at equal distances. All throughputs are those of the capacities that are given.
+Capacities of least size, proven (search.py), for one throughput or for all of them: the front of
+storage against throughput. Where the proofs take too long, capacities from periodic schedules
+(patterns.py), tried out and made smaller, and the size that is proven to be necessary; both for
+throughputs at equal distances. All throughputs are those of the capacities that are given.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from math import inf
 from time import monotonic
 from typing import Literal
 
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph
 from schedules.liveness import check_live, find_deadlock
 from schedules.search import Found, Search
 from schedules.sizing import LIVE, Goal, Sizing, Unit, lower_bounds
@@ -23,7 +24,9 @@ from schedules.sizing import LIVE, Goal, Sizing, Unit, lower_bounds
 __all__ = ["StorageDistribution", "Unit", "lower_bounds", "pareto_front", "storage_for"]
 
 _TOP_SHARE, _EXACT_SHARE = 0.25, 0.7
-"""When the point of the highest throughput is given up, and all points one after the other; shares of the time."""
+"""When the point of the highest throughput is given up, and all points one after the other; shares
+of the time.
+"""
 
 Value = Fraction | float
 """A throughput; infinity where nothing limits it."""
@@ -33,8 +36,8 @@ Value = Fraction | float
 class StorageDistribution:
     """Capacities in tokens, their total size (in tokens or bytes) and the throughput they give.
 
-    least: size below which this throughput is proven impossible; the distribution is exact if it is its size. One-token
-    serial self-loops are not listed and not counted.
+    least: size below which this throughput is proven impossible; the distribution is exact if it is
+    its size. One-token serial self-loops are not listed and not counted.
     """
 
     capacities: Mapping[str, int]
@@ -48,13 +51,18 @@ class StorageDistribution:
 
 
 def storage_for(
-    graph: CsdfGraph, target: Fraction | Literal["live", "maximal"] = "live", unit: Unit = "tokens", seconds: float = 10.0
+    graph: CsdfGraph,
+    target: Fraction | Literal["live", "maximal"] = "live",
+    unit: Unit = "tokens",
+    seconds: float = 10.0,
 ) -> StorageDistribution:
-    """Capacities of least size with which a valid graph does not deadlock, reaches a throughput, or the highest one.
+    """Capacities of least size with which a valid graph does not deadlock, reaches a throughput, or
+    the highest one.
 
-    After `seconds` the smallest capacities are no longer looked for: some that suffice are given, with the size that is
-    proven to be necessary. Raises InconsistentError, DeadlockError if no capacities suffice, GraphError for a target above
-    the highest throughput, or if that is infinite, or for an iteration too long to be expanded.
+    After `seconds` the smallest capacities are no longer looked for: some that suffice are given,
+    with the size that is proven to be necessary. Raises InconsistentError, DeadlockError if no
+    capacities suffice, GraphError for a target above the highest throughput, or if that is
+    infinite, or for an iteration too long to be expanded.
     """
     deadline = monotonic() + seconds
     check_live(graph)
@@ -65,25 +73,35 @@ def storage_for(
         if target == "maximal":
             _check_limited(sizing)
         elif target > best:
-            raise GraphError(f"throughput {target} is wanted; the highest is {best}", where=f"graph '{graph.name}'")
+            raise GraphError(
+                f"throughput {target} is wanted; the highest is {best}",
+                where=f"graph '{graph.name}'",
+            )
         goal = Goal(sizing.unlimited if target == "maximal" else 1 / target)
     return _distribution(sizing, Search(sizing).least(goal, deadline))
 
 
-def pareto_front(graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0, rest: int = 5) -> Iterator[StorageDistribution]:
-    """The distributions of least size for every throughput, from the first that does not deadlock to the highest throughput.
+def pareto_front(
+    graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0, rest: int = 5
+) -> Iterator[StorageDistribution]:
+    """The distributions of least size for every throughput, from the first that does not deadlock
+    to the highest throughput.
 
-    None if the graph deadlocks whatever its capacities. What is not found within most of the `seconds` is replaced by at most
-    `rest` distributions, at throughputs between and with the highest one, which may be larger than necessary; each says by how
-    much. Raises InconsistentError, and GraphError if the highest throughput is infinite, so that the front has no end, or for an
-    iteration too long to be expanded.
+    None if the graph deadlocks whatever its capacities. What is not found within most of the
+    `seconds` is replaced by at most
+    `rest` distributions, at throughputs between and with the highest one, which may be larger than
+    necessary; each says by how much. Raises InconsistentError, and GraphError if the highest
+    throughput is infinite, so that the front has no end, or for an iteration too long to be
+    expanded.
     """
     begin = monotonic()
     if find_deadlock(graph) is not None:
         return
     sizing = Sizing(graph, unit)
     _check_limited(sizing)
-    top = _distribution(sizing, Search(sizing).least(Goal(sizing.unlimited), begin + _TOP_SHARE * seconds))
+    top = _distribution(
+        sizing, Search(sizing).least(Goal(sizing.unlimited), begin + _TOP_SHARE * seconds)
+    )
     search = Search(sizing)
     last: StorageDistribution | None = None
     goal = LIVE
@@ -114,11 +132,15 @@ def _between(
     for number in range(1, points + 1):
         now = monotonic()
         goal = Goal(slow - (slow - fast) * Fraction(number, points + 1))
-        yield _distribution(search.sizing, search.least(goal, now + (deadline - now) / (points + 1 - number)))
+        yield _distribution(
+            search.sizing, search.least(goal, now + (deadline - now) / (points + 1 - number))
+        )
 
 
 def _ascending(points: Sequence[StorageDistribution]) -> Iterator[StorageDistribution]:
-    """Those points that no other one beats, smaller ones first; what a throughput needs, a higher one does, too."""
+    """Those points that no other one beats, smaller ones first; what a throughput needs, a higher
+    one does, too.
+    """
     reached: Value = 0
     least = 0
     for point in sorted(points, key=lambda point: (point.size, -point.throughput)):
@@ -146,7 +168,9 @@ def _inverse(time: Value) -> Value:
 
 
 def _check_limited(sizing: Sizing) -> None:
-    """Raise GraphError if the highest throughput is infinite and space that is waited for takes time: more is always faster."""
+    """Raise GraphError if the highest throughput is infinite and space that is waited for takes
+    time: more is always faster.
+    """
     if not sizing.unlimited and any(sizing.takes_time(link) for link in sizing.sized):
         raise GraphError(
             "nothing limits its throughput, so that more storage is faster without end; give its actors serial self-loops, "

@@ -1,7 +1,8 @@
 """How many iterations does a graph make per time unit?
 
-Each strongly connected component alone, then the slowest: channels between components are unbounded and never limit
-(where they have a capacity, they do not lie between components). An iteration is the minimal one (docs/model.md).
+Each strongly connected component alone, then the slowest: channels between components are unbounded
+and never limit (where they have a capacity, they do not lie between components). An iteration is
+the minimal one (docs/model.md).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from fractions import Fraction
 from math import inf
 from typing import Literal
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules.bounded import Component, Link, components, iterations_within, links_of, own_quotas
 from schedules.cycle_ratio import maximum_cycle_ratio
 from schedules.liveness import Deadlock, find_deadlock
@@ -32,8 +33,8 @@ MAX_EVENTS = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class CriticalLink:
-    """Part of a critical cycle: a channel that makes `target` wait for `source`, by its tokens or by its space; "" for the order
-    of an actor's own firings."""
+    """Part of a critical cycle: a channel that makes `target` wait for `source`, by its tokens or
+    by its space; "" for the order of an actor's own firings."""
 
     source: str
     target: str
@@ -45,10 +46,11 @@ class CriticalLink:
 class Throughput:
     """Minimal iterations per time unit, and how it was found.
 
-    value: a Fraction; 0 for a deadlock, infinity where nothing limits. exact: if not, value is what a 1-periodic schedule
-    reaches, and `upper` what no schedule exceeds. transient, period: of the self-timed execution, if it was executed; the
-    longest of all components for the first, those of the slowest for the second. critical: a cycle that limits, each
-    link once. peaks: channel -> most tokens held or claimed, for channels within a component that was executed.
+    value: a Fraction; 0 for a deadlock, infinity where nothing limits. exact: if not, value is what
+    a 1-periodic schedule reaches, and `upper` what no schedule exceeds. transient, period: of the
+    self-timed execution, if it was executed; the longest of all components for the first, those of
+    the slowest for the second. critical: a cycle that limits, each link once. peaks: channel ->
+    most tokens held or claimed, for channels within a component that was executed.
     """
 
     value: Fraction | float
@@ -63,12 +65,16 @@ class Throughput:
 
 
 def throughput(
-    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, method: Method = "auto", max_firings: int = MAX_FIRINGS
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    method: Method = "auto",
+    max_firings: int = MAX_FIRINGS,
 ) -> Throughput:
     """The throughput of a valid graph, with the capacities given; other channels are unbounded.
 
-    auto: by cycle ratio, 1-periodic where an iteration is too long to be expanded. self-timed: executes, and falls back on the
-    cycle ratio after `max_firings` firings. Raises InconsistentError, and GraphError for capacities that do not fit.
+    auto: by cycle ratio, 1-periodic where an iteration is too long to be expanded. self-timed:
+    executes, and falls back on the cycle ratio after `max_firings` firings. Raises
+    InconsistentError, and GraphError for capacities that do not fit.
     """
     if method not in METHODS:
         raise GraphError(f"method '{method}' is not one of {', '.join(METHODS)}")
@@ -92,13 +98,22 @@ class _Part:
 
     def repeated(self, count: int) -> _Part:
         """The same for an iteration that takes `count` of the component's own."""
-        return replace(self, time=None if self.time is None else self.time * count, least=self.least * count)
+        return replace(
+            self, time=None if self.time is None else self.time * count, least=self.least * count
+        )
 
 
 class _Analysis:
     """One graph, its components one after the other, each for the least iteration of its own."""
 
-    def __init__(self, graph: CsdfGraph, firings: Mapping[str, int], links: Sequence[Link], method: Method, limit: int) -> None:
+    def __init__(
+        self,
+        graph: CsdfGraph,
+        firings: Mapping[str, int],
+        links: Sequence[Link],
+        method: Method,
+        limit: int,
+    ) -> None:
         self.graph = graph
         self.times = [actor.execution_times for actor in graph.actors]
         quota = [firings[actor.name] for actor in graph.actors]
@@ -111,7 +126,10 @@ class _Analysis:
         self.expansion = Expansion(self.times, self.quota)
 
     def result(self) -> Throughput:
-        found = [self._component(part).repeated(share) for part, share in zip(self.parts, self.shares, strict=True)]
+        found = [
+            self._component(part).repeated(share)
+            for part, share in zip(self.parts, self.shares, strict=True)
+        ]
         if not found:
             return Throughput(inf, "unbounded", True, inf)
         slowest = max(found, key=lambda part: (part.time is None, part.time or 0))
@@ -119,7 +137,11 @@ class _Analysis:
         value = Fraction(0) if slowest.time is None else _inverse(slowest.time)
         names = [channel.name for channel in self.graph.channels]
         executions = [part.execution for part in found if part.execution]
-        peaks = {names[number]: peak for execution in executions for number, peak in execution.peaks.items()}
+        peaks = {
+            names[number]: peak
+            for execution in executions
+            for number, peak in execution.peaks.items()
+        }
         return Throughput(
             value,
             slowest.method,
@@ -146,9 +168,13 @@ class _Analysis:
     def _cycle_ratio(self, part: Component) -> _Part:
         system = self.expansion.precedence(part)
         result = maximum_cycle_ratio(system)
-        return _Part(result.ratio, "cycle-ratio", result.ratio, self._critical(part, system, result.cycle))
+        return _Part(
+            result.ratio, "cycle-ratio", result.ratio, self._critical(part, system, result.cycle)
+        )
 
-    def _critical(self, part: Component, system: Precedence, cycle: Sequence[int]) -> tuple[CriticalLink, ...]:
+    def _critical(
+        self, part: Component, system: Precedence, cycle: Sequence[int]
+    ) -> tuple[CriticalLink, ...]:
         names = [actor.name for actor in self.graph.actors]
         numbers = dict.fromkeys(int(system.link[edge]) for edge in cycle)
         found = []
@@ -156,17 +182,24 @@ class _Analysis:
             if number >= 0:
                 link = part.links[number]
                 channel = self.graph.channels[link.channel].name
-                found.append(CriticalLink(names[link.source], names[link.target], channel, link.space))
+                found.append(
+                    CriticalLink(names[link.source], names[link.target], channel, link.space)
+                )
         if not found:  # the cycle is the order of one actor's own firings
             event = int(system.head[cycle[0]])
-            actor = names[max((first, actor) for actor, first in system.first.items() if first <= event)[1]]
+            actor = names[
+                max((first, actor) for actor, first in system.first.items() if first <= event)[1]
+            ]
             found.append(CriticalLink(actor, actor, ""))
         return tuple(found)
 
     def _serial_time(self, part: Component) -> Fraction:
         """Work of the busiest actor that never overlaps with itself."""
         serial = {link.target for link in part.links if is_serial_link(link)}
-        work = (sum(self.times[actor]) * (self.quota[actor] // len(self.times[actor])) for actor in serial)
+        work = (
+            sum(self.times[actor]) * (self.quota[actor] // len(self.times[actor]))
+            for actor in serial
+        )
         return Fraction(max(work, default=0))
 
 

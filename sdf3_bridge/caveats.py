@@ -1,9 +1,10 @@
 """Which numbers and graphs are written without a fault, but read wrongly by the tools?
 
-SDF3 keeps rates and tokens in 32 bits and cuts larger ones without a word; a time of 2^32 - 1 or more counts as
-deadlock; an actor without ports has no phase, so that its times do not fit; a channel that never carries a token makes a graph
-inconsistent; firings of several phases that overlap are counted wrongly; and SDF3's iteration, which may be many minimal
-ones, must fit its counters (`iteration`). Each is said once, with both numbers.
+SDF3 keeps rates and tokens in 32 bits and cuts larger ones without a word; a time of 2^32 - 1 or
+more counts as deadlock; an actor without ports has no phase, so that its times do not fit; a
+channel that never carries a token makes a graph inconsistent; firings of several phases that
+overlap are counted wrongly; and SDF3's iteration, which may be many minimal ones, must fit its
+counters (`iteration`). Each is said once, with both numbers.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import GraphError, InconsistentError
-from csdfgen.graph import CsdfGraph
 from sdf3_bridge.iteration import beyond_counters, sdf3_iteration
 
 __all__ = ["caveats", "warn_of_caveats"]
@@ -37,14 +38,25 @@ def caveats(graph: CsdfGraph) -> list[str]:
     connected = {name for channel in graph.channels for name in (channel.source, channel.target)}
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     kinds = (
-        (_large_tokens(graph), f"SDF3 keeps 32 bits, at most {MAX_TOKENS}, and cuts more without a word"),
+        (
+            _large_tokens(graph),
+            f"SDF3 keeps 32 bits, at most {MAX_TOKENS}, and cuts more without a word",
+        ),
         (_large_times(graph), f"SDF3 takes more than {MAX_TIME} for a deadlock"),
         (
-            [f"channel '{channel.name}' never carries a token" for channel in graph.channels if not any(channel.production)],
+            [
+                f"channel '{channel.name}' never carries a token"
+                for channel in graph.channels
+                if not any(channel.production)
+            ],
             "SDF3 calls a graph with such a channel inconsistent",
         ),
         (
-            [f"actor '{actor.name}' is on no channel" for actor in graph.actors if actor.name not in connected],
+            [
+                f"actor '{actor.name}' is on no channel"
+                for actor in graph.actors
+                if actor.name not in connected
+            ],
             "SDF3 and Kiter refuse such an actor; give it a serial self-loop",
         ),
         (
@@ -68,7 +80,11 @@ def _uncounted(graph: CsdfGraph) -> list[str]:
         return [f"{error}; SDF3 does not end on an inconsistent graph"]
     except GraphError as error:  # numbers so long that they are not even computed here
         return [f"{error}; SDF3 counts in 32 bits"]
-    return [f"graph '{graph.name}': SDF3 would count it wrongly, csdfgen does not: {found}"] if found else []
+    return (
+        [f"graph '{graph.name}': SDF3 would count it wrongly, csdfgen does not: {found}"]
+        if found
+        else []
+    )
 
 
 def _first(found: list[str], reason: str) -> str:

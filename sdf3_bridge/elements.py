@@ -1,7 +1,8 @@
-"""How is an element of a graph file read, and what is said of it? A fault at once, what is filled in or dropped at the end.
+"""How is an element of a graph file read, and what is said of it? A fault at once, what is filled
+in or dropped at the end.
 
-A fault names file, line and element. Attributes that nothing reads are dropped like elements that nothing reads: "initialToken"
-would else be a wrong answer.
+A fault names file, line and element. Attributes that nothing reads are dropped like elements that
+nothing reads: "initialToken" would else be a wrong answer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections import Counter
 
 from lxml import etree
 
+from csdfgen.dataflow.graph import MAX_RATES, parse_short_form
 from csdfgen.errors import GraphError
 from csdfgen.files import quoted
-from csdfgen.graph import MAX_RATES, parse_short_form
 from sdf3_bridge.names import decode_name, printable
 from sdf3_bridge.xmltree import element_name, shortened, tag
 
@@ -47,7 +48,9 @@ _SHOWN_KINDS = 12
 
 
 class ElementReader:
-    """Reads elements of one file: knows its name, how many rates may still come, what was filled in and dropped."""
+    """Reads elements of one file: knows its name, how many rates may still come, what was filled in
+    and dropped.
+    """
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -59,14 +62,18 @@ class ElementReader:
         return GraphError(message, where=element_name(element, self.where))
 
     def look(self, element: etree._Element) -> None:
-        """Count the attributes that are not read of an element that is; one with a namespace is not meant for the tools."""
+        """Count the attributes that are not read of an element that is; one with a namespace is not
+        meant for the tools.
+        """
         known = _ATTRIBUTES.get(tag(element))
         for key in map(str, element.attrib):
             if known is not None and key not in known and not key.startswith("{"):
                 self.dropped[f"{shortened(key)} of {tag(element)}"] += 1
 
     def assume(self, element: etree._Element, message: str) -> None:
-        """Remember what was filled in, and where; `say_warnings` tells each kind once, whatever its numbers are."""
+        """Remember what was filled in, and where; `say_warnings` tells each kind once, whatever its
+        numbers are.
+        """
         self.assumed.setdefault(_DIGITS.sub("", message), []).append(self.fault(element, message))
 
     def attribute(self, element: etree._Element, key: str) -> str:
@@ -79,7 +86,10 @@ class ElementReader:
         """A list "1,5*2" that counts towards the rates of the whole graph."""
         text = self.attribute(element, key)
         if ";" in text:
-            raise self.fault(element, f"{key} {quoted(text)} has initial phases (Kiter's ';'), which are not supported")
+            raise self.fault(
+                element,
+                f"{key} {quoted(text)} has initial phases (Kiter's ';'), which are not supported",
+            )
         try:
             values = parse_short_form(text, MAX_RATES, what=key)
         except GraphError as error:
@@ -106,7 +116,9 @@ class ElementReader:
         if original is None:
             return name
         decoded = decode_name(name)
-        return decoded if printable(decoded) == original else original  # edited by hand: as it was edited
+        return (
+            decoded if printable(decoded) == original else original
+        )  # edited by hand: as it was edited
 
     def say_warnings(self) -> None:
         """One warning for each thing that was filled in, one for everything that was read over."""

@@ -1,7 +1,8 @@
 """What do SDF3 and Kiter say of a graph, in our names and units, as far as it can be believed?
 
-What they are known to get wrong in silence is met before the call (`prepare`, `iteration`) and after it (`grammar`, `session`):
-nothing is passed on that our own analysis contradicts. Both answer as `schedules.analysis.analyze` does.
+What they are known to get wrong in silence is met before the call (`prepare`, `iteration`) and
+after it (`grammar`, `session`): nothing is passed on that our own analysis contradicts. Both answer
+as `schedules.analysis.analyze` does.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import GraphError, ToolError
-from csdfgen.graph import CsdfGraph, repetition_vector
-from csdfgen.transform import with_space_channels
 from schedules.analysis import Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
 from schedules.storage import StorageDistribution, Unit
 from schedules.throughput import Throughput, throughput
-from sdf3_bridge.grammar import read_consistency, read_k_periodic, read_repetition_vector, read_storage, read_throughput
+from sdf3_bridge.grammar import (
+    read_consistency,
+    read_k_periodic,
+    read_repetition_vector,
+    read_storage,
+    read_throughput,
+)
 from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
 from sdf3_bridge.names import encode_name
 from sdf3_bridge.prepare import divided, for_buffersize, for_tool, stretched, with_loops
@@ -51,17 +58,21 @@ def analyze_sdf3(
 ) -> Analysis:
     """Ask SDF3 about a valid graph: consistency, repetition vector, throughput, storage.
 
-    capacities limit the throughput, not the storage that is looked for. buffers: as for `schedules.analysis.analyze`; or target:
-    the first distribution with this throughput. unit: what size is counted in. tool: its program, or the folder that holds it, if
-    not where CSDFGEN_SDF3 and PATH say. timeout: seconds for each run.
+    capacities limit the throughput, not the storage that is looked for. buffers: as for
+    `schedules.analysis.analyze`; or target: the first distribution with this throughput. unit: what
+    size is counted in. tool: its program, or the folder that holds it, if not where CSDFGEN_SDF3
+    and PATH say. timeout: seconds for each run.
 
-    Raises ToolError: SDF3 is not there, fails, or says what cannot be. GraphError: the graph is beyond its limits.
+    Raises ToolError: SDF3 is not there, fails, or says what cannot be. GraphError: the graph is
+        beyond its limits.
     """
     session = Session(need(SDF3, tool), timeout)
     base = analyze(graph, capacities, with_throughput=False)
     if base.repetition is None:
         if _ask(session, replace(graph, origin=None), "consistency", read_consistency):
-            raise ToolError(f"finds consistent what is not: {base.inconsistency}", where=session.title)
+            raise ToolError(
+                f"finds consistent what is not: {base.inconsistency}", where=session.title
+            )
         return replace(base, tool=session.said())
     sized = buffers != "none" or target is not None
     found, printed = None, ""
@@ -72,7 +83,11 @@ def analyze_sdf3(
     if sized:
         if capacities:
             subject = _prepared(session, graph)
-        front = () if find_deadlock(graph) else choose(_sdf3_storage(session, subject, unit), buffers, target, _name(graph))
+        front = (
+            ()
+            if find_deadlock(graph)
+            else choose(_sdf3_storage(session, subject, unit), buffers, target, _name(graph))
+        )
     return replace(
         base,
         throughput=found if with_throughput else None,
@@ -82,14 +97,16 @@ def analyze_sdf3(
     )
 
 
-def _ask(session: Session, graph: CsdfGraph, algorithm: str, read: Callable[[str], _Answer]) -> _Answer:
+def _ask(
+    session: Session, graph: CsdfGraph, algorithm: str, read: Callable[[str], _Answer]
+) -> _Answer:
     return session.ask(graph, algorithm, ("--graph", FILE, "--algo", algorithm), read)
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The graph that SDF3 is asked about. factor: minimal iterations in one of SDF3's; free: the graph before self-loops
-    were added to it, None if none were."""
+    """The graph that SDF3 is asked about. factor: minimal iterations in one of SDF3's; free: the
+    graph before self-loops were added to it, None if none were."""
 
     graph: CsdfGraph
     factor: int
@@ -110,9 +127,14 @@ def _prepared(session: Session, graph: CsdfGraph) -> _Subject:
     iteration = sdf3_iteration(asked)
     check_limits(asked, iteration)
     names = [encode_name(actor.name) for actor in asked.actors]
-    found = _ask(session, asked, "repetition_vector", lambda text: read_repetition_vector(text, names))
+    found = _ask(
+        session, asked, "repetition_vector", lambda text: read_repetition_vector(text, names)
+    )
     minimal = repetition_vector(asked)
-    factors = {Fraction(count, minimal[actor]) for count, actor in zip(found.values(), minimal, strict=True)}
+    factors = {
+        Fraction(count, minimal[actor])
+        for count, actor in zip(found.values(), minimal, strict=True)
+    }
     factor = min(factors)
     if len(factors) > 1 or factor < 1 or factor.denominator > 1:
         raise ToolError(
@@ -126,12 +148,16 @@ def _prepared(session: Session, graph: CsdfGraph) -> _Subject:
 def _sdf3_throughput(session: Session, subject: _Subject) -> tuple[Throughput, str]:
     """Throughput per minimal iteration, and per iteration of SDF3 as it was printed."""
     name = encode_name(subject.graph.name)
-    printed = _ask(session, divided(subject.graph), "throughput", lambda text: read_throughput(text, name))
+    printed = _ask(
+        session, divided(subject.graph), "throughput", lambda text: read_throughput(text, name)
+    )
     found = agreed(session.title, printed, subject.factor, throughput(subject.graph))
     if subject.free is not None:
         free = throughput(subject.free)
         if free.exact and free.value != found.value:
-            session.notes.append(f"without the added self-loops the throughput is {free.value} (--engine native)")
+            session.notes.append(
+                f"without the added self-loops the throughput is {free.value} (--engine native)"
+            )
     return found, printed.text
 
 
@@ -146,14 +172,20 @@ def _sdf3_storage(session: Session, subject: _Subject, unit: Unit) -> list[Stora
         raise ToolError(f"{message}; use --engine native", where=f"{session.title} buffersize")
     front = distributions(points, sizing, subject.graph, subject.factor, unit)
     if sizing.outside:
-        held = {name: front[0].capacities[name] for name in (channel.name for channel in sizing.outside)}
+        held = {
+            name: front[0].capacities[name] for name in (channel.name for channel in sizing.outside)
+        }
         session.notes.append(
             f"SDF3's graph was without {_listed(tuple(held))}, as its buffersize never enlarges a self-loop; their room, "
             f"{sum(held.values())} tokens, is in every size"
         )
     if sizing.unweighted:
-        session.notes.append(f"SDF3 counted each token of {_listed(sizing.unweighted)} as a byte, the sizes here count none")
-    session.notes.append("SDF3's distributions reach their throughput, but need not be the smallest that do")
+        session.notes.append(
+            f"SDF3 counted each token of {_listed(sizing.unweighted)} as a byte, the sizes here count none"
+        )
+    session.notes.append(
+        "SDF3's distributions reach their throughput, but need not be the smallest that do"
+    )
     return front
 
 
@@ -166,14 +198,19 @@ def analyze_kiter(
 ) -> Analysis:
     """Ask Kiter about the throughput of a valid graph, by K-periodic schedules.
 
-    tool: its program, or the folder that holds it, if not where CSDFGEN_KITER and PATH say. timeout: seconds.
-    Raises ToolError: Kiter is not there, fails, or says what cannot be, as it does for some graphs whose actors may overlap with
-    themselves. GraphError: nothing to ask.
+    tool: its program, or the folder that holds it, if not where CSDFGEN_KITER and PATH say.
+        timeout: seconds.
+    Raises ToolError: Kiter is not there, fails, or says what cannot be, as it does for some graphs
+    whose actors may overlap with themselves. GraphError: nothing to ask.
     """
     session = Session(need(KITER, tool), timeout)
     base = analyze(graph, capacities, with_throughput=False)
     if base.repetition is None:
-        return replace(base, tool=session.said(), notes=("Kiter was not asked: it takes consistent graphs only",))
+        return replace(
+            base,
+            tool=session.said(),
+            notes=("Kiter was not asked: it takes consistent graphs only",),
+        )
     prepared = divided(for_tool(with_space_channels(graph, capacities or {})))
     ours = throughput(prepared)
     doubt = _kiter_doubt(prepared)
@@ -183,11 +220,17 @@ def analyze_kiter(
         found = _kiter_throughput(session, prepared, ours)
     except ToolError as error:
         raise ToolError(f"{error.message}{doubt}", where=error.where) from None
-    return replace(base, throughput=found[0], tool=session.said(found[1]), notes=tuple(session.notes))
+    return replace(
+        base, throughput=found[0], tool=session.said(found[1]), notes=tuple(session.notes)
+    )
 
 
-def _kiter_throughput(session: Session, graph: CsdfGraph, ours: Throughput) -> tuple[Throughput, str]:
-    """Throughput, and as it was printed; where times of 0 may be what Kiter fails on, of the graph without."""
+def _kiter_throughput(
+    session: Session, graph: CsdfGraph, ours: Throughput
+) -> tuple[Throughput, str]:
+    """Throughput, and as it was printed; where times of 0 may be what Kiter fails on, of the graph
+    without.
+    """
     algorithm = "KPeriodicThroughput"
     arguments = ("-f", FILE, "-a", algorithm)
     try:
@@ -214,7 +257,12 @@ def _kiter_doubt(graph: CsdfGraph) -> str:
     loose = tuple(actor.name for actor in graph.actors if actor.name not in serial)
     if loose:
         return f"; Kiter is not reliable where actors may overlap with themselves; {_listed(loose)} have no one-token self-loop"
-    joined = {name for channel in graph.channels if not channel.is_serial for name in (channel.source, channel.target)}
+    joined = {
+        name
+        for channel in graph.channels
+        if not channel.is_serial
+        for name in (channel.source, channel.target)
+    }
     alone = tuple(actor.name for actor in graph.actors if actor.name not in joined)
     if alone:
         return f"; Kiter takes one firing for the iteration of an actor that has nothing but a self-loop, as {_listed(alone)}"

@@ -1,6 +1,8 @@
-"""What did SDF3 or Kiter print? Read by a grammar of all that they are known to print; anything else is refused.
+"""What did SDF3 or Kiter print? Read by a grammar of all that they are known to print; anything
+else is refused.
 
-The forms are those of the release of March 2009 of SDF3 and of Kiter's revision 8f38726, as they were recorded. A printed number
+The forms are those of the release of March 2009 of SDF3 and of Kiter's revision 8f38726, as they
+were recorded. A printed number
 is not a value but an interval: of all values that are printed so.
 """
 
@@ -63,21 +65,26 @@ class Printed:
 
 
 def number(text: str, digits: int, decimals: int | None = None) -> Printed:
-    """A number that was printed with so many significant digits (C's %g, trailing zeros dropped), or so many decimals.
+    """A number that was printed with so many significant digits (C's %g, trailing zeros dropped),
+    or so many decimals.
 
     Raises ToolError: not a number, or none that a throughput could be.
     """
     found = re.fullmatch(_NUMBER, text)
     if found is None:
         if re.fullmatch(r"[+-]?(inf|nan)", text):
-            raise ToolError(f"printed '{text}' for a throughput: no cycle of the graph takes time, or the tool failed")
+            raise ToolError(
+                f"printed '{text}' for a throughput: no cycle of the graph takes time, or the tool failed"
+            )
         if re.fullmatch("-" + _NUMBER, text):
             raise ToolError(f"printed '{text}', a negative throughput: its counters overflowed")
         raise ToolError(f"printed {quoted(text)}; a number was expected")
     whole, fraction, exponent = found[1], found[2] or "", int(found[3] or 0)
     value = Fraction(int(whole + fraction)) * Fraction(10) ** (exponent - len(fraction))
     if value > LARGEST:
-        raise ToolError(f"printed '{text}' for a throughput, its largest number: nothing limits it, or its counters overflowed")
+        raise ToolError(
+            f"printed '{text}' for a throughput, its largest number: nothing limits it, or its counters overflowed"
+        )
     if decimals is not None:
         place = -decimals
     elif not value:
@@ -150,7 +157,9 @@ def read_repetition_vector(stdout: str, actors: Sequence[str]) -> dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Storage distributions of one size and what they give, per iteration of SDF3; distributions: channel -> tokens."""
+    """Storage distributions of one size and what they give, per iteration of SDF3; distributions:
+    channel -> tokens.
+    """
 
     throughput: Printed
     size: int
@@ -161,24 +170,32 @@ _END = "</sdf3>"
 
 
 def read_storage(stdout: str, channels: Sequence[str]) -> list[Point]:
-    """The points of `buffersize`, each with all channels; none if SDF3 found no distribution that lives. Raises ToolError.
+    """The points of `buffersize`, each with all channels; none if SDF3 found no distribution that
+    lives. Raises ToolError.
 
-    What is printed is XML and a line of timing. A point of throughput 0 is a marker (of size 0) and left out.
+    What is printed is XML and a line of timing. A point of throughput 0 is a marker (of size 0) and
+    left out.
     """
     document, end, rest = stdout.partition(_END)
     if not end or re.fullmatch(rf"\n?{_TIMING}\n?", rest) is None or "<!" in document:
         raise _refuse(f"XML that ends with '{_END}' and a line of timing", rest if end else stdout)
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
+    )
     try:
         root = etree.fromstring((document + end).encode(), parser)
     except etree.XMLSyntaxError as error:
-        raise ToolError(f"its answer is not understood: its XML is damaged in line {error.lineno}: {error.msg}") from None
+        raise ToolError(
+            f"its answer is not understood: its XML is damaged in line {error.lineno}: {error.msg}"
+        ) from None
     _expect(root, "sdf3")
     (tradeoffs,) = _children(root, "storageThroughputTradeOffs", exactly=1)
     points = [_point(element, channels) for element in _children(tradeoffs, "distributionsSet")]
     sizes = [point.size for point in points]
     if sizes != sorted(sizes):
-        raise ToolError(f"its answer is not understood: the sizes of its distributions do not ascend: {quoted(sizes)}")
+        raise ToolError(
+            f"its answer is not understood: the sizes of its distributions do not ascend: {quoted(sizes)}"
+        )
     return [point for point in points if point.throughput.high]
 
 
@@ -189,16 +206,23 @@ def _point(element: etree._Element, channels: Sequence[str]) -> Point:
     for distribution in _children(element, "distribution"):
         capacities = {ch.get("name", ""): _count(ch, "sz") for ch in _children(distribution, "ch")}
         if list(capacities) != list(channels):
-            raise _odd(distribution, f"it has {len(capacities)} channels that are not the {len(channels)} of the graph in order")
+            raise _odd(
+                distribution,
+                f"it has {len(capacities)} channels that are not the {len(channels)} of the graph in order",
+            )
         if sum(capacities.values()) != size:
-            raise _odd(distribution, f"its capacities add up to {sum(capacities.values())}, not to {size}")
+            raise _odd(
+                distribution, f"its capacities add up to {sum(capacities.values())}, not to {size}"
+            )
         found.append(capacities)
     if not found:
         raise _odd(element, "it holds no distribution")
     return Point(throughput, size, tuple(found))
 
 
-def _children(element: etree._Element, tag: str, exactly: int | None = None) -> list[etree._Element]:
+def _children(
+    element: etree._Element, tag: str, exactly: int | None = None
+) -> list[etree._Element]:
     found = list(element)
     for child in found:
         _expect(child, tag)
@@ -220,7 +244,9 @@ def _count(element: etree._Element, key: str) -> int:
 
 
 def _odd(element: etree._Element, what: str) -> ToolError:
-    return ToolError(f"its answer is not understood: <{element.tag}> in line {element.sourceline} of what it printed: {what}")
+    return ToolError(
+        f"its answer is not understood: <{element.tag}> in line {element.sourceline} of what it printed: {what}"
+    )
 
 
 # Kiter ------------------------------------------------------------------------------------------
@@ -239,9 +265,15 @@ _SLACK = Fraction(1, 5 * 10**7)
 
 
 def read_k_periodic(stdout: str) -> KiterThroughput:
-    """What `KPeriodicThroughput` prints; period and throughput must be each other's inverse. Raises ToolError."""
+    """What `KPeriodicThroughput` prints; period and throughput must be each other's inverse. Raises
+    ToolError.
+    """
     lines = r"KPeriodic Throughput is +(\S+)\nKPeriodic Period is +(\S+)\n"
-    found = re.fullmatch(lines + r"(?:KPeriodic Execution Time is +\S+\n)?(?:KPeriodic Scheduling Size is +[0-9]+\n?)?", stdout)
+    found = re.fullmatch(
+        lines
+        + r"(?:KPeriodic Execution Time is +\S+\n)?(?:KPeriodic Scheduling Size is +[0-9]+\n?)?",
+        stdout,
+    )
     if found is None:
         raise _refuse("'KPeriodic Throughput is NUMBER' and 'KPeriodic Period is NUMBER'", stdout)
     rate, text = number(found[1], 9), found[2]
@@ -251,7 +283,9 @@ def read_k_periodic(stdout: str) -> KiterThroughput:
         return KiterThroughput(rate, text)
     low, high = rate.low * (1 - _SLACK), rate.high * (1 + _SLACK)
     if re.fullmatch(r"[0-9]{1,30}\.[0-9]{6}", text) is None:
-        raise ToolError(f"printed throughput {rate.text} and period {quoted(text)}; a number of 6 decimals was expected")
+        raise ToolError(
+            f"printed throughput {rate.text} and period {quoted(text)}; a number of 6 decimals was expected"
+        )
     half = Fraction(1, 2 * 10**6)
     period = Fraction(text)
     if period > half:
@@ -259,12 +293,16 @@ def read_k_periodic(stdout: str) -> KiterThroughput:
         shortest, longest = (period - half) * (1 - _SLACK), (period + half) * (1 + _SLACK)
         low, high = max(low, 1 / longest), min(high, 1 / shortest)
     if low > high or (not period and rate.high < 1 / half):
-        raise ToolError(f"printed throughput {rate.text} and period {text}, which are not each other's inverse")
+        raise ToolError(
+            f"printed throughput {rate.text} and period {text}, which are not each other's inverse"
+        )
     return KiterThroughput(Printed(rate.text, low, high), text)
 
 
 def plain_errors(stderr: str, most: int = 2) -> str:
-    """The first lines of an error output, without colours, places in source code and call stacks; "" if there is none."""
+    """The first lines of an error output, without colours, places in source code and call stacks;
+    "" if there is none.
+    """
     lines = []
     for line in _COLOURS.sub("", stderr).splitlines():
         line = _PLACE.sub("", line.strip()).strip()

@@ -1,8 +1,9 @@
 """What does SDF3 call an iteration of a cyclo-static graph, and does it fit its counters?
 
-SDF3's repetition vector is R = L * v: L is the least common multiple of the lengths of all rate lists, v the smallest whole
-numbers in proportion to the firings. So R is k times the minimal vector, with k = L / gcd(minimal firings), and what SDF3
-prints is 1/k of the throughput per minimal iteration. The firings of an iteration are counted in 16 bits, R and what goes
+SDF3's repetition vector is R = L * v: L is the least common multiple of the lengths of all rate
+lists, v the smallest whole numbers in proportion to the firings. So R is k times the minimal
+vector, with k = L / gcd(minimal firings), and what SDF3 prints is 1/k of the throughput per minimal
+iteration. The firings of an iteration are counted in 16 bits, R and what goes
 into it in 32: beyond that SDF3 prints wrong numbers without a word, or does not end.
 """
 
@@ -12,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd, lcm
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
 
 __all__ = ["Iteration", "beyond_counters", "check_limits", "check_times", "sdf3_iteration"]
 
@@ -39,7 +40,7 @@ class Iteration:
 def sdf3_iteration(graph: CsdfGraph) -> Iteration:
     """The iteration of a valid graph whose parts are all connected. Raises InconsistentError.
 
-    >>> from csdfgen.graph import Actor, Channel
+    >>> from csdfgen.dataflow.graph import Actor, Channel
     >>> a, b = Actor("A", (1, 1)), Actor("B", (1, 1, 1))
     >>> sdf3_iteration(CsdfGraph("g", (a, b), (Channel("ab", "A", "B", (1, 1), (1, 1, 0)),)))
     Iteration(factor=6, firings={'A': 12, 'B': 18}, length=6)
@@ -63,7 +64,9 @@ def beyond_counters(graph: CsdfGraph, iteration: Iteration) -> str:
 
 
 def check_limits(graph: CsdfGraph, iteration: Iteration) -> None:
-    """Refuse a graph whose iteration SDF3 cannot count. Raises GraphError: what, both numbers, what would help."""
+    """Refuse a graph whose iteration SDF3 cannot count. Raises GraphError: what, both numbers, what
+    would help.
+    """
     found = beyond_counters(graph, iteration)
     if found:
         raise GraphError(f"{found}{_way_out(graph, iteration)}", where=_name(graph))
@@ -86,9 +89,15 @@ def _counted(graph: CsdfGraph, iteration: Iteration) -> Iterator[tuple[str, int]
         yield f"the number of firings of actor '{actor}' in an iteration of SDF3", count
     for channel in graph.channels:
         yield f"the number of initial tokens of channel '{channel.name}'", channel.initial_tokens
-        for rates, end in ((channel.production, "produced on"), (channel.consumption, "consumed from")):
+        for rates, end in (
+            (channel.production, "produced on"),
+            (channel.consumption, "consumed from"),
+        ):
             total = sum(rates) * (iteration.length // len(rates))
-            yield f"the number of tokens {end} channel '{channel.name}' in {iteration.length} firings", total
+            yield (
+                f"the number of tokens {end} channel '{channel.name}' in {iteration.length} firings",
+                total,
+            )
 
 
 def _way_out(graph: CsdfGraph, iteration: Iteration) -> str:
@@ -96,7 +105,9 @@ def _way_out(graph: CsdfGraph, iteration: Iteration) -> str:
     phases = {actor.phases for actor in graph.actors}
     parts = []
     if len(phases) > 1:
-        rounds = min(count // graph.phases[actor] for actor, count in repetition_vector(graph).items())
+        rounds = min(
+            count // graph.phases[actor] for actor, count in repetition_vector(graph).items()
+        )
         most = max(phases)
         count = most * rounds
         listed = ", ".join(map(str, sorted(phases)[:6])) + (", ..." if len(phases) > 6 else "")

@@ -1,8 +1,10 @@
-"""Which name does an actor get in a file for SDF3? One of letters, digits and underscores that says the original.
+"""Which name does an actor get in a file for SDF3? One of letters, digits and underscores that says
+the original.
 
-SDF3 prints names without escaping them, so that "&" or "'" break its own XML (`sdf3` notes, output of
-`buffersize`). Any other character becomes `_xHEX_`, and so does an underscore before an "x": the mapping depends on
-nothing but the name, two names never meet, and `decode_name` takes it back.
+SDF3 prints names without escaping them, so that "&" or "'" break its own XML (`sdf3` notes, output
+of
+`buffersize`). Any other character becomes `_xHEX_`, and so does an underscore before an "x": the
+mapping depends on nothing but the name, two names never meet, and `decode_name` takes it back.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def decode_name(encoded: str) -> str:
     """
     if encoded == _EMPTY:
         return ""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if int(match[1], 16) < 0x110000 else match[0], encoded)
+    return _ESCAPE.sub(
+        lambda match: chr(int(match[1], 16)) if int(match[1], 16) < 0x110000 else match[0], encoded
+    )
 
 
 def printable(text: str) -> str:

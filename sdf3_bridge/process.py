@@ -1,8 +1,9 @@
 """How is somebody else's program run so that it can do no harm?
 
-Without a shell, in an empty folder, with nothing to read from, in the C locale, in a session of its own; with limits of time,
-memory and output. Whatever happens, an error or Ctrl-C included, it is killed with all that it started. Should this process
-be killed first, the limit of processor time ends the program.
+Without a shell, in an empty folder, with nothing to read from, in the C locale, in a session of its
+own; with limits of time, memory and output. Whatever happens, an error or Ctrl-C included, it is
+killed with all that it started. Should this process be killed first, the limit of processor time
+ends the program.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 _BLOCK = 2**16
 _WAIT = 0.05
 _SHORT_WAIT = 0.002
-"""Seconds between two looks whether a program has ended: while its output is open, and when it is closed."""
+"""Seconds between two looks whether a program has ended: while its output is open, and when it is
+closed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A program that has ended by itself. exit_code: minus the number of the signal that killed it; seconds: by the clock."""
+    """A program that has ended by itself. exit_code: minus the number of the signal that killed it;
+    seconds: by the clock.
+    """
 
     exit_code: int
     stdout: str
@@ -87,7 +92,9 @@ def run_program(command: Sequence[str], folder: Path, timeout: float) -> Finishe
 
 
 def _limit(pid: int, timeout: float) -> None:
-    """Limit a program that has just been started; from outside, as code between fork and exec is not safe beside threads."""
+    """Limit a program that has just been started; from outside, as code between fork and exec is
+    not safe beside threads.
+    """
     if sys.platform != "linux":
         return
     import resource
@@ -109,7 +116,9 @@ def _limit(pid: int, timeout: float) -> None:
             return
 
 
-def _collect(process: subprocess.Popen[bytes], deadline: float, where: str, timeout: float) -> list[bytearray]:
+def _collect(
+    process: subprocess.Popen[bytes], deadline: float, where: str, timeout: float
+) -> list[bytearray]:
     """What the program prints until it ends. Raises ToolError."""
     output = [bytearray(), bytearray()]
     with selectors.DefaultSelector() as selector:
@@ -124,13 +133,18 @@ def _collect(process: subprocess.Popen[bytes], deadline: float, where: str, time
             wait = _WAIT if selector.get_map() else _SHORT_WAIT
             while _read(selector, output, 0 if ended else wait):
                 if sum(map(len, output)) > MAX_OUTPUT:
-                    raise ToolError(f"printed more than {MAX_OUTPUT} bytes and was stopped", where=where)
+                    raise ToolError(
+                        f"printed more than {MAX_OUTPUT} bytes and was stopped", where=where
+                    )
                 if monotonic() > deadline:
                     break
             if ended:
                 return output
             if monotonic() > deadline:
-                raise ToolError(f"gave no answer in {timeout:g} s and was stopped; --timeout gives it more", where=where)
+                raise ToolError(
+                    f"gave no answer in {timeout:g} s and was stopped; --timeout gives it more",
+                    where=where,
+                )
 
 
 def _read(selector: selectors.BaseSelector, output: list[bytearray], wait: float) -> bool:
@@ -147,7 +161,9 @@ def _read(selector: selectors.BaseSelector, output: list[bytearray], wait: float
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the program has ended; it is not reaped, so that the number of its group stays its own."""
+    """Whether the program has ended; it is not reaped, so that the number of its group stays its
+    own.
+    """
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

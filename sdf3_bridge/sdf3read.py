@@ -1,13 +1,16 @@
 """What does an SDF3 file say? Graphs of SDF3 and Kiter, `sdf` and `csdf`, read strictly.
 
-What the tools read without a word but differently, or cut (`010`, `1.5`, `1;2,3`, lists of unequal length, a name
-used twice), is refused with file, line and element. What is missing and has one plausible meaning is
-filled in, with a warning on the log: no `type` of the root (taken from what it holds), a port without a channel
-(ignored), no default processor (the last one), no execution time (0). What is not modelled is dropped, with one warning
-that names it; names of ports and types of processors, on which nothing depends, go without.
+What the tools read without a word but differently, or cut (`010`, `1.5`, `1;2,3`, lists of unequal
+length, a name used twice), is refused with file, line and element. What is missing and has one
+plausible meaning is
+filled in, with a warning on the log: no `type` of the root (taken from what it holds), a port
+without a channel (ignored), no default processor (the last one), no execution time (0). What is not
+modelled is dropped, with one warning that names it; names of ports and types of processors, on
+which nothing depends, go without.
 
-Of several processors the last one that is marked default counts, as in SDF3; `default="false"` marks one only
-where no other is marked. The bytes of a token are Kiter's `size` or else SDF3's `tokenSize`, which counts bits.
+Of several processors the last one that is marked default counts, as in SDF3; `default="false"`
+marks one only where no other is marked. The bytes of a token are Kiter's `size` or else SDF3's
+`tokenSize`, which counts bits.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from dataclasses import dataclass, replace
 
 from lxml import etree
 
+from csdfgen.dataflow.graph import KINDS, Actor, Channel, CsdfGraph, Kind, validate
+from csdfgen.dataflow.origin import Origin, from_text
 from csdfgen.errors import CsdfgenError, GraphError
 from csdfgen.files import MAX_FILE_BYTES, read_bytes
-from csdfgen.graph import KINDS, Actor, Channel, CsdfGraph, Kind, validate
-from csdfgen.origin import Origin, from_text
 from sdf3_bridge.elements import ElementReader
 from sdf3_bridge.variants import check_constraint
 from sdf3_bridge.xmltree import children, parse, shortened, tag
@@ -48,7 +51,8 @@ _OTHERS = {
 class Sdf3File:
     """A graph with what SDF3 stores beside it and no analysis obeys.
 
-    capacities: buffer sizes, channel -> tokens. throughput: a constraint, a decimal, in iterations of SDF3 per time unit.
+    capacities: buffer sizes, channel -> tokens. throughput: a constraint, a decimal, in iterations
+        of SDF3 per time unit.
     """
 
     graph: CsdfGraph
@@ -62,14 +66,18 @@ def read(path: str | os.PathLike[str]) -> CsdfGraph:
 
 
 def read_file(path: str | os.PathLike[str]) -> Sdf3File:
-    """Read a graph file with its buffer sizes and throughput constraint. Raises InputError, GraphError."""
+    """Read a graph file with its buffer sizes and throughput constraint. Raises InputError,
+    GraphError.
+    """
     reader, found = _read(read_bytes(path, MAX_FILE_BYTES), str(path))
     reader.say_warnings()
     return found
 
 
 def from_xml(data: bytes, where: str = "graph") -> CsdfGraph:
-    """The graph in a file's content; no entity is expanded and nothing else is opened. Raises GraphError."""
+    """The graph in a file's content; no entity is expanded and nothing else is opened. Raises
+    GraphError.
+    """
     reader, found = _read(data, where)
     reader.dropped["bufferSize"] += len(found.capacities)
     reader.dropped["throughput constraint"] += found.throughput is not None
@@ -133,7 +141,9 @@ class _Reader(ElementReader):
             other = self.named.setdefault(key, element)
             if other is not element:
                 article = "an" if kind[0] in "aeiou" else "a"
-                raise self.fault(element, f"{article} {kind} of this name is in line {other.sourceline} already")
+                raise self.fault(
+                    element, f"{article} {kind} of this name is in line {other.sourceline} already"
+                )
 
     # -- the graph --------------------------------------------------------------------------
 
@@ -173,7 +183,10 @@ class _Reader(ElementReader):
             for element in children(root):
                 self._refuse_other(element, tag(element), "this")
             inside = ", ".join(sorted({f"<{tag(e)}>" for e in children(root)})[:4]) or "nothing"
-            raise self.fault(root, f"holds {len(applications)} application graphs, 1 is needed; there is {inside}")
+            raise self.fault(
+                root,
+                f"holds {len(applications)} application graphs, 1 is needed; there is {inside}",
+            )
         for element in children(root):
             if element is not applications[0]:
                 self.dropped[tag(element)] += 1
@@ -181,7 +194,9 @@ class _Reader(ElementReader):
         if len(bodies) != 1:
             for element in children(applications[0]):
                 self._refuse_other(element, tag(element), "this")
-            raise self.fault(applications[0], f"holds {len(bodies)} <sdf> or <csdf> elements; 1 is needed")
+            raise self.fault(
+                applications[0], f"holds {len(bodies)} <sdf> or <csdf> elements; 1 is needed"
+            )
         if kind is None:
             self.assume(root, f"has no 'type'; taken as '{tag(bodies[0])}', SDF3 would refuse it")
         elif kind != tag(bodies[0]):
@@ -222,7 +237,9 @@ class _Reader(ElementReader):
         self.look(element)
         port, direction = self.attribute(element, "name"), self.attribute(element, "type")
         if port in ports:
-            raise self.fault(element, f"a port of this name is in line {ports[port].element.sourceline} already")
+            raise self.fault(
+                element, f"a port of this name is in line {ports[port].element.sourceline} already"
+            )
         if direction not in ("in", "out"):
             raise self.fault(element, f"type '{shortened(direction)}' is not 'in' or 'out'")
         rates = self.numbers(element, "rate")
@@ -231,7 +248,10 @@ class _Reader(ElementReader):
         first = next(iter(ports.values()), None)
         if first is not None and len(rates) != len(first.rates):
             other = f"that of port '{shortened(first.element.get('name'))}' {len(first.rates)}"
-            raise self.fault(element, f"its rate list has length {len(rates)}, {other}; one rate per phase is needed")
+            raise self.fault(
+                element,
+                f"its rate list has length {len(rates)}, {other}; one rate per phase is needed",
+            )
         ports[port] = _Port(element, direction, rates)
 
     def _read_channel(self, element: etree._Element) -> None:
@@ -242,24 +262,36 @@ class _Reader(ElementReader):
         target, consumption = self._end(element, "dst", "in")
         numbers = self.number_or(element, "initialTokens", 0), self.number_or(element, "size", 1)
         channel = Channel(name, source, target, production, consumption, *numbers)
-        self.edges[element.get("name", "")] = _Edge(element, replace(channel, kind=self._kind(element, channel)))
+        self.edges[element.get("name", "")] = _Edge(
+            element, replace(channel, kind=self._kind(element, channel))
+        )
 
-    def _end(self, element: etree._Element, side: str, direction: str) -> tuple[str, tuple[int, ...]]:
+    def _end(
+        self, element: etree._Element, side: str, direction: str
+    ) -> tuple[str, tuple[int, ...]]:
         """Actor and rates at one end of a channel."""
-        actor, port_name = self.attribute(element, f"{side}Actor"), self.attribute(element, f"{side}Port")
+        actor, port_name = (
+            self.attribute(element, f"{side}Actor"),
+            self.attribute(element, f"{side}Port"),
+        )
         node = self.nodes.get(actor)
         if node is None:
             raise self.fault(element, f"{side}Actor '{shortened(actor)}' is no actor of the graph")
         port = node.ports.get(port_name)
         if port is None:
-            raise self.fault(element, f"{side}Port '{shortened(port_name)}' is no port of actor '{shortened(actor)}'")
+            raise self.fault(
+                element,
+                f"{side}Port '{shortened(port_name)}' is no port of actor '{shortened(actor)}'",
+            )
         if port.direction != direction:
             raise self.fault(
-                element, f"{side}Port '{shortened(port_name)}' is of type '{port.direction}'; '{direction}' is needed"
+                element,
+                f"{side}Port '{shortened(port_name)}' is of type '{port.direction}'; '{direction}' is needed",
             )
         if port.used:
             raise self.fault(
-                element, f"{side}Port '{shortened(port_name)}' of actor '{shortened(actor)}' is on another channel already"
+                element,
+                f"{side}Port '{shortened(port_name)}' of actor '{shortened(actor)}' is on another channel already",
             )
         port.used = True
         return node.name, port.rates
@@ -270,7 +302,9 @@ class _Reader(ElementReader):
         for kind in KINDS:
             if kind == said:
                 return kind
-        raise self.fault(element, f"channelKind '{shortened(said)}' is not one of {', '.join(KINDS)}")
+        raise self.fault(
+            element, f"channelKind '{shortened(said)}' is not one of {', '.join(KINDS)}"
+        )
 
     # -- properties -------------------------------------------------------------------------
 
@@ -299,7 +333,10 @@ class _Reader(ElementReader):
         marked = [p for p in processors if p.get("default") is not None]
         chosen = ([p for p in marked if p.get("default") != "false"] or marked or processors)[-1]
         if not marked:
-            self.assume(element, "marks no processor as default; the last one is taken, SDF3 would refuse the file")
+            self.assume(
+                element,
+                "marks no processor as default; the last one is taken, SDF3 would refuse the file",
+            )
         self.dropped["processor that is not the default"] += len(processors) - 1
         times = [e for e in children(chosen) if tag(e) == "executionTime"]
         self.dropped.update(tag(e) for e in children(chosen) if tag(e) != "executionTime")
@@ -314,7 +351,8 @@ class _Reader(ElementReader):
         phases = next((len(port.rates) for port in node.ports.values()), len(node.times))
         if len(node.times) != phases:
             raise self.fault(
-                times[-1], f"its time list has length {len(node.times)}, phases of actor '{shortened(actor)}': {phases}"
+                times[-1],
+                f"its time list has length {len(node.times)}, phases of actor '{shortened(actor)}': {phases}",
             )
 
     def _read_channel_properties(self, element: etree._Element) -> None:
@@ -326,11 +364,15 @@ class _Reader(ElementReader):
             self.look(child)
             if tag(child) == "tokenSize":
                 if edge.bits is not None:
-                    self.assume(child, "gives the bits of a token a second time; the last ones count")
+                    self.assume(
+                        child, "gives the bits of a token a second time; the last ones count"
+                    )
                 edge.bits = self.number(child, "sz")
             elif tag(child) == "bufferSize" and child.get("sz") is not None:
                 if edge.room is not None:
-                    self.assume(child, "gives the size of a buffer a second time; the last one counts")
+                    self.assume(
+                        child, "gives the size of a buffer a second time; the last one counts"
+                    )
                 edge.room = self.number(child, "sz")
             else:
                 self.dropped[tag(child)] += 1
@@ -362,8 +404,12 @@ class _Reader(ElementReader):
         actors = tuple(self._actor(node) for node in self.nodes.values())
         channels = tuple(self._channel(edge) for edge in self.edges.values())
         name = self.name(body) if body.get("name") else application.get("name", "graph")
-        sizes = {edge.channel.name: edge.room for edge in self.edges.values() if edge.room is not None}
-        return Sdf3File(CsdfGraph(name, actors, channels, self._origin(body)), sizes, self.throughput)
+        sizes = {
+            edge.channel.name: edge.room for edge in self.edges.values() if edge.room is not None
+        }
+        return Sdf3File(
+            CsdfGraph(name, actors, channels, self._origin(body)), sizes, self.throughput
+        )
 
     def _actor(self, node: _Node) -> Actor:
         for port in node.ports.values():
@@ -376,14 +422,21 @@ class _Reader(ElementReader):
         return Actor(node.name, times, node.function)
 
     def _channel(self, edge: _Edge) -> Channel:
-        """The channel with its properties: the bytes of a token are `size`, or else the bits of `tokenSize` rounded up."""
+        """The channel with its properties: the bytes of a token are `size`, or else the bits of
+        `tokenSize` rounded up.
+        """
         if edge.bits is None:
             return edge.channel
         count = -(-edge.bits // 8)
         if edge.element.get("size") is None:
             if edge.bits % 8:
-                self.assume(edge.element, f"has tokens of {edge.bits} bits; {count} bytes are taken")
+                self.assume(
+                    edge.element, f"has tokens of {edge.bits} bits; {count} bytes are taken"
+                )
             return replace(edge.channel, token_bytes=count)
         if count != edge.channel.token_bytes:
-            self.assume(edge.element, f"has tokens of size {edge.channel.token_bytes}, and of {edge.bits} bits; its size counts")
+            self.assume(
+                edge.element,
+                f"has tokens of size {edge.channel.token_bytes}, and of {edge.bits} bits; its size counts",
+            )
         return edge.channel

@@ -1,13 +1,15 @@
 """How is a CSDF graph written for SDF3 and Kiter?
 
-As both read it without a warning or a guess: decimal numbers without blanks or leading zeros, lists of one
-length per actor with runs as `n*v`, `type` everywhere, one default processor with execution times
-for every actor, every port on one channel. What the tools do not know stands in attributes that both ignore
-(`csdfgen`, `originalName`, `function`, `channelKind`) or that only Kiter reads (`size`, the bytes of a token), so
-that `sdf3read.read` gives the graph back. The same graph gives the same bytes.
+As both read it without a warning or a guess: decimal numbers without blanks or leading zeros, lists
+of one length per actor with runs as `n*v`, `type` everywhere, one default processor with execution
+times for every actor, every port on one channel. What the tools do not know stands in attributes
+that both ignore (`csdfgen`, `originalName`, `function`, `channelKind`) or that only Kiter reads
+(`size`, the bytes of a token), so that `sdf3read.read` gives the graph back. The same graph gives
+the same bytes.
 
-Names are encoded by a rule (`names`) that takes them back from what a tool prints, without any table; for people
-the original stands beside each that had to change. What a tool would still get wrong is said (`caveats`).
+Names are encoded by a rule (`names`) that takes them back from what a tool prints, without any
+table; for people the original stands beside each that had to change. What a tool would still get
+wrong is said (`caveats`).
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import os
 from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, short_form
+from csdfgen.dataflow.origin import to_text
 from csdfgen.errors import GraphError
 from csdfgen.files import write_bytes
-from csdfgen.graph import Actor, Channel, CsdfGraph, short_form
-from csdfgen.origin import to_text
 from sdf3_bridge.caveats import warn_of_caveats
 from sdf3_bridge.names import encode_name, printable
 from sdf3_bridge.variants import WriteOptions, variant
@@ -27,13 +29,16 @@ from sdf3_bridge.variants import WriteOptions, variant
 __all__ = ["to_xml", "write"]
 
 
-def write(path: str | os.PathLike[str], graph: CsdfGraph, options: WriteOptions | None = None) -> None:
+def write(
+    path: str | os.PathLike[str], graph: CsdfGraph, options: WriteOptions | None = None
+) -> None:
     """Write a graph to a file, see `to_xml`. Raises GraphError, InputError."""
     write_bytes(path, to_xml(graph, options))
 
 
 def to_xml(graph: CsdfGraph, options: WriteOptions | None = None, *, warn: bool = True) -> bytes:
-    """The graph as SDF3 CSDF XML; without options every actor gets a serial self-loop and nothing else changes.
+    """The graph as SDF3 CSDF XML; without options every actor gets a serial self-loop and nothing
+    else changes.
 
     warn: log what a tool would read wrongly.
     Raises GraphError: a graph that is malformed or has no actor, a capacity of an unknown channel;
@@ -65,7 +70,9 @@ def to_xml(graph: CsdfGraph, options: WriteOptions | None = None, *, warn: bool 
 
 
 def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | None) -> list[str]:
-    """Lines of execution times, buffer sizes and the throughput constraint, in the order that SDF3's schema gives."""
+    """Lines of execution times, buffer sizes and the throughput constraint, in the order that
+    SDF3's schema gives.
+    """
     lines = []
     for actor in graph.actors:
         times = short_form(actor.execution_times, ones=False)
@@ -77,7 +84,9 @@ def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | No
     for channel in graph.channels:
         if channel.name in sizes:
             size = f'<bufferSize sz="{sizes[channel.name]}"/>'
-            lines.append(f'   <channelProperties channel="{encode_name(channel.name)}">{size}</channelProperties>')
+            lines.append(
+                f'   <channelProperties channel="{encode_name(channel.name)}">{size}</channelProperties>'
+            )
     if throughput is not None:
         constraint = f"<timeConstraints><throughput>{throughput}</throughput></timeConstraints>"
         lines.append(f"   <graphProperties>{constraint}</graphProperties>")

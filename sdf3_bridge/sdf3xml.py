@@ -1,4 +1,6 @@
-"""CSDF graphs as the XML of SDF3, both ways: `sdf3write` says how they are written, `sdf3read` what is read."""
+"""CSDF graphs as the XML of SDF3, both ways: `sdf3write` says how they are written, `sdf3read` what
+is read.
+"""
 
 from __future__ import annotations
 
@@ -6,4 +8,13 @@ from sdf3_bridge.sdf3read import Sdf3File, from_xml, read, read_file
 from sdf3_bridge.sdf3write import to_xml, write
 from sdf3_bridge.variants import WriteOptions, variant
 
-__all__ = ["Sdf3File", "WriteOptions", "from_xml", "read", "read_file", "to_xml", "variant", "write"]
+__all__ = [
+    "Sdf3File",
+    "WriteOptions",
+    "from_xml",
+    "read",
+    "read_file",
+    "to_xml",
+    "variant",
+    "write",
+]

@@ -1,8 +1,10 @@
 """How is a tool asked about a graph, and when is its answer believed?
 
-It must end well, without a word on its error output, and say something that the grammar knows. A throughput must be one that
-our own analysis agrees with: 6 or 9 printed digits are an interval, and ours must lie in it. The fraction behind the digits
-is then known exactly where ours is; else the simplest one of the interval is given, and not called exact.
+It must end well, without a word on its error output, and say something that the grammar knows. A
+throughput must be one that
+our own analysis agrees with: 6 or 9 printed digits are an interval, and ours must lie in it. The
+fraction behind the digits is then known exactly where ours is; else the simplest one of the
+interval is given, and not called exact.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import ToolError
-from csdfgen.graph import CsdfGraph
 from schedules.analysis import ToolRun
 from schedules.throughput import Throughput
 from sdf3_bridge.grammar import Printed, plain_errors
@@ -31,7 +33,9 @@ _Answer = TypeVar("_Answer")
 
 
 class Session:
-    """One tool that is asked about one graph: adds up the seconds, collects what must be said beside the numbers."""
+    """One tool that is asked about one graph: adds up the seconds, collects what must be said
+    beside the numbers.
+    """
 
     def __init__(self, tool: Tool, timeout: float) -> None:
         self.tool = tool
@@ -41,18 +45,32 @@ class Session:
         self.seconds = 0.0
         self.notes: list[str] = []
 
-    def ask(self, graph: CsdfGraph, algorithm: str, arguments: Sequence[str], read: Callable[[str], _Answer]) -> _Answer:
+    def ask(
+        self,
+        graph: CsdfGraph,
+        algorithm: str,
+        arguments: Sequence[str],
+        read: Callable[[str], _Answer],
+    ) -> _Answer:
         """What an algorithm says of a graph, read by the grammar. Raises ToolError."""
         try:
-            xml = to_xml(graph, WriteOptions("keep"), warn=False)  # what would be read wrongly has been met, or is by `agreed`
+            xml = to_xml(
+                graph, WriteOptions("keep"), warn=False
+            )  # what would be read wrongly has been met, or is by `agreed`
             done = self.tool.run(arguments, {FILE: xml}, self.timeout)
             self.seconds += done.seconds
             errors = plain_errors(done.stderr)
             if done.signal_name:
-                memory = "; it may need more memory than it is given" if "bad_alloc" in done.stderr else ""
+                memory = (
+                    "; it may need more memory than it is given"
+                    if "bad_alloc" in done.stderr
+                    else ""
+                )
                 raise ToolError(f"was killed by {done.signal_name}{memory}{_reason(errors)}")
             if any(text in done.stderr for text in _UNKNOWN):
-                raise ToolError(f"this release does not know the algorithm; no fault of the graph{_reason(errors)}")
+                raise ToolError(
+                    f"this release does not know the algorithm; no fault of the graph{_reason(errors)}"
+                )
             if done.exit_code:
                 raise ToolError(f"ended with exit code {done.exit_code}{_reason(errors)}")
             if errors:
@@ -63,7 +81,9 @@ class Session:
 
     def said(self, printed: str = "", factor: int = 1) -> ToolRun:
         """Who was asked, for the analysis."""
-        return ToolRun(self.title, str(self.tool.path), self.version, round(self.seconds, 6), printed, factor)
+        return ToolRun(
+            self.title, str(self.tool.path), self.version, round(self.seconds, 6), printed, factor
+        )
 
 
 def _reason(errors: str) -> str:
@@ -71,12 +91,22 @@ def _reason(errors: str) -> str:
 
 
 def agreed(title: str, printed: Printed, factor: int, ours: Throughput) -> Throughput:
-    """The throughput per minimal iteration that a tool printed for `factor` of them. Raises ToolError if ours is another."""
+    """The throughput per minimal iteration that a tool printed for `factor` of them. Raises
+    ToolError if ours is another.
+    """
     scaled = printed.times(factor)
     low, high = max(scaled.low, ours.value), min(scaled.high, ours.upper)
     if low > high:
-        times = f", {float((scaled.low + scaled.high) / 2):.6g} per minimal iteration (k = {factor})" if factor > 1 else ""
-        own = f"{ours.value} (about {float(ours.value):.9g})" if ours.exact else f"{ours.value} to {ours.upper}"
+        times = (
+            f", {float((scaled.low + scaled.high) / 2):.6g} per minimal iteration (k = {factor})"
+            if factor > 1
+            else ""
+        )
+        own = (
+            f"{ours.value} (about {float(ours.value):.9g})"
+            if ours.exact
+            else f"{ours.value} to {ours.upper}"
+        )
         message = f"printed a throughput of {printed.text}{times}; the analysis here finds {own}: they cannot both be right"
         raise ToolError(f"{message}. --engine native gives the latter", where=title)
     if ours.exact:

@@ -1,7 +1,8 @@
 """Where are SDF3 and Kiter on this machine, and which release are they?
 
-Named by an option, else by CSDFGEN_SDF3 or CSDFGEN_KITER (the program, or a folder of the release), else looked for on the PATH.
-Whoever names a place and is wrong is told so; nothing else is tried then.
+Named by an option, else by CSDFGEN_SDF3 or CSDFGEN_KITER (the program, or a folder of the release),
+else looked for on the PATH. Whoever names a place and is wrong is told so; nothing else is tried
+then.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _NOT_TOLD = "not told"
 class Family:
     """A kind of tool: how it is called, where it lies in its release, how it says its version.
 
-    folders: below a folder that is named, where its program may be, wildcards allowed. version: from what `flag` prints,
-    None if that is no tool of this family.
+    folders: below a folder that is named, where its program may be, wildcards allowed. version:
+    from what `flag` prints, None if that is no tool of this family.
     """
 
     title: str
@@ -43,7 +44,9 @@ class Family:
     def way_out(self) -> str:
         """How to say where the tool is."""
         places = f"the folder that holds {self.program}, or the program"
-        return f"point to it with {self.option} or {self.variable} ({places}), or put it on the PATH"
+        return (
+            f"point to it with {self.option} or {self.variable} ({places}), or put it on the PATH"
+        )
 
 
 def _sdf3_version(text: str) -> str | None:
@@ -85,7 +88,12 @@ class Tool:
     path: Path
     said_by: str
 
-    def run(self, arguments: Sequence[str], files: Mapping[str, bytes] | None = None, timeout: float = 60.0) -> Finished:
+    def run(
+        self,
+        arguments: Sequence[str],
+        files: Mapping[str, bytes] | None = None,
+        timeout: float = 60.0,
+    ) -> Finished:
         """Run it in a temporary folder that holds `files`. Raises ToolError, see `run_program`."""
         with tempfile.TemporaryDirectory(prefix="csdfgen-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
@@ -104,7 +112,9 @@ class Tool:
 
 
 def find_sdf3(option: str | os.PathLike[str] | None = None) -> Tool | None:
-    """SDF3's analysis of CSDF graphs, None if it is not installed. Raises ToolError if it is not where it should be."""
+    """SDF3's analysis of CSDF graphs, None if it is not installed. Raises ToolError if it is not
+    where it should be.
+    """
     return find_tool(SDF3, option)
 
 
@@ -115,7 +125,10 @@ def find_kiter(option: str | os.PathLike[str] | None = None) -> Tool | None:
 
 def find_tool(family: Family, option: str | os.PathLike[str] | None = None) -> Tool | None:
     """A tool of a family, see `find_sdf3`."""
-    for said_by, place in ((family.option, option), (family.variable, os.environ.get(family.variable))):
+    for said_by, place in (
+        (family.option, option),
+        (family.variable, os.environ.get(family.variable)),
+    ):
         if place is not None and str(place):
             return Tool(family, _in_place(family, Path(place).expanduser(), said_by), said_by)
     found = shutil.which(family.program)
@@ -126,7 +139,9 @@ def need(family: Family, option: str | os.PathLike[str] | None = None) -> Tool:
     """The tool, which must be there. Raises ToolError: how to point to it."""
     found = find_tool(family, option)
     if found is None:
-        raise ToolError(f"{family.title} is not installed: {family.way_out}; --engine native needs no tool")
+        raise ToolError(
+            f"{family.title} is not installed: {family.way_out}; --engine native needs no tool"
+        )
     return found
 
 
@@ -134,10 +149,17 @@ def _in_place(family: Family, place: Path, said_by: str) -> Path:
     """The program at a place that somebody named."""
     where = f"{said_by}={place}"
     if place.is_dir():
-        candidates = [path for folder in family.folders for path in sorted(place.glob(f"{folder}/{family.program}"))]
+        candidates = [
+            path
+            for folder in family.folders
+            for path in sorted(place.glob(f"{folder}/{family.program}"))
+        ]
         usable = [path for path in candidates if path.is_file()]
         if not usable:
-            raise ToolError(f"holds no {family.program}, neither itself nor in {', '.join(family.folders[1:])}", where=where)
+            raise ToolError(
+                f"holds no {family.program}, neither itself nor in {', '.join(family.folders[1:])}",
+                where=where,
+            )
         place = usable[0]
     elif not place.exists():
         raise ToolError(f"is not there; {family.title} is looked for at it", where=where)

@@ -1,7 +1,9 @@
-"""In which form is a graph written? With serial self-loops or none, capacities as channels or sizes, and so on.
+"""In which form is a graph written? With serial self-loops or none, capacities as channels or
+sizes, and so on.
 
-The order is fixed, so that options can be combined: self-loops go first, rates are divided next (a capacity is given in
-tokens of the graph as it was), then capacities become channels back. Serial self-loops that are added stand before
+The order is fixed, so that options can be combined: self-loops go first, rates are divided next (a
+capacity is given in tokens of the graph as it was), then capacities become channels back. Serial
+self-loops that are added stand before
 all other channels: a reader that keeps one channel for each pair of actors then keeps the overlap.
 """
 
@@ -12,10 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from csdfgen.dataflow.graph import CsdfGraph, validate, with_serial_loops
+from csdfgen.dataflow.transform import (
+    check_capacities,
+    in_largest_tokens,
+    with_space_channels,
+    without,
+)
 from csdfgen.errors import GraphError
 from csdfgen.files import quoted
-from csdfgen.graph import CsdfGraph, validate, with_serial_loops
-from csdfgen.transform import check_capacities, in_largest_tokens, with_space_channels, without
 
 __all__ = ["CapacityForm", "Serial", "WriteOptions", "check_constraint", "variant"]
 
@@ -29,11 +36,14 @@ _DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?")
 class WriteOptions:
     """How a graph is written.
 
-    serial: one-token self-loops that keep an actor from overlapping with itself: added to every actor that has none (SDF3's
-    results for actors of several phases are unreliable without), kept as they are, or left out. overlap: with the self-loops
-    that keep rows for the next phase; `buffersize` of SDF3 finds nothing with them. gcd: rates divided by their gcd.
-    capacities: channel -> tokens, written as channels back, which both tools obey, or as buffer sizes, which they only store.
-    throughput: a constraint in iterations of SDF3 (k minimal ones) per time unit, a decimal, which the tools only store.
+    serial: one-token self-loops that keep an actor from overlapping with itself: added to every
+    actor that has none (SDF3's results for actors of several phases are unreliable without), kept
+    as they are, or left out. overlap: with the self-loops that keep rows for the next phase;
+    `buffersize` of SDF3 finds nothing with them. gcd: rates divided by their gcd.
+    capacities: channel -> tokens, written as channels back, which both tools obey, or as buffer
+        sizes, which they only store.
+    throughput: a constraint in iterations of SDF3 (k minimal ones) per time unit, a decimal, which
+        the tools only store.
     """
 
     serial: Serial = "add"
@@ -47,8 +57,9 @@ class WriteOptions:
 def variant(graph: CsdfGraph, options: WriteOptions) -> tuple[CsdfGraph, dict[str, int]]:
     """The graph in that form, and the capacities (channel -> tokens of this graph) that stay sizes.
 
-    A capacity of a channel that is left out goes with it. Raises GraphError for a graph that is malformed, a capacity of an
-    unknown channel or a throughput that is no number, CapacityExceededError for one below the initial tokens.
+    A capacity of a channel that is left out goes with it. Raises GraphError for a graph that is
+    malformed, a capacity of an unknown channel or a throughput that is no number,
+    CapacityExceededError for one below the initial tokens.
     """
     validate(graph)
     if options.throughput is not None:

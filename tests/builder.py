@@ -36,14 +36,39 @@ class Graph:
         self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
-    def node(self, op_type: str, *inputs: str, outputs: int = 1, channels: int | None = None, **attributes: Any) -> str:
-        names = [f"{op_type.lower()}{len(self.nodes)}" + (f"_{k}" if outputs > 1 else "") for k in range(outputs)]
-        self.nodes.append(helper.make_node(op_type, list(inputs), names, name=f"{op_type}_{len(self.nodes)}", **attributes))
+    def node(
+        self,
+        op_type: str,
+        *inputs: str,
+        outputs: int = 1,
+        channels: int | None = None,
+        **attributes: Any,
+    ) -> str:
+        names = [
+            f"{op_type.lower()}{len(self.nodes)}" + (f"_{k}" if outputs > 1 else "")
+            for k in range(outputs)
+        ]
+        self.nodes.append(
+            helper.make_node(
+                op_type, list(inputs), names, name=f"{op_type}_{len(self.nodes)}", **attributes
+            )
+        )
         for name in names:
-            self.channels[name] = channels if channels is not None else self.channels.get(inputs[0], 0)
+            self.channels[name] = (
+                channels if channels is not None else self.channels.get(inputs[0], 0)
+            )
         return names[0]
 
-    def conv(self, x: str, out: int, kernel: int = 3, *, group: int = 1, bias: bool = True, **attributes: Any) -> str:
+    def conv(
+        self,
+        x: str,
+        out: int,
+        kernel: int = 3,
+        *,
+        group: int = 1,
+        bias: bool = True,
+        **attributes: Any,
+    ) -> str:
         """A convolution with He-scaled weights; same padding unless `pads` says otherwise."""
         per_group = self.channels[x] // group
         scale = np.sqrt(2 / (per_group * kernel * kernel))
@@ -52,22 +77,37 @@ class Graph:
         if bias:
             operands.append(self.constant(self.rng.normal(0, 0.1, out).astype(np.float32)))
         attributes.setdefault("pads", [kernel // 2] * 4)
-        return self.node("Conv", *operands, channels=out, group=group, kernel_shape=[kernel, kernel], **attributes)
+        return self.node(
+            "Conv",
+            *operands,
+            channels=out,
+            group=group,
+            kernel_shape=[kernel, kernel],
+            **attributes,
+        )
 
     def batch_normalization(self, x: str) -> str:
         c = self.channels[x]
         scale, variance = self.rng.uniform(0.5, 1.5, (2, c)).astype(np.float32)
         bias, mean = self.rng.normal(0, 0.2, (2, c)).astype(np.float32)
-        return self.node("BatchNormalization", x, *(self.constant(a) for a in (scale, bias, mean, variance)))
+        return self.node(
+            "BatchNormalization", x, *(self.constant(a) for a in (scale, bias, mean, variance))
+        )
 
     def per_channel(self, x: str, low: float = 0.5, high: float = 1.5) -> str:
         """A constant with one value per channel, shaped to broadcast over NCHW."""
-        return self.constant(self.rng.uniform(low, high, (self.channels[x], 1, 1)).astype(np.float32))
+        return self.constant(
+            self.rng.uniform(low, high, (self.channels[x], 1, 1)).astype(np.float32)
+        )
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs]
+        values = [
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs
+        ]
         graph = helper.make_graph(self.nodes, "test", self.inputs, values, self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8
+        )
         model = onnx.shape_inference.infer_shapes(model)  # the checker wants the outputs' shapes
         onnx.checker.check_model(model)
         return model
@@ -76,7 +116,9 @@ class Graph:
         """Seeded inputs in [-1, 1)."""
         rng = np.random.default_rng(seed)
         return {
-            i.name: rng.uniform(-1, 1, [d.dim_value for d in i.type.tensor_type.shape.dim]).astype(np.float32)
+            i.name: rng.uniform(-1, 1, [d.dim_value for d in i.type.tensor_type.shape.dim]).astype(
+                np.float32
+            )
             for i in self.inputs
         }
 
@@ -88,5 +130,7 @@ def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str,
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))

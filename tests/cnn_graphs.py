@@ -1,10 +1,11 @@
 """Graphs of any size for analysis: CNN-like ones, and random ones of actors with several rates.
 
-CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a phase: a layer waits for two
-CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a phase: a layer waits for two
-rows first, then one a phase, and keeps two rows in an overlap self-loop (docs/model.md); a pooling layer halves the rows.
-Times and whatever is random are drawn from a seed.
-Times and whatever is random are drawn from a seed.
+CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a
+phase: a layer waits for two
+CNNs are chains, residual, inception and dense blocks of 3x3 convolutions, pad 1, one output row a
+phase: a layer waits for two rows first, then one a phase, and keeps two rows in an overlap
+self-loop (docs/model.md); a pooling layer halves the rows. Times and whatever is random are drawn
+from a seed. Times and whatever is random are drawn from a seed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
 
 __all__ = ["SHAPES", "cnn_graph", "random_graph"]
 
@@ -45,7 +46,11 @@ class _Builder:
             self.connect(source, name, (2, *(1,) * (rows - 2), 0))
             if self.overlap:
                 kept = (2,) * (rows - 1)
-                self.channels.append(Channel(f"kept_{source}_{name}", name, name, (*kept, 0), (0, *kept), kind="overlap"))
+                self.channels.append(
+                    Channel(
+                        f"kept_{source}_{name}", name, name, (*kept, 0), (0, *kept), kind="overlap"
+                    )
+                )
         return name
 
     def pointwise(self, name: str, *sources: str) -> str:
@@ -102,20 +107,29 @@ SHAPES: Mapping[str, Callable[[_Builder, int], str]] = MappingProxyType(
 )
 
 
-def cnn_graph(shape: str, layers: int, rows: int, *, seed: int = 1, overlap: bool = True) -> CsdfGraph:
+def cnn_graph(
+    shape: str, layers: int, rows: int, *, seed: int = 1, overlap: bool = True
+) -> CsdfGraph:
     """A graph of about so many layers, every actor with a serial self-loop."""
     build = _Builder(seed, rows, overlap)
     build.pointwise("snk", SHAPES[shape](build, layers))
-    return with_serial_loops(CsdfGraph(f"{shape}{layers}_{rows}", tuple(build.actors), tuple(build.channels)))
+    return with_serial_loops(
+        CsdfGraph(f"{shape}{layers}_{rows}", tuple(build.actors), tuple(build.channels))
+    )
 
 
 def random_graph(actors: int, *, seed: int = 1) -> CsdfGraph:
-    """A live graph of so many actors of 1 to 4 phases, each read by later ones, a few channels back; with serial self-loops."""
+    """A live graph of so many actors of 1 to 4 phases, each read by later ones, a few channels
+    back; with serial self-loops.
+    """
     draw = random.Random(seed)
     phases = [draw.randint(1, 4) for _ in range(actors)]
     rounds = [draw.choice((1, 2, 3, 4, 6)) for _ in range(actors)]
     pairs = [(draw.randrange(max(0, i - 4), i), i) for i in range(1, actors)]
-    pairs += [(source, source + draw.randint(1, 4)) for source in draw.sample(range(actors - 4), actors // 3)]
+    pairs += [
+        (source, source + draw.randint(1, 4))
+        for source in draw.sample(range(actors - 4), actors // 3)
+    ]
     back = [(target, source) for source, target in draw.sample(pairs, actors // 10)]
     channels = []
     for number, (source, target) in enumerate([*pairs, *back]):
@@ -123,7 +137,9 @@ def random_graph(actors: int, *, seed: int = 1) -> CsdfGraph:
         production = _divided(draw, unit * rounds[target], phases[source])
         consumption = _divided(draw, unit * rounds[source], phases[target])
         tokens = 2 * unit * rounds[source] * rounds[target] if source > target else 0
-        channels.append(Channel(f"c{number}", f"a{source}", f"a{target}", production, consumption, tokens))
+        channels.append(
+            Channel(f"c{number}", f"a{source}", f"a{target}", production, consumption, tokens)
+        )
     times = [tuple(draw.randint(1, 9) for _ in range(count)) for count in phases]
     listed = tuple(Actor(f"a{number}", row) for number, row in enumerate(times))
     return with_serial_loops(CsdfGraph(f"random{actors}_{seed}", listed, tuple(channels)))

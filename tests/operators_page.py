@@ -1,10 +1,12 @@
-"""docs/operators.md: the table of operators, and what became of onnx's node cases. `python -m tests.operators_page` writes it."""
+"""docs/operators.md: the table of operators, and what became of onnx's node cases. `python -m
+tests.operators_page` writes it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from csdfgen.operators_doc import page
+from csdfgen.ops.page import page
 from tests.node_cases_report import report
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"

@@ -1,4 +1,6 @@
-"""The tables of docs/paper.md. `python -m tests.paper_page` computes them anew and writes them into the page."""
+"""The tables of docs/paper.md. `python -m tests.paper_page` computes them anew and writes them into
+the page.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ def counted(counting: str) -> str:
     for name in TABLE_3:
         row = [cell for cell in cells if cell.network == name]
         shown = [f"{c.ours:.2f} / {c.printed:g}" for c in row]
-        lines.append(_line(name, *(text if c.match else f"**{text}**" for c, text in zip(row, shown, strict=True))))
+        lines.append(
+            _line(
+                name,
+                *(text if c.match else f"**{text}**" for c, text in zip(row, shown, strict=True)),
+            )
+        )
     return _table(*lines)
 
 
@@ -51,11 +58,17 @@ def rules() -> str:
     lines = [_line("network", "rule", "m_our, MB", "printed")]
     for one in readings():
         text = f"{one.m_our:.2f}"
-        lines.append(_line(one.network, one.rule, text if one.match else f"**{text}**", f"{one.printed:g}"))
+        lines.append(
+            _line(one.network, one.rule, text if one.match else f"**{text}**", f"{one.printed:g}")
+        )
     return _table(*lines)
 
 
-MAKERS = {"findings": found, "rules": rules, **{name: (lambda name=name: counted(name)) for name in COUNTINGS}}
+MAKERS = {
+    "findings": found,
+    "rules": rules,
+    **{name: (lambda name=name: counted(name)) for name in COUNTINGS},
+}
 
 
 def with_tables(text: str) -> str:

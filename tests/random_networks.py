@@ -1,9 +1,9 @@
 """Random small CNNs, drawn by hypothesis so that a failing one shrinks to its cause.
 
-A network grows block by block from one or two images of odd sizes, down to 1x1: plain, depthwise and dilated
-convolutions with any padding, pools, residual, inception and dense blocks, squeeze-and-excite, channel shuffle,
-splits, top-down branches that resize and add, heads that reduce the whole map; some tensors on the way become
-outputs too.
+A network grows block by block from one or two images of odd sizes, down to 1x1: plain, depthwise
+and dilated convolutions with any padding, pools, residual, inception and dense blocks,
+squeeze-and-excite, channel shuffle, splits, top-down branches that resize and add, heads that
+reduce the whole map; some tensors on the way become outputs too.
 """
 
 from __future__ import annotations
@@ -56,12 +56,21 @@ class Growing:
         name = self.graph.node(op_type, x.name, *operands, **attributes)
         return Map(name, x.channels, x.height, x.width)
 
-    def shaped(self, name: str, x: Map, channels: int, height: int | None = None, width: int | None = None) -> Map:
+    def shaped(
+        self, name: str, x: Map, channels: int, height: int | None = None, width: int | None = None
+    ) -> Map:
         self.graph.channels[name] = channels
-        return Map(name, channels, x.height if height is None else height, x.width if width is None else width)
+        return Map(
+            name,
+            channels,
+            x.height if height is None else height,
+            x.width if width is None else width,
+        )
 
     def weights(self, shape: tuple[int, ...], fan_in: int) -> str:
-        return self.graph.constant(self.graph.rng.normal(0, (1.5 / fan_in) ** 0.5, shape).astype(np.float32))
+        return self.graph.constant(
+            self.graph.rng.normal(0, (1.5 / fan_in) ** 0.5, shape).astype(np.float32)
+        )
 
     def vector(self, length: int, low: float = -0.2, high: float = 0.2) -> str:
         return self.graph.constant(self.graph.rng.uniform(low, high, length).astype(np.float32))
@@ -88,7 +97,9 @@ def _along(net: Growing, size: int, *, strided: bool = True, dilated: bool = Tru
     if size + before + after < extent:
         before = after = extent // 2
     stride = net.number(1, 3) if strided else 1
-    return Along(kernel, stride, dilation, before, after, (size + before + after - extent) // stride + 1)
+    return Along(
+        kernel, stride, dilation, before, after, (size + before + after - extent) // stride + 1
+    )
 
 
 def convolution(net: Growing, x: Map) -> Map:
@@ -97,7 +108,9 @@ def convolution(net: Growing, x: Map) -> Map:
     groups = net.draw(st.sampled_from([g for g in (1, 1, 2, 3, x.channels) if x.channels % g == 0]))
     out = groups * net.number(1, max(1, LARGEST_CHANNELS // groups))
     fan_in = x.channels // groups
-    weight = net.weights((out, fan_in, rows.kernel, columns.kernel), fan_in * rows.kernel * columns.kernel)
+    weight = net.weights(
+        (out, fan_in, rows.kernel, columns.kernel), fan_in * rows.kernel * columns.kernel
+    )
     operands = [weight, net.vector(out)] if net.chance() else [weight]
     name = net.graph.node(
         "Conv",
@@ -122,8 +135,12 @@ def separable(net: Growing, x: Map) -> Map:
     """Depthwise 3x3, then 1x1, as in MobileNet."""
     stride = net.number(1, 2)
     weight = net.weights((x.channels, 1, 3, 3), 9)
-    name = net.graph.node("Conv", x.name, weight, group=x.channels, strides=[stride, stride], pads=[1, 1, 1, 1])
-    deep = net.shaped(name, x, x.channels, (x.height - 1) // stride + 1, (x.width - 1) // stride + 1)
+    name = net.graph.node(
+        "Conv", x.name, weight, group=x.channels, strides=[stride, stride], pads=[1, 1, 1, 1]
+    )
+    deep = net.shaped(
+        name, x, x.channels, (x.height - 1) // stride + 1, (x.width - 1) // stride + 1
+    )
     return rectified(net, pointwise(net, normalised(net, deep), net.number(1, LARGEST_CHANNELS)))
 
 
@@ -131,16 +148,34 @@ def normalised(net: Growing, x: Map) -> Map:
     """Perhaps a batch normalization, or a constant factor and offset per channel."""
     choice = net.draw(st.sampled_from(("none", "bn", "constants")))
     if choice == "bn":
-        operands = (net.vector(x.channels, 0.5, 1.5), net.vector(x.channels), net.vector(x.channels))
+        operands = (
+            net.vector(x.channels, 0.5, 1.5),
+            net.vector(x.channels),
+            net.vector(x.channels),
+        )
         return net.same("BatchNormalization", x, *operands, net.vector(x.channels, 0.5, 1.5))
     if choice == "constants":
         for op_type, low, high in (("Mul", 0.5, 1.5), ("Add", -0.2, 0.2)):
-            operand = net.graph.constant(net.graph.rng.uniform(low, high, (x.channels, 1, 1)).astype(np.float32))
+            operand = net.graph.constant(
+                net.graph.rng.uniform(low, high, (x.channels, 1, 1)).astype(np.float32)
+            )
             x = net.same(op_type, x, operand)
     return x
 
 
-ACTIVATIONS = ("none", "Relu", "Relu", "LeakyRelu", "Clip", "PRelu", "HardSwish", "Swish", "Tanh", "Elu", "Mish")
+ACTIVATIONS = (
+    "none",
+    "Relu",
+    "Relu",
+    "LeakyRelu",
+    "Clip",
+    "PRelu",
+    "HardSwish",
+    "Swish",
+    "Tanh",
+    "Elu",
+    "Mish",
+)
 
 
 def rectified(net: Growing, x: Map) -> Map:
@@ -149,9 +184,17 @@ def rectified(net: Growing, x: Map) -> Map:
     if choice == "none":
         return x
     if choice == "Clip":
-        return net.same("Clip", x, *(net.graph.constant(np.float32(bound)) for bound in (-0.5, 1.5)))
+        return net.same(
+            "Clip", x, *(net.graph.constant(np.float32(bound)) for bound in (-0.5, 1.5))
+        )
     if choice == "PRelu":
-        return net.same("PRelu", x, net.graph.constant(net.graph.rng.uniform(0, 0.5, (x.channels, 1, 1)).astype(np.float32)))
+        return net.same(
+            "PRelu",
+            x,
+            net.graph.constant(
+                net.graph.rng.uniform(0, 0.5, (x.channels, 1, 1)).astype(np.float32)
+            ),
+        )
     if choice == "Swish":
         return net.same("Mul", x, net.same("Sigmoid", x).name)
     if choice == "Mish":
@@ -166,7 +209,9 @@ def pool(net: Growing, x: Map) -> Map:
     high, wide = _rounded_up(rows, x.height), _rounded_up(columns, x.width)
     up = high is not None and wide is not None and net.chance()
     attributes: dict[str, Any] = {}
-    if op_type == "AveragePool" and not up:  # together, older versions of onnxruntime divide by too many
+    if (
+        op_type == "AveragePool" and not up
+    ):  # together, older versions of onnxruntime divide by too many
         attributes["count_include_pad"] = net.number(0, 1)
     name = net.graph.node(
         op_type,
@@ -181,7 +226,8 @@ def pool(net: Growing, x: Map) -> Map:
 
 
 def _rounded_up(window: Along, size: int) -> int | None:
-    """Positions of a window that may hang over the end; None where the last would start behind the data and its
+    """Positions of a window that may hang over the end; None where the last would start behind the
+    data and its
     padding in front: onnx and onnxruntime do not agree there."""
     count = -(-(size + window.before + window.after - window.kernel) // window.stride) + 1
     return None if (count - 1) * window.stride >= size + window.before else count
@@ -206,7 +252,11 @@ def inception(net: Growing, x: Map) -> Map:
         y = x
         if kind == "pool":
             y = net.same("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-        branches.append(rectified(net, pointwise(net, y, net.number(1, 4), net.draw(st.sampled_from((1, 3, 5))))))
+        branches.append(
+            rectified(
+                net, pointwise(net, y, net.number(1, 4), net.draw(st.sampled_from((1, 3, 5))))
+            )
+        )
     return joined(net, branches)
 
 
@@ -218,7 +268,9 @@ def joined(net: Growing, parts: list[Map]) -> Map:
 def dense(net: Growing, x: Map) -> Map:
     """Every layer sees all the layers before it."""
     for _ in range(net.number(2, 4)):
-        x = joined(net, [x, pointwise(net, rectified(net, normalised(net, x)), net.number(1, 3), 3)])
+        x = joined(
+            net, [x, pointwise(net, rectified(net, normalised(net, x)), net.number(1, 3), 3)]
+        )
     return x
 
 
@@ -226,16 +278,22 @@ def squeeze_excite(net: Growing, x: Map) -> Map:
     """A factor per channel that the whole map decides."""
     mean = net.shaped(net.graph.node("GlobalAveragePool", x.name), x, x.channels, 1, 1)
     middle = net.same("Relu", pointwise(net, mean, net.number(1, 4)))
-    gate = net.same(net.draw(st.sampled_from(("Sigmoid", "HardSigmoid"))), pointwise(net, middle, x.channels))
+    gate = net.same(
+        net.draw(st.sampled_from(("Sigmoid", "HardSigmoid"))), pointwise(net, middle, x.channels)
+    )
     return net.same("Mul", x, gate.name)
 
 
 def shuffle(net: Growing, x: Map) -> Map:
     """ShuffleNet's exchange of channels between groups."""
     groups = net.draw(st.sampled_from([g for g in range(1, x.channels + 1) if x.channels % g == 0]))
-    split = net.graph.constant(np.array([1, groups, x.channels // groups, x.height, x.width], np.int64))
+    split = net.graph.constant(
+        np.array([1, groups, x.channels // groups, x.height, x.width], np.int64)
+    )
     back = net.graph.constant(np.array([1, x.channels, x.height, x.width], np.int64))
-    name = net.graph.node("Transpose", net.graph.node("Reshape", x.name, split), perm=[0, 2, 1, 3, 4])
+    name = net.graph.node(
+        "Transpose", net.graph.node("Reshape", x.name, split), perm=[0, 2, 1, 3, 4]
+    )
     return net.shaped(net.graph.node("Reshape", name, back), x, x.channels)
 
 
@@ -256,13 +314,24 @@ def top_down(net: Growing, x: Map) -> Map:
     """A coarser level, enlarged again and added to or joined with the finer one."""
     weight = net.weights((x.channels, x.channels, 3, 3), x.channels * 9)
     name = net.graph.node("Conv", x.name, weight, strides=[2, 2], pads=[1, 1, 1, 1])
-    coarse = rectified(net, net.shaped(name, x, x.channels, (x.height + 1) // 2, (x.width + 1) // 2))
+    coarse = rectified(
+        net, net.shaped(name, x, x.channels, (x.height + 1) // 2, (x.width + 1) // 2)
+    )
     if net.chance():
         coarse = residual(net, coarse)
     sizes = net.graph.constant(np.array([1, x.channels, x.height, x.width], np.int64))
     mode = net.draw(st.sampled_from(("nearest", "linear")))
     nearest: dict[str, Any] = {"nearest_mode": "floor"} if mode == "nearest" else {}
-    name = net.graph.node("Resize", coarse.name, "", "", sizes, mode=mode, coordinate_transformation_mode="asymmetric", **nearest)
+    name = net.graph.node(
+        "Resize",
+        coarse.name,
+        "",
+        "",
+        sizes,
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        **nearest,
+    )
     enlarged = net.shaped(name, x, x.channels)
     return net.same("Add", x, enlarged.name) if net.chance() else joined(net, [enlarged, x])
 
@@ -275,15 +344,21 @@ def transposed_convolution(net: Growing, x: Map) -> Map:
     kernel = net.draw(st.sampled_from((2, 4)))
     pad = (kernel - 2) // 2
     weight = net.weights((x.channels, out, kernel, kernel), x.channels * kernel * kernel // 4)
-    name = net.graph.node("ConvTranspose", x.name, weight, net.vector(out), strides=[2, 2], pads=[pad] * 4)
+    name = net.graph.node(
+        "ConvTranspose", x.name, weight, net.vector(out), strides=[2, 2], pads=[pad] * 4
+    )
     return rectified(net, net.shaped(name, x, out, 2 * x.height, 2 * x.width))
 
 
 def padded(net: Growing, x: Map) -> Map:
     """Rows and columns added around, or taken away."""
     if x.height > 2 and net.chance():
-        starts, ends, axes = (net.graph.constant(np.array([n], np.int64)) for n in (1, x.height - 1, 2))
-        return net.shaped(net.graph.node("Slice", x.name, starts, ends, axes), x, x.channels, x.height - 2)
+        starts, ends, axes = (
+            net.graph.constant(np.array([n], np.int64)) for n in (1, x.height - 1, 2)
+        )
+        return net.shaped(
+            net.graph.node("Slice", x.name, starts, ends, axes), x, x.channels, x.height - 2
+        )
     before, after = net.number(0, 2), net.number(0, 2)
     pads = net.graph.constant(np.array([0, 0, before, 1, 0, 0, after, 0], np.int64))
     kind = net.draw(st.sampled_from(("zeros", "value", "edge")))
@@ -291,7 +366,8 @@ def padded(net: Growing, x: Map) -> Map:
     mode = "edge" if kind == "edge" else "constant"
     name = net.graph.node("Pad", x.name, pads, value, mode=mode)
     y = net.shaped(name, x, x.channels, x.height + before + after, x.width + 1)
-    # onnxruntime merges zeros into a pool that follows, and then refuses the pool for having too many of them
+    # onnxruntime merges zeros into a pool that follows, and then refuses the pool for having too
+    # many of them
     return pointwise(net, y, x.channels, 3) if kind == "zeros" else y
 
 
@@ -299,7 +375,13 @@ def across(net: Growing, x: Map) -> Map:
     """A normalization over neighbouring channels, or over the whole map of a channel."""
     if net.chance():
         return net.same("LRN", x, size=3, alpha=0.1, beta=0.75, bias=1.0)
-    return net.same("InstanceNormalization", x, net.vector(x.channels, 0.5, 1.5), net.vector(x.channels), epsilon=0.01)
+    return net.same(
+        "InstanceNormalization",
+        x,
+        net.vector(x.channels, 0.5, 1.5),
+        net.vector(x.channels),
+        epsilon=0.01,
+    )
 
 
 def blocks_to_pixels(net: Growing, x: Map) -> Map:
@@ -308,7 +390,9 @@ def blocks_to_pixels(net: Growing, x: Map) -> Map:
         name = net.graph.node("SpaceToDepth", x.name, blocksize=2)
         return net.shaped(name, x, 4 * x.channels, x.height // 2, x.width // 2)
     wide = pointwise(net, x, 4)
-    name = net.graph.node("DepthToSpace", wide.name, blocksize=2, mode=net.draw(st.sampled_from(("DCR", "CRD"))))
+    name = net.graph.node(
+        "DepthToSpace", wide.name, blocksize=2, mode=net.draw(st.sampled_from(("DCR", "CRD")))
+    )
     return net.shaped(name, x, 1, 2 * x.height, 2 * x.width)
 
 
@@ -342,7 +426,9 @@ def classifier(net: Growing, x: Map) -> str:
     else:
         op_type = "GlobalAveragePool" if kind == "pool" else "GlobalMaxPool"
         length, flat = x.channels, graph.node("Flatten", graph.node(op_type, x.name), axis=1)
-    scores = graph.node("Gemm", flat, net.weights((classes, length), length), net.vector(classes), transB=1)
+    scores = graph.node(
+        "Gemm", flat, net.weights((classes, length), length), net.vector(classes), transB=1
+    )
     return graph.node("Softmax", scores, axis=1) if net.chance() else scores
 
 
@@ -373,4 +459,12 @@ def row_choices(draw: Callable[[st.SearchStrategy[Any]], Any], layers: list[str]
     if not layers or draw(st.booleans()):
         return general
     some = draw(st.lists(st.sampled_from(layers), min_size=1, max_size=6, unique=True))
-    return ",".join([general, *(f"{name}={draw(st.sampled_from(('1', '2', '3', '4', '7', 'whole')))}" for name in some)])
+    return ",".join(
+        [
+            general,
+            *(
+                f"{name}={draw(st.sampled_from(('1', '2', '3', '4', '7', 'whole')))}"
+                for name in some
+            ),
+        ]
+    )

@@ -1,7 +1,8 @@
-"""README's commands and examples, run. `python -m tests.readme` writes their real output back into it.
+"""README's commands and examples, run. `python -m tests.readme` writes their real output back into
+it.
 
-In a `console` block every line that starts with `$ ` is a command, what follows is its output. A `python` block runs as a
-program; its output stands in the `text` block behind it.
+In a `console` block every line that starts with `$ ` is a command, what follows is its output. A
+`python` block runs as a program; its output stands in the `text` block behind it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ MASKS = (
     (r"\w+, numpy \d.*", "#"),
     (r"[ ━─]+", " "),
 )
-"""What differs from machine to machine: times, rounding, measured memory, and the widths of columns that follow from them."""
+"""What differs from machine to machine: times, rounding, measured memory, and the widths of columns
+that follow from them.
+"""
 
 
 def masked(text: str) -> str:
@@ -47,7 +50,9 @@ def masked(text: str) -> str:
 
 
 def executed(text: str, beside: Path | None = None) -> str:
-    """The text with the real output of every command and program in it; `beside` is a folder that they find by its name."""
+    """The text with the real output of every command and program in it; `beside` is a folder that
+    they find by its name.
+    """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         programs = place / "programs"
@@ -73,7 +78,9 @@ def executed(text: str, beside: Path | None = None) -> str:
             kind, body = block[1], block[2]
             if kind == "console":
                 commands = [line for line in body.splitlines() if line.startswith("$ ")]
-                body = "".join(f"{line}\n{output(line[2:], place, environment)}" for line in commands)
+                body = "".join(
+                    f"{line}\n{output(line[2:], place, environment)}" for line in commands
+                )
             elif kind == "python":
                 (place / "example.py").write_text(body)
                 printed = output("python example.py", place, environment)
@@ -87,7 +94,14 @@ def executed(text: str, beside: Path | None = None) -> str:
 def output(command: str, folder: Path, environment: dict[str, str]) -> str:
     """What a shell command prints, on either stream; lines without the blanks at their ends."""
     done = subprocess.run(
-        command, shell=True, cwd=folder, env=environment, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
 

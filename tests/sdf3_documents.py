@@ -9,7 +9,9 @@ TIMES = """<actorProperties actor='A'><processor type='p' default='true'><execut
 <actorProperties actor='B'><processor type='p' default='true'><executionTime time='5'/></processor></actorProperties>"""
 
 
-def document(actors: str = ACTORS, channels: str = CHANNEL, properties: str = TIMES, kind: str = "csdf") -> bytes:
+def document(
+    actors: str = ACTORS, channels: str = CHANNEL, properties: str = TIMES, kind: str = "csdf"
+) -> bytes:
     """A file of two actors (lines 3 and 4), one channel (line 5) and their times (lines 8 and 9)."""
     return (
         f"<sdf3 type='{kind}' version='1.0'><applicationGraph name='g'>\n<{kind} name='g' type='g'>\n{actors}\n{channels}\n"

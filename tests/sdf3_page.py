@@ -1,7 +1,8 @@
-"""The tables, outputs and pictures of docs/sdf3.md. `python -m tests.sdf3_page` makes them anew and writes them.
+"""The tables, outputs and pictures of docs/sdf3.md. `python -m tests.sdf3_page` makes them anew and
+writes them.
 
-The tables come from the values that were recorded from SDF3 and Kiter; where these are not beside the repository, what the page
-has stays.
+The tables come from the values that were recorded from SDF3 and Kiter; where these are not beside
+the repository, what the page has stays.
 """
 
 from __future__ import annotations
@@ -30,12 +31,16 @@ SIZING = {"buffersize": "SDF3", "ThroughputBufferingDSE": "Kiter"}
 _SHOWN = 110
 
 
-def _table(head: str, lines: Iterator[tuple[object, ...]] | list[tuple[object, ...]], right: str = "") -> str:
+def _table(
+    head: str, lines: Iterator[tuple[object, ...]] | list[tuple[object, ...]], right: str = ""
+) -> str:
     """A table; `right` has an "r" for every column of numbers."""
     columns = head.split("|")
     marks = [("---:" if mark == "r" else "---") for mark in right.ljust(len(columns))]
     body = [f"| {' | '.join(map(str, line))} |" for line in lines]
-    return "\n".join([f"| {' | '.join(column.strip() for column in columns)} |", f"|{'|'.join(marks)}|", *body])
+    return "\n".join(
+        [f"| {' | '.join(column.strip() for column in columns)} |", f"|{'|'.join(marks)}|", *body]
+    )
 
 
 def agreement() -> str:
@@ -47,26 +52,43 @@ def agreement() -> str:
     titles = [question.title for question in QUESTIONS]
     lines = [(title, from_rows[title], agree[title], differ[title] or "") for title in titles]
     total = ("**all**", from_rows.total(), agree.total(), differ.total())
-    left = Counter(row.metric for row in rows() if not any(question.asks(row) for question in QUESTIONS))
-    meanings = {**dict(NOT_COMPARED), "pareto_distribution": "SDF3's mark for no distribution at all"}
-    apart = "; ".join(f"{left[metric]} of `{metric}` ({meaning})" for metric, meaning in sorted(meanings.items()))
+    left = Counter(
+        row.metric for row in rows() if not any(question.asks(row) for question in QUESTIONS)
+    )
+    meanings = {
+        **dict(NOT_COMPARED),
+        "pareto_distribution": "SDF3's mark for no distribution at all",
+    }
+    apart = "; ".join(
+        f"{left[metric]} of `{metric}` ({meaning})" for metric, meaning in sorted(meanings.items())
+    )
     return f"{_table('asked | rows | agree | differ', [*lines, total], ' rrr')}\n\nNot compared are {left.total()} rows: {apart}."
 
 
 def differences() -> str:
-    """Every value that differs, by the fault that explains it, with what came out when our answer was executed."""
+    """Every value that differs, by the fault that explains it, with what came out when our answer
+    was executed.
+    """
     found: dict[tuple[str, str], Compared] = {}
     for item in compared():
         if not item.agrees:
             found.setdefault((item.graph, item.question), item)
     for name, question in NO_ANSWER:
-        found[name, question] = Compared(name, question, "no end in 60 s", str(value(path_of(name))))
+        found[name, question] = Compared(
+            name, question, "no end in 60 s", str(value(path_of(name)))
+        )
     known = {**DIFFERENCES, **NO_ANSWER}
     parts = []
     for key, reason in REASONS.items():
         items = [found[place] for place, why in known.items() if why == key]
         lines = [
-            (f"`{item.graph}`", item.question, _short(item.recorded), _short(item.ours), proof(item))
+            (
+                f"`{item.graph}`",
+                item.question,
+                _short(item.recorded),
+                _short(item.ours),
+                proof(item),
+            )
             for item in sorted(items, key=lambda item: (item.graph, item.question))
         ]
         head = f"**{reason.text[:1].upper()}{reason.text[1:]}** (section {reason.section})."
@@ -91,11 +113,15 @@ def unanswered() -> str:
         if value(path) == float("inf"):
             lines.append((f"`{name}`", *ended, "", "", "unlimited"))
             continue
-        live, best = storage_for(graph_of(path), "live", seconds=60), storage_for(graph_of(path), "maximal", seconds=60)
+        live, best = (
+            storage_for(graph_of(path), "live", seconds=60),
+            storage_for(graph_of(path), "maximal", seconds=60),
+        )
         assert live.exact and best.exact, path
         lines.append((f"`{name}`", *ended, live.size, best.size, best.throughput))
     head = (
-        "graph | SDF3 no end in | Kiter no end in | least tokens without deadlock | least for the highest throughput | which is"
+        "graph | SDF3 no end in | Kiter no end in | "
+        "least tokens without deadlock | least for the highest throughput | which is"
     )
     return _table(head, lines, " rrrrr")
 
@@ -105,14 +131,24 @@ MAKERS = {"agreement": agreement, "differences": differences, "unanswered": unan
 
 def with_tables(text: str) -> str:
     """The page with every table computed anew."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{MAKERS[found[2]]()}\n\n{found[3]}" if found[2] in MAKERS else found[0], text)
+    return BLOCK.sub(
+        lambda found: (
+            f"{found[1]}\n{MAKERS[found[2]]()}\n\n{found[3]}" if found[2] in MAKERS else found[0]
+        ),
+        text,
+    )
 
 
 def pictures() -> dict[str, bytes]:
-    """Name of the file -> the charts of docs/examples/convolution.xml in the least storage with the highest throughput."""
+    """Name of the file -> the charts of docs/examples/convolution.xml in the least storage with the
+    highest throughput.
+    """
     graph = read(EXAMPLES / "convolution.xml")
     timeline = self_timed(graph, storage_for(graph, "maximal").capacities)
-    return {"sdf3-gantt.svg": gantt_chart(timeline), "sdf3-occupancy.svg": occupancy_chart(timeline, "bytes")}
+    return {
+        "sdf3-gantt.svg": gantt_chart(timeline),
+        "sdf3-occupancy.svg": occupancy_chart(timeline, "bytes"),
+    }
 
 
 def main() -> None:

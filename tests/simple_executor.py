@@ -1,4 +1,6 @@
-"""Runs a network layer after layer in slabs of any height, with whole tensors between: slow, short, and independent of plans."""
+"""Runs a network layer after layer in slabs of any height, with whole tensors between: slow, short,
+and independent of plans.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from csdfgen.network import Layer, Network
+from csdfgen.model.network import Layer, Network
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import CountingScratch, phases, presented, stored_rows
 
 
-def execute(network: Network, feeds: Mapping[str, np.ndarray], height: int = 10**9) -> dict[str, np.ndarray]:
-    """Outputs by name, in ONNX axis order. feeds: by input name, images along axis 0 where the network has a batch.
+def execute(
+    network: Network, feeds: Mapping[str, np.ndarray], height: int = 10**9
+) -> dict[str, np.ndarray]:
+    """Outputs by name, in ONNX axis order. feeds: by input name, images along axis 0 where the
+    network has a batch.
 
     height: rows a phase; every kernel is handed copies of the declared rows only.
     """
     with np.errstate(all="ignore"):
-        images = [_one_image(network, _cut(feeds, network.batch, i), height) for i in range(network.batch)]
+        images = [
+            _one_image(network, _cut(feeds, network.batch, i), height) for i in range(network.batch)
+        ]
     return {
         o.name: o.constant
         if o.constant is not None
@@ -29,17 +36,27 @@ def execute(network: Network, feeds: Mapping[str, np.ndarray], height: int = 10*
 
 
 def _cut(feeds: Mapping[str, np.ndarray], batch: int, image: int) -> dict[str, np.ndarray]:
-    return dict(feeds) if batch == 1 else {name: array[image : image + 1] for name, array in feeds.items()}
+    return (
+        dict(feeds)
+        if batch == 1
+        else {name: array[image : image + 1] for name, array in feeds.items()}
+    )
 
 
-def _one_image(network: Network, feeds: Mapping[str, np.ndarray], height: int) -> dict[str, np.ndarray]:
+def _one_image(
+    network: Network, feeds: Mapping[str, np.ndarray], height: int
+) -> dict[str, np.ndarray]:
     stored: dict[str, np.ndarray] = {}
     for tensor in network.inputs:
         assert feeds[tensor.name].shape == tensor.shape and feeds[tensor.name].dtype == tensor.dtype
         stored[tensor.name] = np.ascontiguousarray(tensor.to_storage(feeds[tensor.name]))
     for layer in network.layers:
         _run(layer, stored, height)
-    return {o.name: o.tensor.to_onnx(stored[o.tensor.name]) for o in network.outputs if o.tensor is not None}
+    return {
+        o.name: o.tensor.to_onnx(stored[o.tensor.name])
+        for o in network.outputs
+        if o.tensor is not None
+    }
 
 
 def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:

@@ -27,15 +27,22 @@ def model(
     graph = helper.make_graph(
         nodes,
         name,
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, list(shape)) for n, shape in inputs.items()],
+        [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, list(shape))
+            for n, shape in inputs.items()
+        ],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
         weights,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
 
-def residual_classifier(height: int = 16, width: int = 12, classes: int = 7, batch: int | str = 1) -> onnx.ModelProto:
-    """Convolutions with a residual Add, a pool, and `classes` scores from a global pool: output 'scores', (N, classes, 1, 1)."""
+def residual_classifier(
+    height: int = 16, width: int = 12, classes: int = 7, batch: int | str = 1
+) -> onnx.ModelProto:
+    """Convolutions with a residual Add, a pool, and `classes` scores from a global pool: output
+    'scores', (N, classes, 1, 1).
+    """
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
@@ -45,22 +52,33 @@ def residual_classifier(height: int = 16, width: int = 12, classes: int = 7, bat
         helper.make_node("Conv", ["p", "w3"], ["c3"], "conv3"),
         helper.make_node("GlobalAveragePool", ["c3"], ["scores"], "scores"),
     ]
-    weights = [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 8, 8, 3, 3), weight("w3", classes, 8, 1, 1)]
+    weights = [
+        weight("w1", 8, 3, 3, 3),
+        weight("b1", 8),
+        weight("w2", 8, 8, 3, 3),
+        weight("w3", classes, 8, 1, 1),
+    ]
     return model(nodes, {"x": (batch, 3, height, width)}, ["scores"], weights, "residual")
 
 
 def two_inputs() -> onnx.ModelProto:
-    """The sum of two maps, and a convolution of it: inputs 'left' and 'right', outputs 'sum' and 'y'."""
+    """The sum of two maps, and a convolution of it: inputs 'left' and 'right', outputs 'sum' and
+    'y'.
+    """
     nodes = [
         helper.make_node("Add", ["left", "right"], ["sum"], "add"),
         helper.make_node("Conv", ["sum", "w"], ["y"], "conv", pads=[1, 1, 1, 1]),
     ]
     shape = (1, 2, 6, 5)
-    return model(nodes, {"left": shape, "right": shape}, ["sum", "y"], [weight("w", 3, 2, 3, 3)], "two")
+    return model(
+        nodes, {"left": shape, "right": shape}, ["sum", "y"], [weight("w", 3, 2, 3, 3)], "two"
+    )
 
 
 def squeeze_and_excite() -> onnx.ModelProto:
-    """A map scaled by a gate that is computed from its mean: the map must be kept whole. Output 'y'."""
+    """A map scaled by a gate that is computed from its mean: the map must be kept whole. Output
+    'y'.
+    """
     nodes = [
         helper.make_node("Conv", ["x", "w1"], ["m"], "conv", pads=[1, 1, 1, 1]),
         helper.make_node("GlobalAveragePool", ["m"], ["g"], "squeeze"),

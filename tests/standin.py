@@ -1,8 +1,9 @@
-"""Programs that stand in for SDF3 and Kiter: they answer with transcripts, to the letter, exit code and signal included.
+"""Programs that stand in for SDF3 and Kiter: they answer with transcripts, to the letter, exit code
+and signal included.
 
-A transcript is a text file: `# command: PROGRAM ARGUMENTS`, `# exit code: N ...` ("none": it did not end), then what was printed,
-between `=== stdout`, `=== stderr` and `=== end`. Those in `tests/data/tools` were written for the tests; recorded ones are read
-where they are.
+A transcript is a text file: `# command: PROGRAM ARGUMENTS`, `# exit code: N ...` ("none": it did
+not end), then what was printed, between `=== stdout`, `=== stderr` and `=== end`. Those in
+`tests/data/tools` were written for the tests; recorded ones are read where they are.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ sys.exit(reply["exit_code"])
 
 @dataclass(frozen=True)
 class Reply:
-    """What a program prints, and how it ends: exit_code is minus the number of a signal, None if it does not end."""
+    """What a program prints, and how it ends: exit_code is minus the number of a signal, None if it
+    does not end.
+    """
 
     stdout: str = ""
     stderr: str = ""
@@ -92,17 +95,25 @@ KITER_HELP = read_transcript(DATA / "kiter_help.txt").reply
 
 
 def stand_in(folder: Path, program: str, replies: Mapping[str, Reply | Sequence[Reply]]) -> Path:
-    """Write a program that replies by its first argument that is a key, with "*" to any other; it keeps what it was asked.
+    """Write a program that replies by its first argument that is a key, with "*" to any other; it
+    keeps what it was asked.
 
     Of several replies each is given once, in turn, the last one for ever.
     """
     folder.mkdir(parents=True, exist_ok=True)
     known = {"--help": SDF3_HELP, "-h": KITER_HELP, **replies}
     path, table = folder / program, folder / f"{program}.json"
-    turns = {key: [value] if isinstance(value, Reply) else list(value) for key, value in known.items()}
-    table.write_text(json.dumps({key: [asdict(reply) for reply in value] for key, value in turns.items()}), encoding="utf-8")
+    turns = {
+        key: [value] if isinstance(value, Reply) else list(value) for key, value in known.items()
+    }
+    table.write_text(
+        json.dumps({key: [asdict(reply) for reply in value] for key, value in turns.items()}),
+        encoding="utf-8",
+    )
     log = str(folder / f"{program}.log")
-    path.write_text(_PROGRAM.format(python=sys.executable, replies=str(table), log=log), encoding="utf-8")
+    path.write_text(
+        _PROGRAM.format(python=sys.executable, replies=str(table), log=log), encoding="utf-8"
+    )
     path.chmod(0o755)
     return path
 
@@ -110,7 +121,11 @@ def stand_in(folder: Path, program: str, replies: Mapping[str, Reply | Sequence[
 def asked(program: Path) -> list[list[str]]:
     """The arguments of every call of a stand-in, the one for its version left out."""
     log = program.with_name(f"{program.name}.log")
-    calls = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+    calls = (
+        [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        if log.exists()
+        else []
+    )
     return [call for call in calls if call not in (["--help"], ["-h"])]
 
 

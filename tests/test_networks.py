@@ -1,4 +1,5 @@
-"""Whole networks in slabs of rows: every output is onnxruntime's, measured memory is as planned, and little of it is needed.
+"""Whole networks in slabs of rows: every output is onnxruntime's, measured memory is as planned,
+and little of it is needed.
 
 Each network runs at every combination of slab heights and fuse levels.
 """
@@ -16,7 +17,7 @@ import csdfgen
 import runtime
 from csdfgen.demo.centerface import INPUT, model_file
 from csdfgen.errors import InputError
-from csdfgen.network import Network
+from csdfgen.model.network import Network
 from tests.builder import reference
 from tests.networks import LIGHT, TRAINED, feeds, light, trained, with_last_scores
 
@@ -39,7 +40,13 @@ PEAK_LIVE = {
 """MB (10^6 bytes) alive at one row a phase, computed once by another program (docs/model.md)."""
 
 
-def wrong(network: Network, rows: str, level: str, x: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> list[str]:
+def wrong(
+    network: Network,
+    rows: str,
+    level: str,
+    x: dict[str, np.ndarray],
+    expected: dict[str, np.ndarray],
+) -> list[str]:
     """What is wrong with one way to run a network; nothing, it is hoped."""
     plan = csdfgen.plan(network, rows=rows, fuse=level)
     got, measured = runtime.compile(plan).measure(x)
@@ -47,9 +54,13 @@ def wrong(network: Network, rows: str, level: str, x: dict[str, np.ndarray], exp
     for name, want in expected.items():
         scale = float(np.max(np.abs(want), initial=0.0))
         if not np.allclose(got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale):
-            found.append(f"rows {rows}, fuse {level}: '{name}' differs by up to {np.max(np.abs(got[name] - want)):.3g}")
+            found.append(
+                f"rows {rows}, fuse {level}: '{name}' differs by up to {np.max(np.abs(got[name] - want)):.3g}"
+            )
     if measured.touched_bytes != plan.planned_bytes:
-        found.append(f"rows {rows}, fuse {level}: planned {plan.planned_bytes} bytes, touched {measured.touched_bytes}")
+        found.append(
+            f"rows {rows}, fuse {level}: planned {plan.planned_bytes} bytes, touched {measured.touched_bytes}"
+        )
     return found
 
 
@@ -71,7 +82,9 @@ def test_light_networks_with_random_weights(name: str) -> None:
         assert 8 * figures["peak_live"] < figures["sum_of_tensors"]
 
 
-@pytest.mark.parametrize(("name", "size"), [(name, size) for name, entry in TRAINED.items() for size in entry.sizes])
+@pytest.mark.parametrize(
+    ("name", "size"), [(name, size) for name, entry in TRAINED.items() for size in entry.sizes]
+)
 def test_trained_networks_of_other_packages(name: str, size: tuple[int, int]) -> None:
     try:
         model = with_last_scores(trained(name, size))

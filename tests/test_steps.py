@@ -1,6 +1,8 @@
-"""Networks in buffers that the analysis sized: graph to file, capacities found, order kept in a file, executed, compared.
+"""Networks in buffers that the analysis sized: graph to file, capacities found, order kept in a
+file, executed, compared.
 
-The way of `csdfgen MODEL -o graph`, `csdfgen analyze graph --buffers -o plan.json`, `csdfgen run MODEL --plan plan.json --check`.
+The way of `csdfgen MODEL -o graph`, `csdfgen analyze graph --buffers -o plan.json`, `csdfgen run
+MODEL --plan plan.json --check`.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen import graph_json
-from csdfgen.audit import audit
-from csdfgen.graph import with_serial_loops
-from csdfgen.network import Network
-from csdfgen.pipeline import graph_of, prepare
+from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.graph import with_serial_loops
+from csdfgen.model.network import Network
+from csdfgen.planning.checker import audit
+from csdfgen.planning.planner import graph_of, prepare
+from csdfgen.planning.saved import read_saved
 from csdfgen.reading.zoo import build
-from csdfgen.saved import read_saved
 from schedules.static import write_storage_plan
 from schedules.storage import storage_for
 from sdf3_bridge import sdf3xml
@@ -52,13 +54,22 @@ SMALL_ZOO = (
 
 
 def run_steps(
-    network: Network, expected: dict[str, np.ndarray], x: dict[str, np.ndarray], rows: str, target: Target, folder: Path
+    network: Network,
+    expected: dict[str, np.ndarray],
+    x: dict[str, np.ndarray],
+    rows: str,
+    target: Target,
+    folder: Path,
 ) -> None:
-    """From network to graph file to plan file to outputs; rows as tokens in .json, elements in .xml."""
+    """From network to graph file to plan file to outputs; rows as tokens in .json, elements in
+    .xml.
+    """
     level = "full" if target == "live" else "none"
     conversion = prepare(network, rows, level, "streamed")[0]
     tokens, overlap = ("elements", True) if target == "live" else ("rows", False)
-    graph = with_serial_loops(graph_of(conversion, level, "streamed", tokens=tokens, overlap=overlap))
+    graph = with_serial_loops(
+        graph_of(conversion, level, "streamed", tokens=tokens, overlap=overlap)
+    )
     if target == "live":
         sdf3xml.write(folder / "graph.xml", graph)
         graph = sdf3xml.read(folder / "graph.xml")
@@ -75,7 +86,9 @@ def run_steps(
     assert measured.touched_bytes == plan.planned_bytes
     for name, want in expected.items():
         scale = float(np.max(np.abs(want), initial=0.0))
-        np.testing.assert_allclose(got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name)
+        np.testing.assert_allclose(
+            got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name
+        )
 
 
 def check(model: onnx.ModelProto, tmp_path: Path, ways: tuple[tuple[str, Target], ...]) -> None:
@@ -93,4 +106,8 @@ def test_light_networks_run_in_sized_buffers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SMALL_ZOO)
 def test_networks_of_the_zoo_run_in_sized_buffers(name: str, tmp_path: Path) -> None:
-    check(build(f"zoo:{name}"), tmp_path, (("1", "live"), ("1", "maximal"), ("2", "live"), ("whole", "maximal")))
+    check(
+        build(f"zoo:{name}"),
+        tmp_path,
+        (("1", "live"), ("1", "maximal"), ("2", "live"), ("whole", "maximal")),
+    )

@@ -1,8 +1,10 @@
-"""Does every network of the zoo run at its published size as in onnxruntime, and how long does it take? `make test-zoo`.
+"""Does every network of the zoo run at its published size as in onnxruntime, and how long does it
+take? `make test-zoo`.
 
-Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process of its own. `--write` writes
-docs/zoo.md; names run these networks alone; `--sources` runs none and renews only the page's table of sources. Exit 1 if any
-output differs, or other memory is touched than was planned.
+Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process
+of its own. `--write` writes docs/zoo.md; names run these networks alone; `--sources` runs none and
+renews only the page's table of sources. Exit 1 if any output differs, or other memory is touched
+than was planned.
 """
 
 from __future__ import annotations
@@ -72,7 +74,17 @@ def run(name: str) -> Outcome:
     """Run a network in a process of its own and compare it with onnxruntime."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "csdfgen", "run", f"zoo:{name}", "--rows", "auto", "--check", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "csdfgen",
+            "run",
+            f"zoo:{name}",
+            "--rows",
+            "auto",
+            "--check",
+            "--json",
+        ],
         cwd=ROOT,
         text=True,
         check=False,
@@ -86,7 +98,9 @@ def run(name: str) -> Outcome:
     if report["measured_bytes"] != report["planned_bytes"]:
         trouble += f" planned {report['planned_bytes']} bytes, touched {report['measured_bytes']}"
     figures = report["figures"]
-    return Outcome(name, seconds, trouble, figures["arena"] + figures["workspace"], figures["whole_layer_live"])
+    return Outcome(
+        name, seconds, trouble, figures["arena"] + figures["workspace"], figures["whole_layer_live"]
+    )
 
 
 def counted_cells(entry: ZooEntry) -> tuple[str, ...]:
@@ -101,9 +115,19 @@ def sources() -> str:
     rows = []
     for entry in ZOO.values():
         published = entry.published
-        values = f"{published.parameters:,} {published.parameters_are}", f"{published.macs:,} {published.macs_are}"
+        values = (
+            f"{published.parameters:,} {published.parameters_are}",
+            f"{published.macs:,} {published.macs_are}",
+        )
         size = "{}x{}".format(*published.size)
-        cells = (entry.name, published.source, size, *values, published.compared, published.definition or published.source)
+        cells = (
+            entry.name,
+            published.source,
+            size,
+            *values,
+            published.compared,
+            published.definition or published.source,
+        )
         rows.append(f"| {' | '.join(cells)} |\n")
     return f"{SOURCES}{''.join(rows)}"
 
@@ -112,7 +136,12 @@ def page(outcomes: Sequence[Outcome]) -> str:
     """docs/zoo.md."""
     rows = []
     for one in outcomes:
-        cells = (*counted_cells(ZOO[one.name]), f"{one.slabs / MIB:.2f}", f"{one.whole / MIB:.2f}", f"{one.seconds:.1f}")
+        cells = (
+            *counted_cells(ZOO[one.name]),
+            f"{one.slabs / MIB:.2f}",
+            f"{one.whole / MIB:.2f}",
+            f"{one.seconds:.1f}",
+        )
         rows.append(f"| {' | '.join(cells)} |\n")
     total = sum(one.seconds for one in outcomes)
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
@@ -128,23 +157,34 @@ def renew_sources() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make test-zoo", description="run the networks of the zoo at their published sizes")
+    parser = argparse.ArgumentParser(
+        prog="make test-zoo", description="run the networks of the zoo at their published sizes"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks; all without")
     parser.add_argument("--write", action="store_true", help="rewrite docs/zoo.md")
-    parser.add_argument("--sources", action="store_true", help="run nothing, rewrite the sources in docs/zoo.md")
+    parser.add_argument(
+        "--sources", action="store_true", help="run nothing, rewrite the sources in docs/zoo.md"
+    )
     arguments = parser.parse_args()
     if arguments.sources:
         renew_sources()
         return 0
     unknown = [name for name in arguments.names if name not in ZOO]
     if unknown or (arguments.names and arguments.write):
-        parser.error(f"no such network: {', '.join(unknown)}" if unknown else "--write is for all networks")
+        parser.error(
+            f"no such network: {', '.join(unknown)}" if unknown else "--write is for all networks"
+        )
     outcomes = []
     for name in arguments.names or ZOO:
         outcomes.append(run(name))
-        print(f"{name:<22}{outcomes[-1].seconds:6.1f} s  {outcomes[-1].trouble or 'equal'}", flush=True)
+        print(
+            f"{name:<22}{outcomes[-1].seconds:6.1f} s  {outcomes[-1].trouble or 'equal'}",
+            flush=True,
+        )
     wrong = [one.name for one in outcomes if one.trouble]
-    print(f"{len(outcomes)} networks, {sum(one.seconds for one in outcomes):.0f} s, {len(wrong)} in trouble")
+    print(
+        f"{len(outcomes)} networks, {sum(one.seconds for one in outcomes):.0f} s, {len(wrong)} in trouble"
+    )
     if arguments.write and not wrong:
         PAGE.write_text(page(outcomes))
     return int(bool(wrong))

@@ -1,10 +1,11 @@
-"""Networks that are built here from nothing but numbers: published topologies with seeded random weights.
+"""Networks that are built here from nothing but numbers: published topologies with seeded random
+weights.
 
     entry, height, width = zoo_models.parse("resnet18@160x256")
     model = entry.build(height, width)          # an onnx.ModelProto
 
-No trained weight is shipped or fetched. Every entry says who published the network, and how many parameters and
-multiply-accumulates were printed for it; the tests hold both.
+No trained weight is shipped or fetched. Every entry says who published the network, and how many
+parameters and multiply-accumulates were printed for it; the tests hold both.
 """
 
 from __future__ import annotations
@@ -36,7 +37,17 @@ from zoo_models._builder import SizeError, ZooError
 from zoo_models._counts import Counts, count
 from zoo_models._entry import Published, ZooEntry
 
-__all__ = ["ALIASES", "ZOO", "Counts", "Published", "SizeError", "ZooEntry", "ZooError", "count", "parse"]
+__all__ = [
+    "ALIASES",
+    "ZOO",
+    "Counts",
+    "Published",
+    "SizeError",
+    "ZooEntry",
+    "ZooError",
+    "count",
+    "parse",
+]
 
 _FAMILIES = (
     alexnet,
@@ -57,7 +68,9 @@ _FAMILIES = (
     tinyml,
 )
 
-ZOO: Mapping[str, ZooEntry] = MappingProxyType({entry.name: entry for family in _FAMILIES for entry in family.NETWORKS})
+ZOO: Mapping[str, ZooEntry] = MappingProxyType(
+    {entry.name: entry for family in _FAMILIES for entry in family.NETWORKS}
+)
 """Name -> network."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
@@ -82,7 +95,9 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "zfnet": "zfnet512",
     }
 )
-"""Other names that files and papers use -> names of the zoo. Capitals, points and dashes do not matter in either."""
+"""Other names that files and papers use -> names of the zoo. Capitals, points and dashes do not
+matter in either.
+"""
 
 MAX_SIZE = 2**16
 """Rows or columns of an image; a typing error should not build for minutes."""
@@ -91,10 +106,11 @@ _SPELLING = re.compile(r"(?:zoo:)?(?P<name>[^@]*)(?:@(?P<height>[0-9]+)[x×X](?P
 
 
 def parse(text: str) -> tuple[ZooEntry, int, int]:
-    """The network and the image size that "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH" asks for (the "zoo:" may be missing).
+    """The network and the image size that "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH" asks for (the
+    "zoo:" may be missing).
 
-    Raises ZooError: an unknown name (with the nearest ones), a size that is none, and one that does not go through
-    the network (with the smallest that does).
+    Raises ZooError: an unknown name (with the nearest ones), a size that is none, and one that does
+    not go through the network (with the smallest that does).
 
     >>> entry, height, width = parse("zoo:vgg16@64x96")
     >>> entry.name, height, width
@@ -102,7 +118,9 @@ def parse(text: str) -> tuple[ZooEntry, int, int]:
     """
     found = _SPELLING.fullmatch(text.strip())
     if found is None:
-        raise ZooError("this is not how a network of the zoo is written; NAME or NAME@HEIGHTxWIDTH is, such as vgg19@224x224")
+        raise ZooError(
+            "this is not how a network of the zoo is written; NAME or NAME@HEIGHTxWIDTH is, such as vgg19@224x224"
+        )
     entry = _entry(found["name"])
     if found["height"] is None:
         return entry, entry.height, entry.width
@@ -120,7 +138,11 @@ def _entry(name: str) -> ZooEntry:
     near = get_close_matches(plain, _BY_PLAIN_NAME, n=3, cutoff=0.5)
     names = dict.fromkeys(_BY_PLAIN_NAME[n] for n in near)
     verb = "are" if len(names) > 1 else "is"
-    hint = f"the nearest {verb} {', '.join(names)}" if names else f"it has {len(ZOO)}, from {min(ZOO)} to {max(ZOO)}"
+    hint = (
+        f"the nearest {verb} {', '.join(names)}"
+        if names
+        else f"it has {len(ZOO)}, from {min(ZOO)} to {max(ZOO)}"
+    )
     raise ZooError(f"the zoo has no network of that name; {hint}")
 
 
@@ -129,17 +151,23 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-_BY_PLAIN_NAME: Mapping[str, str] = MappingProxyType({_plain(name): ALIASES.get(name, name) for name in (*ZOO, *ALIASES)})
+_BY_PLAIN_NAME: Mapping[str, str] = MappingProxyType(
+    {_plain(name): ALIASES.get(name, name) for name in (*ZOO, *ALIASES)}
+)
 
 
 def _require(entry: ZooEntry, height: int, width: int) -> None:
     """Raises ZooError for an image that does not go through the network."""
     if not 0 < min(height, width) <= max(height, width) <= MAX_SIZE:
-        raise ZooError(f"{entry.name}: an image has 1 to {MAX_SIZE} rows and columns, not {height}x{width}")
+        raise ZooError(
+            f"{entry.name}: an image has 1 to {MAX_SIZE} rows and columns, not {height}x{width}"
+        )
     obstacle = entry.obstacle(height, width)
     if obstacle is None:
         return
     rows, columns = entry.smallest()
     if height < rows or width < columns:
-        raise ZooError(f"{entry.name} does not work at {height}x{width}; the smallest size is {rows}x{columns}")
+        raise ZooError(
+            f"{entry.name} does not work at {height}x{width}; the smallest size is {rows}x{columns}"
+        )
     raise ZooError(f"{entry.name} does not work at {height}x{width}: {obstacle}")

@@ -1,12 +1,14 @@
 """How is a network written down as ONNX, with weights that keep its activations in range?
 
-A `Builder` collects nodes; every method adds one operation and returns its result as a `Value`, whose shape
-is known at once. Weights are normal with He's variance 2 / fan-in (He et al. 2015, arXiv:1502.01852). Beside
-its shape a value carries what its elements are expected to be like (`_moments`); BatchNormalization takes its
-running variance from there, as if it had been measured in training, so that deep networks neither fade nor explode.
+A `Builder` collects nodes; every method adds one operation and returns its result as a `Value`,
+whose shape is known at once. Weights are normal with He's variance 2 / fan-in (He et al. 2015,
+arXiv:1502.01852). Beside its shape a value carries what its elements are expected to be like
+(`_moments`); BatchNormalization takes its running variance from there, as if it had been measured
+in training, so that deep networks neither fade nor explode.
 
-Every weight has a random stream of its own, seeded with its name: a network has the same weights at every
-image size, but where the size changes their shape. What is not learned is a Constant node, not an initializer.
+Every weight has a random stream of its own, seeded with its name: a network has the same weights at
+every image size, but where the size changes their shape. What is not learned is a Constant node,
+not an initializer.
 """
 
 from __future__ import annotations
@@ -22,7 +24,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from zoo_models._moments import NORMAL, Moments, added, averaged, scaled, through, weighted, weighted_by
+from zoo_models._moments import (
+    NORMAL,
+    Moments,
+    added,
+    averaged,
+    scaled,
+    through,
+    weighted,
+    weighted_by,
+)
 
 __all__ = ["OPSET", "Activation", "Builder", "Padding", "Shape", "SizeError", "Value", "ZooError"]
 
@@ -35,7 +46,9 @@ MAX_WEIGHT_BYTES = 2**31 - 2**24
 Shape = tuple[int, ...]
 Pair = int | tuple[int, int]
 Padding = int | tuple[int, int] | tuple[int, int, int, int] | str
-"""Rows and columns added around a map: one number, (rows, columns), (top, left, bottom, right), or "SAME_UPPER"."""
+"""Rows and columns added around a map: one number, (rows, columns), (top, left, bottom, right), or
+"SAME_UPPER".
+"""
 
 
 class ZooError(ValueError):
@@ -48,9 +61,11 @@ class SizeError(ZooError):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of the network being built: its ONNX name and shape, and what its elements are expected to be like.
+    """A tensor of the network being built: its ONNX name and shape, and what its elements are
+    expected to be like.
 
-    by_channel: expected mean square of every channel, behind a convolution whose weights have values.
+    by_channel: expected mean square of every channel, behind a convolution whose weights have
+        values.
     """
 
     name: str
@@ -75,7 +90,9 @@ Activation = Callable[[Value], Value]
 
 
 class Builder:
-    """One network being built; weights=False leaves the values out (zeros), for counting and shapes alone."""
+    """One network being built; weights=False leaves the values out (zeros), for counting and shapes
+    alone.
+    """
 
     def __init__(self, name: str, *, seed: int = 0, weights: bool = True) -> None:
         self._seed = seed
@@ -83,7 +100,9 @@ class Builder:
         opsets = [helper.make_opsetid("", OPSET)]
         empty = helper.make_graph([], name, [], [])
         # Weights go into this message at once: a message that is put into another one is copied.
-        self._model = helper.make_model(empty, opset_imports=opsets, ir_version=IR_VERSION, producer_name="csdfgen zoo")
+        self._model = helper.make_model(
+            empty, opset_imports=opsets, ir_version=IR_VERSION, producer_name="csdfgen zoo"
+        )
         self._graph = self._model.graph
         self._weight_bytes = 0
         self._values: dict[str, Value] = {}
@@ -117,7 +136,9 @@ class Builder:
         name: str | None = None,
         **attributes: Any,
     ) -> Value:
-        """Add one node with one output, which has the node's name: `name` as `unique` made it, or one of its own."""
+        """Add one node with one output, which has the node's name: `name` as `unique` made it, or
+        one of its own.
+        """
         output = name or self.unique(op_type.lower())
         inputs = [operand.name if isinstance(operand, Value) else operand for operand in operands]
         self._graph.node.append(helper.make_node(op_type, inputs, [output], output, **attributes))
@@ -140,14 +161,24 @@ class Builder:
         self._graph.node.append(helper.make_node("Constant", [], [name], name, value=tensor))
         return name
 
-    def parameter(self, name: str, shape: Shape, draw: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray | None:
-        """A learned array (or a statistic) with values that `draw` makes; None and zeros for a network without weights."""
+    def parameter(
+        self, name: str, shape: Shape, draw: Callable[[np.random.Generator], np.ndarray]
+    ) -> np.ndarray | None:
+        """A learned array (or a statistic) with values that `draw` makes; None and zeros for a
+        network without weights.
+        """
         self._weight_bytes += 4 * prod(shape)
         if self._weight_bytes > MAX_WEIGHT_BYTES:
-            raise SizeError(f"its weights need more than the {MAX_WEIGHT_BYTES} bytes that an ONNX file holds")
+            raise SizeError(
+                f"its weights need more than the {MAX_WEIGHT_BYTES} bytes that an ONNX file holds"
+            )
         if self._weights:
-            values = draw(np.random.default_rng([self._seed, *name.encode()])).astype("<f4", copy=False)
-            self._graph.initializer.add(name=name, dims=shape, data_type=TensorProto.FLOAT, raw_data=values.tobytes())
+            values = draw(np.random.default_rng([self._seed, *name.encode()])).astype(
+                "<f4", copy=False
+            )
+            self._graph.initializer.add(
+                name=name, dims=shape, data_type=TensorProto.FLOAT, raw_data=values.tobytes()
+            )
             return values
         size = f"{name}.shape"
         self._graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), size))
@@ -179,7 +210,9 @@ class Builder:
         """The network with these outputs, as ONNX."""
         names = {value.name for value in outputs}
         self._graph.output.extend(_info(value) for value in outputs)
-        self._graph.value_info.extend(_info(value) for value in self._values.values() if value.name not in names)
+        self._graph.value_info.extend(
+            _info(value) for value in self._values.values() if value.name not in names
+        )
         return self._model
 
     # --- convolutions and products --------------------------------------------------------------
@@ -203,10 +236,20 @@ class Builder:
         height, width, attributes = _window(x, kernel, stride, padding, dilation=dilation)
         per_group = x.channels // group
         operands: list[Value | str] = [x, f"{name}.weight"]
-        weight = self.weight(f"{name}.weight", (channels, per_group, *kernel), per_group * prod(kernel))
+        weight = self.weight(
+            f"{name}.weight", (channels, per_group, *kernel), per_group * prod(kernel)
+        )
         if bias:
             operands.append(self.offset(f"{name}.bias", (channels,)))
-        y = self.node("Conv", operands, (1, channels, height, width), weighted(x.moments), name, group=group, **attributes)
+        y = self.node(
+            "Conv",
+            operands,
+            (1, channels, height, width),
+            weighted(x.moments),
+            name,
+            group=group,
+            **attributes,
+        )
         return y if weight is None else replace(y, by_channel=weighted_by(weight, x.moments))
 
     def depthwise(self, x: Value, kernel: int, **options: Any) -> Value:
@@ -232,15 +275,29 @@ class Builder:
         """A transposed convolution without padding, with bias."""
         name = self.unique("convtranspose")
         shape = (1, channels, *(stride * (size - 1) + kernel for size in x.shape[2:]))
-        reached = max(1, kernel * kernel // (stride * stride))  # products that meet in one output element, a channel
+        reached = max(
+            1, kernel * kernel // (stride * stride)
+        )  # products that meet in one output element, a channel
         self.weight(f"{name}.weight", (x.channels, channels, kernel, kernel), x.channels * reached)
-        operands: list[Value | str] = [x, f"{name}.weight", self.offset(f"{name}.bias", (channels,))]
+        operands: list[Value | str] = [
+            x,
+            f"{name}.weight",
+            self.offset(f"{name}.bias", (channels,)),
+        ]
         return self.node(
-            "ConvTranspose", operands, shape, weighted(x.moments), name, kernel_shape=[kernel, kernel], strides=[stride, stride]
+            "ConvTranspose",
+            operands,
+            shape,
+            weighted(x.moments),
+            name,
+            kernel_shape=[kernel, kernel],
+            strides=[stride, stride],
         )
 
     def gemm(self, x: Value, features: int, *, bias: bool = True, name: str | None = None) -> Value:
-        """A fully connected layer on (1, features); the weight is stored transposed, as exporters write it."""
+        """A fully connected layer on (1, features); the weight is stored transposed, as exporters
+        write it.
+        """
         name = self.unique("gemm", name)
         self.weight(f"{name}.weight", (features, x.shape[1]), x.shape[1])
         operands: list[Value | str] = [x, f"{name}.weight"]
@@ -269,11 +326,23 @@ class Builder:
         return self.node("BatchNormalization", operands, x.shape, NORMAL, name, epsilon=epsilon)
 
     def scaled_batch_normalization(self, x: Value, epsilon: float = 1e-5) -> Value:
-        """BatchNormalization as Caffe's converter writes it: statistics alone, then a Mul and an Add by channel."""
+        """BatchNormalization as Caffe's converter writes it: statistics alone, then a Mul and an
+        Add by channel.
+        """
         name = self.unique("bn")
         shape = (x.channels,)
-        unit = (self.constant(np.ones(shape, np.float32)), self.constant(np.zeros(shape, np.float32)))
-        y = self.node("BatchNormalization", [x, *unit, *self._statistics(name, x)], x.shape, NORMAL, name, epsilon=epsilon)
+        unit = (
+            self.constant(np.ones(shape, np.float32)),
+            self.constant(np.zeros(shape, np.float32)),
+        )
+        y = self.node(
+            "BatchNormalization",
+            [x, *unit, *self._statistics(name, x)],
+            x.shape,
+            NORMAL,
+            name,
+            epsilon=epsilon,
+        )
         by_channel = (x.channels, 1, 1)
         y = self.node("Mul", [y, self.factor(f"{name}.scale", by_channel)], x.shape, NORMAL)
         return self.node("Add", [y, self.offset(f"{name}.bias", by_channel)], x.shape, NORMAL)
@@ -284,7 +353,9 @@ class Builder:
         mean = self.offset(f"{name}.mean", shape, 0.05 * np.sqrt(square))
         return mean, self.factor(f"{name}.variance", shape, square)
 
-    def lrn(self, x: Value, size: int = 5, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
+    def lrn(
+        self, x: Value, size: int = 5, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+    ) -> Value:
         """Local response normalization across channels."""
         moments = Moments(x.moments.mean / bias**beta, x.moments.square / bias ** (2 * beta))
         return self.node("LRN", [x], x.shape, moments, size=size, alpha=alpha, beta=beta, bias=bias)
@@ -321,7 +392,12 @@ class Builder:
         return self._activation("tanh", "Tanh", [x])
 
     def _activation(
-        self, kind: str, op_type: str, operands: Sequence[Value | str], name: str | None = None, **attributes: Any
+        self,
+        kind: str,
+        op_type: str,
+        operands: Sequence[Value | str],
+        name: str | None = None,
+        **attributes: Any,
     ) -> Value:
         """kind: what it computes, a key of `_moments.FUNCTIONS`, on the first operand."""
         x = operands[0]
@@ -336,7 +412,14 @@ class Builder:
     # --- pools ----------------------------------------------------------------------------------
 
     def max_pool(
-        self, x: Value, kernel: Pair, stride: int = 1, padding: Padding = 0, *, ceil: bool = False, name: str | None = None
+        self,
+        x: Value,
+        kernel: Pair,
+        stride: int = 1,
+        padding: Padding = 0,
+        *,
+        ceil: bool = False,
+        name: str | None = None,
     ) -> Value:
         """The greatest value of every window; ceil: a last window may hang over the edge."""
         return self._pool("MaxPool", x, kernel, stride, padding, ceil, name)
@@ -356,17 +439,33 @@ class Builder:
         return self._pool("AveragePool", x, kernel, stride, padding, False, name, **extra)
 
     def _pool(
-        self, op_type: str, x: Value, kernel: Pair, stride: int, padding: Padding, ceil: bool, name: str | None, **extra: Any
+        self,
+        op_type: str,
+        x: Value,
+        kernel: Pair,
+        stride: int,
+        padding: Padding,
+        ceil: bool,
+        name: str | None,
+        **extra: Any,
     ) -> Value:
         height, width, attributes = _window(x, _pair(kernel), stride, padding, ceil=ceil)
         if ceil:
             attributes["ceil_mode"] = 1
         return self.node(
-            op_type, [x], (1, x.channels, height, width), x.moments, self.unique(op_type.lower(), name), **attributes, **extra
+            op_type,
+            [x],
+            (1, x.channels, height, width),
+            x.moments,
+            self.unique(op_type.lower(), name),
+            **attributes,
+            **extra,
         )
 
     def average_whole(self, x: Value) -> Value:
-        """The mean of the map, as an AveragePool with a window of its size: what that pool is at the published size."""
+        """The mean of the map, as an AveragePool with a window of its size: what that pool is at
+        the published size.
+        """
         y = self.average_pool(x, (x.height, x.width))
         return replace(y, moments=averaged(x.moments))
 
@@ -378,7 +477,9 @@ class Builder:
     def add(self, a: Value, b: Value, *, op_type: str = "Add", name: str | None = None) -> Value:
         """a + b of equal shapes; op_type "Sum" where the source writes it so."""
         assert a.shape == b.shape, f"{a.name} {a.shape} + {b.name} {b.shape}"
-        return self.node(op_type, [a, b], a.shape, added(a.moments, b.moments), self.unique("add", name))
+        return self.node(
+            op_type, [a, b], a.shape, added(a.moments, b.moments), self.unique("add", name)
+        )
 
     def add_constant(self, x: Value, shape: Shape, name: str | None = None) -> Value:
         """x plus a learned array that broadcasts: a bias written as a node of its own."""
@@ -386,7 +487,9 @@ class Builder:
         return self.node("Add", [x, self.offset(f"{name}.bias", shape)], x.shape, x.moments, name)
 
     def normalized(self, x: Value, **steps: float) -> Value:
-        """x after one step by a constant for each option (Sub=127.5, Div=255, ...), which brings pixels near 1."""
+        """x after one step by a constant for each option (Sub=127.5, Div=255, ...), which brings
+        pixels near 1.
+        """
         for op_type, constant in steps.items():
             x = self.node(op_type, [x, self.constant(np.float32(constant))], x.shape, x.moments)
         return x
@@ -396,29 +499,48 @@ class Builder:
         return self.node("Mul", [x, factor], x.shape, scaled(x.moments, factor.moments))
 
     def concat(self, values: Sequence[Value], name: str | None = None) -> Value:
-        """Values one behind the other along the channels. Raises SizeError where their rows or columns differ."""
+        """Values one behind the other along the channels. Raises SizeError where their rows or
+        columns differ.
+        """
         first = values[0]
         for value in values[1:]:
             if value.shape[2:] != first.shape[2:]:
-                raise SizeError(f"maps of {first.height}x{first.width} and {value.height}x{value.width} cannot be joined")
+                raise SizeError(
+                    f"maps of {first.height}x{first.width} and {value.height}x{value.width} cannot be joined"
+                )
         channels = sum(value.channels for value in values)
-        moments = Moments(*(sum(v.moments[k] * v.channels for v in values) / channels for k in range(2)))
-        return self.node("Concat", values, (1, channels, *first.shape[2:]), moments, self.unique("concat", name), axis=1)
+        moments = Moments(
+            *(sum(v.moments[k] * v.channels for v in values) / channels for k in range(2))
+        )
+        return self.node(
+            "Concat",
+            values,
+            (1, channels, *first.shape[2:]),
+            moments,
+            self.unique("concat", name),
+            axis=1,
+        )
 
     def reshape(self, x: Value, shape: Shape, name: str | None = None) -> Value:
         sizes = self.constant(np.array(shape, np.int64))
         return self.node("Reshape", [x, sizes], shape, x.moments, self.unique("reshape", name))
 
     def rows_of(self, x: Value) -> Value:
-        """(1, everything): a Reshape in front of a fully connected layer, as Caffe's converter writes it."""
+        """(1, everything): a Reshape in front of a fully connected layer, as Caffe's converter
+        writes it.
+        """
         return self.reshape(x, (1, prod(x.shape[1:])))
 
     def flatten(self, x: Value, name: str | None = None) -> Value:
         """(1, everything): a Flatten, as newer exporters write it."""
-        return self.node("Flatten", [x], (1, prod(x.shape[1:])), x.moments, self.unique("flatten", name), axis=1)
+        return self.node(
+            "Flatten", [x], (1, prod(x.shape[1:])), x.moments, self.unique("flatten", name), axis=1
+        )
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
-        return self.node("Transpose", [x], tuple(x.shape[axis] for axis in order), x.moments, perm=list(order))
+        return self.node(
+            "Transpose", [x], tuple(x.shape[axis] for axis in order), x.moments, perm=list(order)
+        )
 
     def shuffle(self, x: Value, groups: int) -> Value:
         """Channels of `groups` groups dealt out in turn (ShuffleNet): Reshape, Transpose, Reshape."""
@@ -432,7 +554,11 @@ class Builder:
         shape = (1, size, *x.shape[2:])
         values = tuple(Value(f"{name}_{part}", shape, x.moments) for part in range(parts))
         sizes = self.constant(np.full(parts, size, np.int64))
-        self._graph.node.append(helper.make_node("Split", [x.name, sizes], [value.name for value in values], name, axis=1))
+        self._graph.node.append(
+            helper.make_node(
+                "Split", [x.name, sizes], [value.name for value in values], name, axis=1
+            )
+        )
         self._values.update((value.name, value) for value in values)
         return values
 
@@ -444,15 +570,23 @@ class Builder:
         """Zeros around the map, or less of it where the amount is negative."""
         height, width = (size + 2 * amount for size in x.shape[2:])
         if min(height, width) < 1:
-            raise SizeError(f"{-amount} rows and columns at every edge of {x.height}x{x.width} leave nothing")
+            raise SizeError(
+                f"{-amount} rows and columns at every edge of {x.height}x{x.width} leave nothing"
+            )
         pads = self.constant(np.array([0, 0, amount, amount] * 2, np.int64))
-        return self.node("Pad", [x, pads], (1, x.channels, height, width), x.moments, self.unique("pad", name))
+        return self.node(
+            "Pad", [x, pads], (1, x.channels, height, width), x.moments, self.unique("pad", name)
+        )
 
     def upsample(self, x: Value, scale: int) -> Value:
         """Every element repeated `scale` times along rows and columns."""
         scales = self.constant(np.array([1, 1, scale, scale], np.float32))
         shape = (1, x.channels, scale * x.height, scale * x.width)
-        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        how = {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
         return self.node("Resize", [x, "", scales], shape, x.moments, **how)
 
     def interpolate(self, x: Value, height: int, width: int, name: str | None = None) -> Value:
@@ -460,7 +594,9 @@ class Builder:
         shape = (1, x.channels, height, width)
         sizes = self.constant(np.array(shape, np.int64))
         how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
-        return self.node("Resize", [x, "", "", sizes], shape, x.moments, self.unique("resize", name), **how)
+        return self.node(
+            "Resize", [x, "", "", sizes], shape, x.moments, self.unique("resize", name), **how
+        )
 
 
 def _info(value: Value) -> onnx.ValueInfoProto:
@@ -472,9 +608,17 @@ def _pair(size: Pair) -> tuple[int, int]:
 
 
 def _window(
-    x: Value, kernel: tuple[int, int], stride: int, padding: Padding, *, dilation: int = 1, ceil: bool = False
+    x: Value,
+    kernel: tuple[int, int],
+    stride: int,
+    padding: Padding,
+    *,
+    dilation: int = 1,
+    ceil: bool = False,
 ) -> tuple[int, int, dict[str, Any]]:
-    """Rows and columns of the result of a sliding window, and its ONNX attributes. Raises SizeError where none fits."""
+    """Rows and columns of the result of a sliding window, and its ONNX attributes. Raises SizeError
+    where none fits.
+    """
     attributes: dict[str, Any] = {"kernel_shape": list(kernel), "strides": [stride, stride]}
     if dilation > 1:
         attributes["dilations"] = [dilation, dilation]

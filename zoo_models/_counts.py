@@ -1,7 +1,9 @@
-"""How many parameters, multiply-accumulates and activations does a network of the zoo have? Read from its ONNX graph.
+"""How many parameters, multiply-accumulates and activations does a network of the zoo have? Read
+from its ONNX graph.
 
-Counted are learned float32 arrays (initializers, or zeros that stand for them), and the multiply-accumulates of
-convolutions and fully connected layers, which is what the sources of the zoo count.
+Counted are learned float32 arrays (initializers, or zeros that stand for them), and the
+multiply-accumulates of convolutions and fully connected layers, which is what the sources of the
+zoo count.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """parameters: learned values. statistics: running means and variances. macs: multiply-accumulates.
+    """parameters: learned values. statistics: running means and variances. macs:
+    multiply-accumulates.
 
-    activations: elements of all tensors that are computed, network inputs excluded. nodes: operations.
+    activations: elements of all tensors that are computed, network inputs excluded. nodes:
+        operations.
     """
 
     parameters: int
@@ -38,9 +42,16 @@ def count(model: onnx.ModelProto) -> Counts:
     graph = model.graph
     weights = _weights(graph)
     maps = {v.name: _dims(v) for v in (*graph.input, *graph.value_info, *graph.output)}
-    measured = {name for node in graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
+    measured = {
+        name
+        for node in graph.node
+        if node.op_type == "BatchNormalization"
+        for name in node.input[3:5]
+    }
     shapes = {**weights, **maps}
-    operations = [node for node in graph.node if node.op_type not in ("Constant", "ConstantOfShape")]
+    operations = [
+        node for node in graph.node if node.op_type not in ("Constant", "ConstantOfShape")
+    ]
     return Counts(
         parameters=sum(prod(shape) for name, shape in weights.items() if name not in measured),
         statistics=sum(prod(shape) for name, shape in weights.items() if name in measured),
@@ -56,7 +67,9 @@ def _weights(graph: onnx.GraphProto) -> Shapes:
     sizes = {t.name: t for t in graph.initializer if t.data_type == TensorProto.INT64}
     for node in graph.node:
         if node.op_type == "ConstantOfShape":
-            found[node.output[0]] = tuple(int(n) for n in numpy_helper.to_array(sizes[node.input[0]]))
+            found[node.output[0]] = tuple(
+                int(n) for n in numpy_helper.to_array(sizes[node.input[0]])
+            )
     return found
 
 

@@ -13,19 +13,24 @@ from zoo_models._builder import SizeError
 __all__ = ["Build", "Comparison", "Origin", "Published", "ZooEntry"]
 
 Origin = Literal["exact", "rounded", "derived", "recalled"]
-"""Of a published number: printed in full; printed with few digits; printed nowhere, but counted from published shapes;
-printed with few digits in a publication that was not at hand when all others were read again (November 2026)."""
+"""Of a published number: printed in full; printed with few digits; printed nowhere, but counted
+from published shapes; printed with few digits in a publication that was not at hand when all others
+were read again (November 2026).
+"""
 
 Comparison = Literal["graph", "outputs", "shapes", "text"]
-"""How a network was held against a public definition of it: operation by operation with a published file; by the same
-outputs for the same weights; layer by layer (windows, strides, padding, channels) with a published file or a listing of
-one; by the text, table or figure that it was built from, as there is nothing else."""
+"""How a network was held against a public definition of it: operation by operation with a published
+file; by the same outputs for the same weights; layer by layer (windows, strides, padding, channels)
+with a published file or a listing of one; by the text, table or figure that it was built from, as
+there is nothing else."""
 
 
 class Build(Protocol):
-    """Writes a network as ONNX. height, width: rows and columns of the image, by default the published ones (a
-    width that is not given follows the height where the published image is square); weights=False leaves the
-    values of the weights out, for shapes and counts alone. Raises SizeError for an image that is too small."""
+    """Writes a network as ONNX. height, width: rows and columns of the image, by default the
+    published ones (a width that is not given follows the height where the published image is
+    square); weights=False leaves the values of the weights out, for shapes and counts alone. Raises
+    SizeError for an image that is too small.
+    """
 
     def __call__(
         self, height: int = ..., width: int | None = None, *, seed: int = 0, weights: bool = True
@@ -34,13 +39,17 @@ class Build(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Parameters and multiply-accumulates of a network as a source gives them, for an image of `size` (rows, columns).
+    """Parameters and multiply-accumulates of a network as a source gives them, for an image of
+    `size` (rows, columns).
 
-    parameters: learned values, with BatchNormalization's running means and variances where `statistics` is set.
-    macs: multiply-accumulates of convolutions and fully connected layers, but for `uncounted_macs`, which the source
-        leaves out. parameters_are, macs_are: how the source gives them.
-    source: where they are from. notes: what is counted otherwise, and how the derived ones were found.
-    compared: how the network was held against a public definition, which is the source unless `definition` names another.
+    parameters: learned values, with BatchNormalization's running means and variances where
+        `statistics` is set.
+    macs: multiply-accumulates of convolutions and fully connected layers, but for `uncounted_macs`,
+        which the source leaves out. parameters_are, macs_are: how the source gives them.
+    source: where they are from. notes: what is counted otherwise, and how the derived ones were
+        found.
+    compared: how the network was held against a public definition, which is the source unless
+        `definition` names another.
     """
 
     parameters: int
@@ -60,8 +69,9 @@ class Published:
 class ZooEntry:
     """One network of the zoo.
 
-    task: what it computes. size: rows and columns of its image unless others are asked for (by default the published
-    ones). multiple: both have to be multiples of it. pixels: the range that its input values are meant to have.
+    task: what it computes. size: rows and columns of its image unless others are asked for (by
+    default the published ones). multiple: both have to be multiples of it. pixels: the range that
+    its input values are meant to have.
     """
 
     name: str
@@ -104,7 +114,9 @@ class ZooEntry:
 
 
 def _first(works: Callable[[int], bool], known: int, step: int) -> int:
-    """The smallest multiple of step that works, by bisection; `known` does, and so does every larger one."""
+    """The smallest multiple of step that works, by bisection; `known` does, and so does every
+    larger one.
+    """
     fails, succeeds = 0, known // step
     while succeeds - fails > 1:
         middle = (fails + succeeds) // 2

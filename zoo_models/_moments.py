@@ -1,7 +1,9 @@
-"""What are the elements of an activation expected to be like? Their mean and mean square, followed through a network.
+"""What are the elements of an activation expected to be like? Their mean and mean square, followed
+through a network.
 
-Elements are taken for normal and independent, weights for random with mean zero. That is rough, but good to a factor
-of a few through a hundred layers, which is what seeded weights need to keep a network in range.
+Elements are taken for normal and independent, weights for random with mean zero. That is rough, but
+good to a factor of a few through a hundred layers, which is what seeded weights need to keep a
+network in range.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import numpy as np
 __all__ = ["NORMAL", "Moments", "added", "averaged", "scaled", "through", "weighted", "weighted_by"]
 
 POOLED_VARIANCE = 0.1
-"""What is left of the variance when a whole map is averaged; its elements are not quite independent."""
+"""What is left of the variance when a whole map is averaged; its elements are not quite
+independent.
+"""
 
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
 

@@ -1,8 +1,9 @@
 """AlexNet and its relatives: five convolutions, overlapping pools, three fully connected layers.
 
-Sources: Krizhevsky, Sutskever, Hinton 2012; Zeiler, Fergus 2013 (arXiv:1311.2901); the files bvlc_alexnet,
-bvlc_reference_caffenet and zfnet512 of the ONNX model zoo, which come from Caffe and Caffe2. At image sizes
-other than the published one the first fully connected layer has other weights.
+Sources: Krizhevsky, Sutskever, Hinton 2012; Zeiler, Fergus 2013 (arXiv:1311.2901); the files
+bvlc_alexnet, bvlc_reference_caffenet and zfnet512 of the ONNX model zoo, which come from Caffe and
+Caffe2. At image sizes other than the published one the first fully connected layer has other
+weights.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from zoo_models._entry import Published, ZooEntry
 __all__ = ["NETWORKS", "alexnet", "caffenet", "zfnet512"]
 
 
-def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def alexnet(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """AlexNet as Caffe trains it, in one column with grouped convolutions; LRN, then pool.
 
-    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 60,965,224 parameters (HPE's Deep Learning
-    Benchmarking Suite), 724 M multiply-accumulates at 227x227, the size Caffe crops to (Sze et al. 2017,
-    arXiv:1703.09039, section III-B, with 61 M parameters).
+    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 60,965,224 parameters (HPE's
+    Deep Learning Benchmarking Suite), 724 M multiply-accumulates at 227x227, the size Caffe crops
+    to (Sze et al. 2017, arXiv:1703.09039, section III-B, with 61 M parameters).
     """
     b = Builder("alexnet", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -29,12 +32,15 @@ def alexnet(height: int = 224, width: int | None = None, *, seed: int = 0, weigh
     return _caffe_tail(b, x)
 
 
-def caffenet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def caffenet(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """CaffeNet: AlexNet with every pool in front of its LRN, which saves memory.
 
-    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 60.965 M parameters (OpenVINO's Open
-    Model Zoo). Derived from the shapes in Caffe's file: 724,406,816 multiply-accumulates at 227x227; the Open Model Zoo
-    prints 1.463 G operations there, pools and normalization among them.
+    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 60.965 M parameters
+    (OpenVINO's Open Model Zoo). Derived from the shapes in Caffe's file: 724,406,816
+    multiply-accumulates at 227x227; the Open Model Zoo prints 1.463 G operations there, pools and
+    normalization among them.
     """
     b = Builder("caffenet", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -43,10 +49,13 @@ def caffenet(height: int = 224, width: int | None = None, *, seed: int = 0, weig
     return _caffe_tail(b, x)
 
 
-def zfnet512(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def zfnet512(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """ZFNet with 512 channels in its last three convolutions.
 
-    Source: zfnet512 of the ONNX model zoo (224x224), whose page gives the file 341 MB (of 1000 KiB). Derived from its
+    Source: zfnet512 of the ONNX model zoo (224x224), whose page gives the file 341 MB (of 1000
+        KiB). Derived from its
     shapes: 87,250,536 parameters and 1,481,727,008 multiply-accumulates.
     """
     b = Builder("zfnet512", seed=seed, weights=weights)
@@ -66,7 +75,9 @@ def _caffe_tail(b: Builder, x: Value) -> onnx.ModelProto:
     """The last three convolutions and the fully connected layers of AlexNet."""
     for channels, group in ((384, 1), (384, 2), (256, 2)):
         x = b.relu(b.conv(x, channels, 3, padding=1, group=group))
-    x = b.rows_of(b.max_pool(x, 3, 2, padding=(0, 0, 1, 1)))  # Caffe rounds the number of windows up
+    x = b.rows_of(
+        b.max_pool(x, 3, 2, padding=(0, 0, 1, 1))
+    )  # Caffe rounds the number of windows up
     for _ in range(2):
         x = b.dropout(b.relu(b.gemm(x, 4096)))
     return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))

@@ -1,7 +1,7 @@
 """DenseNet: every layer of a block reads what all layers before it have computed.
 
-Source: Huang et al. 2017 (arXiv:1608.06993); densenet121 of the ONNX model zoo, which comes from Caffe and
-writes a BatchNormalization as statistics, a Mul and an Add.
+Source: Huang et al. 2017 (arXiv:1608.06993); densenet121 of the ONNX model zoo, which comes from
+Caffe and writes a BatchNormalization as statistics, a Mul and an Add.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ GROWTH = 32
 DEPTHS = (6, 12, 24, 16)
 
 
-def densenet121(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def densenet121(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """DenseNet-121: blocks of 6, 12, 24 and 16 layers that add 32 channels each.
 
     Published (torchvision): 7,978,856 parameters, 2.834 G multiply-accumulates at 224x224.

@@ -1,8 +1,9 @@
 """GoogLeNet: four branches of convolutions side by side, joined along the channels.
 
-Source: Szegedy et al. 2014 (arXiv:1409.4842); bvlc_googlenet and inception_v1 of the ONNX model zoo, the same
-network out of Caffe and Caffe2: the second does not pad its strided pools, and has smaller maps behind them.
-Neither has the auxiliary classifiers, which serve training alone.
+Source: Szegedy et al. 2014 (arXiv:1409.4842); bvlc_googlenet and inception_v1 of the ONNX model
+    zoo, the same
+network out of Caffe and Caffe2: the second does not pad its strided pools, and has smaller maps
+behind them. Neither has the auxiliary classifiers, which serve training alone.
 """
 
 from __future__ import annotations
@@ -25,27 +26,35 @@ MODULES = {
     "5a": (256, (160, 320), (32, 128), 128),
     "5b": (384, (192, 384), (48, 128), 128),
 }
-"""Channels of the 1x1 branch, of (1x1, 3x3), of (1x1, 5x5), and of the 1x1 behind the pool (table 1 of the paper)."""
+"""Channels of the 1x1 branch, of (1x1, 3x3), of (1x1, 5x5), and of the 1x1 behind the pool (table 1
+of the paper).
+"""
 
 POOL_BEFORE = ("4a", "5a")
 
 
-def googlenet(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def googlenet(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """GoogLeNet as Caffe trains it (bvlc_googlenet): strided pools round their size up.
 
-    Published: 6,998,552 parameters (HPE's Deep Learning Benchmarking Suite), 1.58 G multiply-accumulates at 224x224
-    (K. Abdelouahab, CNN-Workload, counted from this very network); the paper's text says 1.5 billion.
+    Published: 6,998,552 parameters (HPE's Deep Learning Benchmarking Suite), 1.58 G
+    multiply-accumulates at 224x224 (K. Abdelouahab, CNN-Workload, counted from this very network);
+    the paper's text says 1.5 billion.
     """
     b = Builder("googlenet", seed=seed, weights=weights)
     x = _features(b, b.input(3, height, width or height), (0, 0, 1, 1))
     return _classify(b, b.average_whole(x))
 
 
-def inception_v1(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """GoogLeNet as Caffe2's inception_v1: strided pools are not padded, so that maps of 27, 13 and 6 rows follow.
+def inception_v1(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """GoogLeNet as Caffe2's inception_v1: strided pools are not padded, so that maps of 27, 13 and
+    6 rows follow.
 
-    Derived from the shapes in that file: 6,998,552 parameters. Recalled, not read again: 1.43 G multiply-accumulates
-    at 224x224 for GoogLeNet v1 (Sze et al. 2017, arXiv:1703.09039, table II).
+    Derived from the shapes in that file: 6,998,552 parameters. Recalled, not read again: 1.43 G
+    multiply-accumulates at 224x224 for GoogLeNet v1 (Sze et al. 2017, arXiv:1703.09039, table II).
     """
     b = Builder("inception_v1", seed=seed, weights=weights)
     x = _features(b, b.input(3, height, width or height), 0)
@@ -68,7 +77,14 @@ def _features(b: Builder, x: Value, padding: Padding) -> Value:
     return x
 
 
-def _module(b: Builder, x: Value, single: int, triple: tuple[int, int], quintuple: tuple[int, int], pooled: int) -> Value:
+def _module(
+    b: Builder,
+    x: Value,
+    single: int,
+    triple: tuple[int, int],
+    quintuple: tuple[int, int],
+    pooled: int,
+) -> Value:
     """Four branches, joined."""
     one = b.relu(b.conv(x, single, 1))
     three = b.relu(b.conv(b.relu(b.conv(x, triple[0], 1)), triple[1], 3, padding=1))

@@ -1,7 +1,8 @@
 """Inception v2 and v3: GoogLeNet with BatchNormalization and factorized windows.
 
-Sources: Ioffe, Szegedy 2015 (arXiv:1502.03167) and inception_v2 of the ONNX model zoo (Caffe2), which writes a
-BatchNormalization as statistics, a Mul and an Add; Szegedy et al. 2015 (arXiv:1512.00567) and torchvision for v3.
+Sources: Ioffe, Szegedy 2015 (arXiv:1502.03167) and inception_v2 of the ONNX model zoo (Caffe2),
+which writes a BatchNormalization as statistics, a Mul and an Add; Szegedy et al. 2015
+(arXiv:1512.00567) and torchvision for v3.
 """
 
 from __future__ import annotations
@@ -35,18 +36,22 @@ V2_MODULES: dict[str, tuple[int, tuple[int, int], tuple[int, int], int]] = {
     "5a": (352, (192, 320), (160, 224), 128),
     "5b": (352, (192, 320), (192, 224), 128),
 }
-"""Channels of the 1x1 branch, of (1x1, 3x3), of (1x1, two 3x3), and behind the pool; without the first and the last
-the module halves the map."""
+"""Channels of the 1x1 branch, of (1x1, 3x3), of (1x1, two 3x3), and behind the pool; without the
+first and the last the module halves the map."""
 
 V2_MAX_POOL = ("5b",)
 """Modules whose pool takes the maximum; the others take the mean."""
 
 
-def inception_v2(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def inception_v2(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """Inception v2, also known as BN-Inception.
 
-    Derived from the shapes in the file: 11,194,984 parameters, 2,018,851,840 multiply-accumulates at 224x224. Rows
-    and columns have to be multiples of 32: halves of odd maps differ between a convolution and a pool beside it.
+    Derived from the shapes in the file: 11,194,984 parameters, 2,018,851,840 multiply-accumulates
+        at 224x224. Rows
+    and columns have to be multiples of 32: halves of odd maps differ between a convolution and a
+        pool beside it.
     """
     b = Builder("inception_v2", seed=seed, weights=weights)
     x = _v2_conv(b, b.input(3, height, width or height), 64, 7, stride=2)
@@ -66,24 +71,36 @@ def _v2_conv(b: Builder, x: Value, channels: int, kernel: int, stride: int = 1) 
 
 
 def _v2_module(
-    b: Builder, x: Value, single: int, triple: tuple[int, int], double: tuple[int, int], pooled: int, pool: Pool
+    b: Builder,
+    x: Value,
+    single: int,
+    triple: tuple[int, int],
+    double: tuple[int, int],
+    pooled: int,
+    pool: Pool,
 ) -> Value:
     conv = partial(_v2_conv, b)
     branches = [conv(x, single, 1)] if single else []
     stride = 1 if single else 2
     branches.append(conv(conv(x, triple[0], 1), triple[1], 3, stride))
     branches.append(conv(conv(conv(x, double[0], 1), double[1], 3), double[1], 3, stride))
-    branches.append(conv(pool(x, 3, padding=1), pooled, 1) if pooled else b.max_pool(x, 3, 2, ROUND_UP))
+    branches.append(
+        conv(pool(x, 3, padding=1), pooled, 1) if pooled else b.max_pool(x, 3, 2, ROUND_UP)
+    )
     return b.concat(branches)
 
 
 # --- v3 -----------------------------------------------------------------------------------------
 
 
-def inception_v3(height: int = 299, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """Inception v3 without its auxiliary classifier, as torchvision evaluates it; average pools count their padding.
+def inception_v3(
+    height: int = 299, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """Inception v3 without its auxiliary classifier, as torchvision evaluates it; average pools
+    count their padding.
 
-    Published (torchvision): 27,161,264 parameters, of which 3,326,696 are in the auxiliary classifier, so that
+    Published (torchvision): 27,161,264 parameters, of which 3,326,696 are in the auxiliary
+    classifier, so that
     23,834,568 are left; 5.713 G multiply-accumulates at 299x299.
     """
     b = Builder("inception_v3", seed=seed, weights=weights)
@@ -109,9 +126,17 @@ def inception_v3(height: int = 299, width: int | None = None, *, seed: int = 0, 
 
 
 def _v3_conv(
-    b: Builder, x: Value, channels: int, kernel: int | tuple[int, int], *, stride: int = 1, padding: Padding = 0
+    b: Builder,
+    x: Value,
+    channels: int,
+    kernel: int | tuple[int, int],
+    *,
+    stride: int = 1,
+    padding: Padding = 0,
 ) -> Value:
-    return b.conv_bn(x, channels, kernel, stride=stride, padding=padding, activation=b.relu, epsilon=1e-3)
+    return b.conv_bn(
+        x, channels, kernel, stride=stride, padding=padding, activation=b.relu, epsilon=1e-3
+    )
 
 
 def _v3_pooled(b: Builder, x: Value, channels: int) -> Value:
@@ -161,7 +186,9 @@ def _v3_wide(b: Builder, x: Value) -> Value:
     conv = partial(_v3_conv, b)
 
     def both(y: Value) -> Value:
-        return b.concat([conv(y, 384, (1, 3), padding=(0, 1)), conv(y, 384, (3, 1), padding=(1, 0))])
+        return b.concat(
+            [conv(y, 384, (1, 3), padding=(0, 1)), conv(y, 384, (3, 1), padding=(1, 0))]
+        )
 
     three = both(conv(x, 384, 1))
     double = both(conv(conv(x, 448, 1), 384, 3, padding=1))

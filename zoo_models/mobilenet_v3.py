@@ -1,7 +1,9 @@
-"""MobileNet v3: inverted residuals with gates by channel and hard activations; and two networks on top of it.
+"""MobileNet v3: inverted residuals with gates by channel and hard activations; and two networks on
+top of it.
 
-Sources: Howard et al. 2019 (arXiv:1905.02244) and torchvision, whose networks these are: mobilenet_v3_small,
-mobilenet_v3_large, lraspp_mobilenet_v3_large (segmentation) and ssdlite320_mobilenet_v3_large (detection).
+Sources: Howard et al. 2019 (arXiv:1905.02244) and torchvision, whose networks these are:
+mobilenet_v3_small, mobilenet_v3_large, lraspp_mobilenet_v3_large (segmentation) and
+ssdlite320_mobilenet_v3_large (detection).
 """
 
 from __future__ import annotations
@@ -13,14 +15,22 @@ import onnx
 from zoo_models._builder import Activation, Builder, Value
 from zoo_models._entry import Published, ZooEntry
 
-__all__ = ["NETWORKS", "lraspp_mobilenet_v3", "mobilenet_v3_large", "mobilenet_v3_small", "ssdlite_mobilenet_v3"]
+__all__ = [
+    "NETWORKS",
+    "lraspp_mobilenet_v3",
+    "mobilenet_v3_large",
+    "mobilenet_v3_small",
+    "ssdlite_mobilenet_v3",
+]
 
 EPSILON = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One inverted residual: window, channels inside, channels out, gate?, hard swish (or ReLU)?, stride."""
+    """One inverted residual: window, channels inside, channels out, gate?, hard swish (or ReLU)?,
+    stride.
+    """
 
     kernel: int
     inner: int
@@ -65,16 +75,20 @@ LAST_STAGE = 12
 """Index in LARGE of the first block of the last stage."""
 
 
-def mobilenet_v3_small(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def mobilenet_v3_small(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """MobileNet v3 small.
 
-    Published (torchvision): 2,542,856 parameters, 0.057 G multiply-accumulates at 224x224; 56,510,400
-    when counted from its shapes.
+    Published (torchvision): 2,542,856 parameters, 0.057 G multiply-accumulates at 224x224;
+    56,510,400 when counted from its shapes.
     """
     return _classifier("mobilenet_v3_small", SMALL, 1024, height, width, seed, weights)
 
 
-def mobilenet_v3_large(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def mobilenet_v3_large(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """MobileNet v3 large.
 
     Published (torchvision): 5,483,032 parameters, 0.217 G multiply-accumulates at 224x224.
@@ -82,10 +96,13 @@ def mobilenet_v3_large(height: int = 224, width: int | None = None, *, seed: int
     return _classifier("mobilenet_v3_large", LARGE, 1280, height, width, seed, weights)
 
 
-def lraspp_mobilenet_v3(height: int = 520, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def lraspp_mobilenet_v3(
+    height: int = 520, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """LR-ASPP on MobileNet v3 large with a dilated last stage: 21 classes for every pixel.
 
-    Published (torchvision lraspp_mobilenet_v3_large): 3,221,538 parameters; 2.086 G multiply-accumulates at 520x520.
+    Published (torchvision lraspp_mobilenet_v3_large): 3,221,538 parameters; 2.086 G
+    multiply-accumulates at 520x520.
     """
     b = Builder("lraspp_mobilenet_v3", seed=seed, weights=weights)
     image = b.input(3, height, width or height)
@@ -105,8 +122,11 @@ def lraspp_mobilenet_v3(height: int = 520, width: int | None = None, *, seed: in
     return b.model(b.interpolate(scores, image.height, image.width, "scores"))
 
 
-def ssdlite_mobilenet_v3(height: int = 320, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """SSDlite on MobileNet v3 large: boxes and 91 classes for six anchors at every place of six maps.
+def ssdlite_mobilenet_v3(
+    height: int = 320, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """SSDlite on MobileNet v3 large: boxes and 91 classes for six anchors at every place of six
+    maps.
 
     The outputs are the maps in front of the decoding of boxes. Published (torchvision
     ssdlite320_mobilenet_v3_large): 3,440,060 parameters; 0.583 G multiply-accumulates at 320x320.
@@ -127,19 +147,42 @@ def ssdlite_mobilenet_v3(height: int = 320, width: int | None = None, *, seed: i
     for number, channels in enumerate((512, 256, 256, 128), start=1):
         with b.scope(f"extra{number}"):
             y = b.conv_bn(maps[-1], channels // 2, 1, epsilon=EPSILON, activation=b.relu6)
-            y = b.conv_bn(y, y.channels, 3, stride=2, padding=1, group=y.channels, epsilon=EPSILON, activation=b.relu6)
+            y = b.conv_bn(
+                y,
+                y.channels,
+                3,
+                stride=2,
+                padding=1,
+                group=y.channels,
+                epsilon=EPSILON,
+                activation=b.relu6,
+            )
             maps.append(b.conv_bn(y, channels, 1, epsilon=EPSILON, activation=b.relu6))
     outputs = []
     for level, source in enumerate(maps, start=1):
         with b.scope(f"head{level}"):
             for kind, channels in (("classes", 6 * 91), ("boxes", 6 * 4)):
-                y = b.conv_bn(source, source.channels, 3, padding=1, group=source.channels, epsilon=EPSILON, activation=b.relu6)
+                y = b.conv_bn(
+                    source,
+                    source.channels,
+                    3,
+                    padding=1,
+                    group=source.channels,
+                    epsilon=EPSILON,
+                    activation=b.relu6,
+                )
                 outputs.append(b.conv(y, channels, 1, name=kind))
     return b.model(*outputs)
 
 
 def _classifier(
-    name: str, blocks: tuple[Block, ...], features: int, height: int, width: int | None, seed: int, weights: bool
+    name: str,
+    blocks: tuple[Block, ...],
+    features: int,
+    height: int,
+    width: int | None,
+    seed: int,
+    weights: bool,
 ) -> onnx.ModelProto:
     b = Builder(name, seed=seed, weights=weights)
     x = _stem(b, b.input(3, height, width or height))
@@ -156,13 +199,19 @@ def _stem(b: Builder, image: Value) -> Value:
 
 
 def _block(b: Builder, x: Value, block: Block, dilation: int = 1) -> Value:
-    y = b.conv_bn(x, block.inner, 1, epsilon=EPSILON, activation=_activation(b, block)) if block.inner != x.channels else x
+    y = (
+        b.conv_bn(x, block.inner, 1, epsilon=EPSILON, activation=_activation(b, block))
+        if block.inner != x.channels
+        else x
+    )
     y = _after_expansion(b, y, block, dilation)
     return b.add(y, x) if block.stride == 1 and x.channels == block.channels else y
 
 
 def _after_expansion(b: Builder, y: Value, block: Block, dilation: int = 1) -> Value:
-    """The depthwise convolution, the gate, and the projection of a block; a dilated one does not stride."""
+    """The depthwise convolution, the gate, and the projection of a block; a dilated one does not
+    stride.
+    """
     y = b.conv_bn(
         y,
         block.inner,
@@ -226,13 +275,17 @@ NETWORKS = (
         lraspp_mobilenet_v3,
         "MobileNet",
         "segmentation",
-        Published(3_221_538, 2_086_000_000, "torchvision lraspp_mobilenet_v3_large", size=(520, 520)),
+        Published(
+            3_221_538, 2_086_000_000, "torchvision lraspp_mobilenet_v3_large", size=(520, 520)
+        ),
     ),
     ZooEntry(
         "ssdlite_mobilenet_v3",
         ssdlite_mobilenet_v3,
         "MobileNet",
         "detection",
-        Published(3_440_060, 583_000_000, "torchvision ssdlite320_mobilenet_v3_large", size=(320, 320)),
+        Published(
+            3_440_060, 583_000_000, "torchvision ssdlite320_mobilenet_v3_large", size=(320, 320)
+        ),
     ),
 )

@@ -1,7 +1,9 @@
-"""Segmentation: U-Net, which goes down and up again with joins across; and FCN on a dilated ResNet-50.
+"""Segmentation: U-Net, which goes down and up again with joins across; and FCN on a dilated
+ResNet-50.
 
-Sources: Ronneberger et al. 2015 (arXiv:1505.04597), in the narrower form of Buda et al. 2019 (arXiv:1906.03720);
-Long et al. 2014 (arXiv:1411.4038) as torchvision has it, which is also fcn-resnet50 of the ONNX model zoo.
+Sources: Ronneberger et al. 2015 (arXiv:1505.04597), in the narrower form of Buda et al. 2019
+(arXiv:1906.03720); Long et al. 2014 (arXiv:1411.4038) as torchvision has it, which is also
+fcn-resnet50 of the ONNX model zoo.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from zoo_models.resnet import bottleneck_stages, stem
 __all__ = ["NETWORKS", "fcn_resnet50", "unet"]
 
 
-def unet(height: int = 256, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def unet(
+    height: int = 256, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """U-Net with 32 channels at full size, for one class; padded, with BatchNormalization.
 
-    Derived from the shapes of Buda et al.'s model: 7,763,041 parameters, 12,071,206,912 multiply-accumulates at
+    Derived from the shapes of Buda et al.'s model: 7,763,041 parameters, 12,071,206,912
+    multiply-accumulates at
     256x256.
     """
     b = Builder("unet", seed=seed, weights=weights)
@@ -38,18 +43,25 @@ def unet(height: int = 256, width: int | None = None, *, seed: int = 0, weights:
         x = two(x, 512)
     for level, across in reversed(list(enumerate(kept, start=1))):
         with b.scope(f"up{level}"):
-            x = two(b.concat([b.conv_transpose(x, across.channels, 2, stride=2), across]), across.channels)
+            x = two(
+                b.concat([b.conv_transpose(x, across.channels, 2, stride=2), across]),
+                across.channels,
+            )
     return b.model(b.sigmoid(b.conv(x, 1, 1), "mask"))
 
 
-def fcn_resnet50(height: int = 520, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def fcn_resnet50(
+    height: int = 520, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """FCN on ResNet-50 with dilated last stages, 21 classes for every pixel; outputs of both heads.
 
     Published (torchvision): 35,322,218 parameters, 152.717 G multiply-accumulates at 520x520.
     """
     b = Builder("fcn_resnet50", seed=seed, weights=weights)
     image = b.input(3, height, width or height)
-    *_, third, fourth = bottleneck_stages(b, stem(b, image), (3, 4, 6, 3), dilated=(False, False, True, True))
+    *_, third, fourth = bottleneck_stages(
+        b, stem(b, image), (3, 4, 6, 3), dilated=(False, False, True, True)
+    )
     outputs = []
     for name, x in (("scores", fourth), ("auxiliary", third)):
         with b.scope(f"{name}_head"):
@@ -82,6 +94,8 @@ NETWORKS = (
         fcn_resnet50,
         "FCN",
         "segmentation",
-        Published(35_322_218, 152_717_000_000, "torchvision fcn_resnet50", "both heads", (520, 520)),
+        Published(
+            35_322_218, 152_717_000_000, "torchvision fcn_resnet50", "both heads", (520, 520)
+        ),
     ),
 )

@@ -1,7 +1,7 @@
 """ShuffleNet: 1x1 convolutions in groups, and channels dealt out between them.
 
-Sources: Zhang et al. 2017 (arXiv:1707.01083) and shufflenet of the ONNX model zoo (Caffe2); Ma et al. 2018
-(arXiv:1807.11164) and torchvision for v2.
+Sources: Zhang et al. 2017 (arXiv:1707.01083) and shufflenet of the ONNX model zoo (Caffe2); Ma et
+al. 2018 (arXiv:1807.11164) and torchvision for v2.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ GROUPS = 4
 """Of version 1; the paper calls it g = 4."""
 
 
-def shufflenet_v1(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """ShuffleNet v1 as the ONNX model zoo has it: 4 groups, 136 to 544 channels, no narrower inside a block.
+def shufflenet_v1(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """ShuffleNet v1 as the ONNX model zoo has it: 4 groups, 136 to 544 channels, no narrower inside
+    a block.
 
-    Derived from the shapes in that file: 1,393,320 parameters and 124,664,528 multiply-accumulates at 224x224; the paper
-    has no network of these widths.
+    Derived from the shapes in that file: 1,393,320 parameters and 124,664,528 multiply-accumulates
+    at 224x224; the paper has no network of these widths.
     """
     b = Builder("shufflenet_v1", seed=seed, weights=weights)
     x = b.conv(b.input(3, height, width or height), 24, 3, stride=2, padding=1)
@@ -34,12 +37,16 @@ def shufflenet_v1(height: int = 224, width: int | None = None, *, seed: int = 0,
     return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
 
 
-def shufflenet_v1_g4(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """ShuffleNet v1 1x with 4 groups, as the paper has it: 272 to 1088 channels, a quarter of them inside a block.
+def shufflenet_v1_g4(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """ShuffleNet v1 1x with 4 groups, as the paper has it: 272 to 1088 channels, a quarter of them
+    inside a block.
 
-    Published (paper, table 1): 133 M multiply-accumulates at 224x224, without those of the fully connected layer;
-    1,968,344 parameters (O. Sémery, imgclsmob). The paper does not say whether the zeros around a map count in the mean
-    of its pools; here they do not.
+    Published (paper, table 1): 133 M multiply-accumulates at 224x224, without those of the fully
+    connected layer;
+    1,968,344 parameters (O. Sémery, imgclsmob). The paper does not say whether the zeros around a
+    map count in the mean of its pools; here they do not.
     """
     b = Builder("shufflenet_v1_g4", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -49,7 +56,9 @@ def shufflenet_v1_g4(height: int = 224, width: int | None = None, *, seed: int =
 
 
 def _v1_stages(b: Builder, x: Value, channels: int, *, narrowing: int, first_group: int) -> Value:
-    """channels: of the first stage, doubled in the others. first_group: groups of the very first 1x1 convolution."""
+    """channels: of the first stage, doubled in the others. first_group: groups of the very first
+    1x1 convolution.
+    """
     for stage, repeats in enumerate(REPEATS):
         for block in range(repeats):
             group = first_group if stage == block == 0 else GROUPS
@@ -58,7 +67,9 @@ def _v1_stages(b: Builder, x: Value, channels: int, *, narrowing: int, first_gro
     return x
 
 
-def _v1_block(b: Builder, x: Value, channels: int, halves: bool, narrowing: int, group: int) -> Value:
+def _v1_block(
+    b: Builder, x: Value, channels: int, halves: bool, narrowing: int, group: int
+) -> Value:
     """halves: the block halves the map, and joins a pool of its input instead of adding it."""
     added = channels - x.channels if halves else channels
     inner = added // narrowing if narrowing == 1 else channels // narrowing
@@ -73,15 +84,20 @@ def _v1_block(b: Builder, x: Value, channels: int, halves: bool, narrowing: int,
 # --- v2 -----------------------------------------------------------------------------------------
 
 
-def shufflenet_v2(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def shufflenet_v2(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """ShuffleNet v2 1x: half of the channels pass a block untouched, then all are shuffled.
 
-    Published (torchvision shufflenet_v2_x1_0): 2,278,604 parameters, 0.145 G multiply-accumulates at 224x224.
+    Published (torchvision shufflenet_v2_x1_0): 2,278,604 parameters, 0.145 G multiply-accumulates
+    at 224x224.
     """
     b = Builder("shufflenet_v2", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
     x = b.max_pool(b.conv_bn(x, 24, 3, stride=2, padding=1, activation=b.relu), 3, 2, padding=1)
-    for stage, (channels, repeats) in enumerate(zip((116, 232, 464), REPEATS, strict=True), start=2):
+    for stage, (channels, repeats) in enumerate(
+        zip((116, 232, 464), REPEATS, strict=True), start=2
+    ):
         for block in range(repeats):
             with b.scope(f"stage{stage}/block{block + 1}"):
                 x = _v2_block(b, x, channels // 2, halves=block == 0)

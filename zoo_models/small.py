@@ -1,7 +1,8 @@
 """Small networks: the CSDF paper's example, digits, faces, and super-resolution.
 
-Sources: Minakova and Stefanov, figure 1 of "Buffer sizes reduction for memory-efficient CNN inference on mobile and
-embedded devices" (2020); LeCun et al. 1998; mnist-8, emotion-ferplus-8 and super-resolution-10 of the ONNX model zoo.
+Sources: Minakova and Stefanov, figure 1 of "Buffer sizes reduction for memory-efficient CNN
+inference on mobile and embedded devices" (2020); LeCun et al. 1998; mnist-8, emotion-ferplus-8 and
+super-resolution-10 of the ONNX model zoo.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from zoo_models._entry import Published, ZooEntry
 __all__ = ["NETWORKS", "cnn5", "emotion_ferplus", "lenet5", "mnist", "super_resolution"]
 
 
-def cnn5(height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """The five layers of figure 1: n1 the image, n2 a 17x17 convolution, n3 a 5x5 one with stride 3 behind a crop of
-    one row and column at every edge, n4 fully connected, n5 the output; no biases.
+def cnn5(
+    height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """The five layers of figure 1: n1 the image, n2 a 17x17 convolution, n3 a 5x5 one with stride 3
+    behind a crop of one row and column at every edge, n4 fully connected, n5 the output; no biases.
 
     Derived from the shapes in the figure: 1,552 parameters, 300,832 multiply-accumulates at 32x32.
     """
@@ -26,11 +29,14 @@ def cnn5(height: int = 32, width: int | None = None, *, seed: int = 0, weights: 
     return b.model(b.gemm(b.flatten(x, "flatten4"), 2, bias=False, name="n4"))
 
 
-def lenet5(height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """LeNet-5 as it is taught today: every map of the second convolution reads all six, average pools, tanh.
+def lenet5(
+    height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """LeNet-5 as it is taught today: every map of the second convolution reads all six, average
+    pools, tanh.
 
-    Derived: 61,706 parameters, 416,520 multiply-accumulates at 32x32; the network of 1998 has about 60,000 and 341,000
-    (Sze et al. 2017, arXiv:1703.09039).
+    Derived: 61,706 parameters, 416,520 multiply-accumulates at 32x32; the network of 1998 has about
+    60,000 and 341,000 (Sze et al. 2017, arXiv:1703.09039).
     """
     b = Builder("lenet5", seed=seed, weights=weights)
     x = b.input(1, height, width or height)
@@ -42,7 +48,9 @@ def lenet5(height: int = 32, width: int | None = None, *, seed: int = 0, weights
     return b.model(b.gemm(x, 10, name="scores"))
 
 
-def mnist(height: int = 28, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def mnist(
+    height: int = 28, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """Digits, as CNTK exports them: biases are nodes of their own.
 
     Derived from the shapes in mnist-8: 5,994 parameters, 786,560 multiply-accumulates at 28x28.
@@ -56,11 +64,16 @@ def mnist(height: int = 28, width: int | None = None, *, seed: int = 0, weights:
     return b.model(b.add_constant(x, (1, 10), "scores"))
 
 
-def emotion_ferplus(height: int = 64, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """Emotions of faces (Barsoum et al. 2016, arXiv:1608.01041), a VGG of 13 layers as CNTK exports it.
+def emotion_ferplus(
+    height: int = 64, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """Emotions of faces (Barsoum et al. 2016, arXiv:1608.01041), a VGG of 13 layers as CNTK exports
+    it.
 
-    Recalled, not read again: 8.75 million parameters (the paper). Derived from the shapes in the file: 8,757,704 and
-    875,831,296 multiply-accumulates at 64x64. The two constants that scale the pixels are recalled as well.
+    Recalled, not read again: 8.75 million parameters (the paper). Derived from the shapes in the
+        file: 8,757,704 and
+    875,831,296 multiply-accumulates at 64x64. The two constants that scale the pixels are recalled
+    as well.
     """
     b = Builder("emotion_ferplus", seed=seed, weights=weights)
     x = b.normalized(b.input(1, height, width or height), Sub=127.5, Div=255)
@@ -76,10 +89,14 @@ def emotion_ferplus(height: int = 64, width: int | None = None, *, seed: int = 0
     return b.model(b.add_constant(b.matmul(x, 8), (8,), "scores"))
 
 
-def super_resolution(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """Super-resolution by three (ESPCN, Shi et al. 2016, arXiv:1609.05158): channels become pixels at the end.
+def super_resolution(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """Super-resolution by three (ESPCN, Shi et al. 2016, arXiv:1609.05158): channels become pixels
+    at the end.
 
-    The file has a Reshape, a Transpose and a Reshape for the last step. Derived: 59,657 parameters (the file has
+    The file has a Reshape, a Transpose and a Reshape for the last step. Derived: 59,657 parameters
+    (the file has
     240 KB), 2,984,869,888 multiply-accumulates at 224x224.
     """
     b = Builder("super_resolution", seed=seed, weights=weights)

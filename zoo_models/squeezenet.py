@@ -1,6 +1,7 @@
 """SqueezeNet: fire modules, which squeeze to few channels and expand with 1x1 and 3x3 convolutions.
 
-Source: Iandola et al. 2016 (arXiv:1602.07360); squeezenet of the ONNX model zoo (Caffe2), which is version 1.1.
+Source: Iandola et al. 2016 (arXiv:1602.07360); squeezenet of the ONNX model zoo (Caffe2), which is
+    version 1.1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 25
 """Channels after squeezing and of each expansion, of modules fire2 to fire9."""
 
 
-def squeezenet1_0(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def squeezenet1_0(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """SqueezeNet 1.0; its pools round their size up, as in torchvision.
 
     Published (torchvision): 1,248,424 parameters, 0.819 G multiply-accumulates at 224x224.
@@ -26,7 +29,9 @@ def squeezenet1_0(height: int = 224, width: int | None = None, *, seed: int = 0,
     return _body(b, x, pools_before=(2, 5, 9), ceil=True)
 
 
-def squeezenet1_1(height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def squeezenet1_1(
+    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """SqueezeNet 1.1: earlier pools, 2.4 times less work.
 
     Published (torchvision): 1,235,496 parameters, 0.349 G multiply-accumulates at 224x224.
@@ -42,7 +47,9 @@ def _body(b: Builder, x: Value, *, pools_before: tuple[int, ...], ceil: bool) ->
             x = b.max_pool(x, 3, 2, ceil=ceil)
         with b.scope(f"fire{number}"):
             x = b.relu(b.conv(x, squeezed, 1))
-            x = b.concat([b.relu(b.conv(x, expanded, 1)), b.relu(b.conv(x, expanded, 3, padding=1))])
+            x = b.concat(
+                [b.relu(b.conv(x, expanded, 1)), b.relu(b.conv(x, expanded, 3, padding=1))]
+            )
     x = b.relu(b.conv(b.dropout(x), 1000, 1))
     return b.model(b.softmax(b.global_average_pool(x), "probabilities"))
 

@@ -1,7 +1,7 @@
 """The convolutional networks of MLPerf Tiny: for microcontrollers, with maps of kilobytes.
 
-Source: Banbury et al. 2021 (arXiv:2106.07597) and the reference models of mlcommons/tiny (Keras), which pad as
-TensorFlow does and keep biases in front of BatchNormalization.
+Source: Banbury et al. 2021 (arXiv:2106.07597) and the reference models of mlcommons/tiny (Keras),
+which pad as TensorFlow does and keep biases in front of BatchNormalization.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ __all__ = ["NETWORKS", "ds_cnn", "mobilenet_v1_x0_25", "resnet8"]
 EPSILON = 1e-3
 
 
-def resnet8(height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def resnet8(
+    height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """ResNet-8 for CIFAR-10: one block of two 3x3 convolutions in each of three stages.
 
-    Published: the reference file pretrainedResnet.h5 holds 78,666 values, running statistics included. Derived from its
+    Published: the reference file pretrainedResnet.h5 holds 78,666 values, running statistics
+        included. Derived from its
     shapes: 12,501,632 multiply-accumulates at 32x32.
     """
     b = Builder("resnet8", seed=seed, weights=weights)
@@ -31,16 +34,21 @@ def resnet8(height: int = 32, width: int | None = None, *, seed: int = 0, weight
     for stage, (channels, stride) in enumerate(((16, 1), (32, 2), (64, 2)), start=1):
         with b.scope(f"stage{stage}"):
             y = conv(conv(x, channels, 3, stride=stride, activation=b.relu), channels, 3)
-            shortcut = b.conv(x, channels, 1, stride=stride, padding="SAME_UPPER") if stride > 1 else x
+            shortcut = (
+                b.conv(x, channels, 1, stride=stride, padding="SAME_UPPER") if stride > 1 else x
+            )
             x = b.relu(b.add(shortcut, y))
     x = b.gemm(b.flatten(b.average_whole(x)), 10)
     return b.model(b.softmax(x, "probabilities"))
 
 
-def mobilenet_v1_x0_25(height: int = 96, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def mobilenet_v1_x0_25(
+    height: int = 96, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """MobileNet v1 with a quarter of the channels and two classes: "visual wake words".
 
-    Published: the reference file vww_96.h5 holds 221,794 values, running statistics included. Derived from its shapes:
+    Published: the reference file vww_96.h5 holds 221,794 values, running statistics included.
+        Derived from its shapes:
     7,489,664 multiply-accumulates at 96x96.
     """
     b = Builder("mobilenet_v1_x0_25", seed=seed, weights=weights)
@@ -54,12 +62,17 @@ def mobilenet_v1_x0_25(height: int = 96, width: int | None = None, *, seed: int 
     return b.model(b.softmax(x, "probabilities"))
 
 
-def ds_cnn(height: int = 49, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """DS-CNN for keyword spotting: 49 frames of 10 features, 12 words; depthwise separable convolutions.
+def ds_cnn(
+    height: int = 49, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
+    """DS-CNN for keyword spotting: 49 frames of 10 features, 12 words; depthwise separable
+    convolutions.
 
-    Derived from the reference model: 24,908 parameters with the running statistics, 2,656,768 multiply-accumulates at
-    49x10. The last pool takes the mean of the whole map of 25x5, as in the reference file kws_ref_model; the Python source
-    beside it halves 49x10, rounding down, and so would leave a row out.
+    Derived from the reference model: 24,908 parameters with the running statistics, 2,656,768
+        multiply-accumulates at
+    49x10. The last pool takes the mean of the whole map of 25x5, as in the reference file
+    kws_ref_model; the Python source beside it halves 49x10, rounding down, and so would leave a row
+    out.
     """
     b = Builder("ds_cnn", seed=seed, weights=weights)
     conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
@@ -74,7 +87,8 @@ def ds_cnn(height: int = 49, width: int | None = None, *, seed: int = 0, weights
 
 _SOURCE = "mlcommons/tiny"
 _NOTES = (
-    "parameters are the values in the reference file, running statistics included; multiply-accumulates counted from its shapes"
+    "parameters are the values in the reference file, running statistics included; "
+    "multiply-accumulates counted from its shapes"
 )
 _COUNTED = "counted from the shapes of the reference file; parameters as Keras counts them, running statistics included"
 

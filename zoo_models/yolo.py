@@ -1,8 +1,8 @@
 """Small YOLO detectors: box predictions at every place of a coarse map.
 
-Sources: Redmon, Farhadi 2016 (arXiv:1612.08242) and tinyyolov2 of the ONNX model zoo (20 classes of VOC); Redmon,
-Farhadi 2018 (arXiv:1804.02767) and Darknet's yolov3-tiny.cfg (80 classes of COCO). The outputs are the maps in
-front of the decoding of boxes.
+Sources: Redmon, Farhadi 2016 (arXiv:1612.08242) and tinyyolov2 of the ONNX model zoo (20 classes of
+VOC); Redmon, Farhadi 2018 (arXiv:1804.02767) and Darknet's yolov3-tiny.cfg (80 classes of COCO).
+The outputs are the maps in front of the decoding of boxes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def tiny_yolo_v2(
 ) -> onnx.ModelProto:
     """Tiny YOLO v2 for VOC, with the scaling of pixels in front, as the ONNX model zoo has it.
 
-    last_pool_pads=False leaves the pool without stride unpadded: maps of 12x12 follow instead of 13x13, as in the
-    tool of the CSDF paper. Published (Darknet): 15,867,885 values in the file of weights, the running statistics
-    among them; 6.97 billion operations at 416x416, which are twice the multiply-accumulates.
+    last_pool_pads=False leaves the pool without stride unpadded: maps of 12x12 follow instead of
+    13x13, as in the tool of the CSDF paper. Published (Darknet): 15,867,885 values in the file of
+    weights, the running statistics among them; 6.97 billion operations at 416x416, which are twice
+    the multiply-accumulates.
     """
     b = Builder("tiny_yolo_v2", seed=seed, weights=weights)
     x = b.normalized(b.input(3, height, width or height), Mul=1 / 255, Add=0)
@@ -46,11 +47,13 @@ def tiny_yolo_v2(
     return b.model(b.conv(x, 125, 1, name="grid"))
 
 
-def yolov3_tiny(height: int = 416, width: int | None = None, *, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
+def yolov3_tiny(
+    height: int = 416, width: int | None = None, *, seed: int = 0, weights: bool = True
+) -> onnx.ModelProto:
     """YOLOv3-tiny for COCO: predictions on two maps, the finer of which joins an upsampled one.
 
-    Published (Darknet): 8,858,734 values in the file of weights, the running statistics among them; 5.56 billion
-    operations at 416x416, which are twice the multiply-accumulates.
+    Published (Darknet): 8,858,734 values in the file of weights, the running statistics among them;
+    5.56 billion operations at 416x416, which are twice the multiply-accumulates.
     """
     b = Builder("yolov3_tiny", seed=seed, weights=weights)
     x = b.input(3, height, width or height)
@@ -60,7 +63,11 @@ def yolov3_tiny(height: int = 416, width: int | None = None, *, seed: int = 0, w
         x = conv(x, channels, 3, padding=1)
         if number == 5:
             fine = x
-        x = b.max_pool(x, 2, 2) if number < len(CHANNELS) else b.max_pool(x, 2, padding=(0, 0, 1, 1))
+        x = (
+            b.max_pool(x, 2, 2)
+            if number < len(CHANNELS)
+            else b.max_pool(x, 2, padding=(0, 0, 1, 1))
+        )
     x = conv(conv(x, 1024, 3, padding=1), 256, 1)
     coarse_grid = b.conv(conv(x, 512, 3, padding=1), 255, 1, name="coarse")
     x = b.concat([b.upsample(conv(x, 128, 1), 2), fine])

@@ -14,4 +14,13 @@ from csdfgen.charts.occupancy import occupancy_chart
 from csdfgen.charts.replay import Replay, replay
 from csdfgen.charts.timeline import Timeline, of_periodic, of_schedule, self_timed
 
-__all__ = ["Replay", "Timeline", "gantt_chart", "occupancy_chart", "of_periodic", "of_schedule", "replay", "self_timed"]
+__all__ = [
+    "Replay",
+    "Timeline",
+    "gantt_chart",
+    "occupancy_chart",
+    "of_periodic",
+    "of_schedule",
+    "replay",
+    "self_timed",
+]

@@ -1,7 +1,7 @@
 """Who fires when? A Gantt chart: one row an actor, one bar a firing.
 
-Where there are more firings than can be told apart, neighbours become one bar; the picture says so. Its size is bounded whatever
-the number of firings.
+Where there are more firings than can be told apart, neighbours become one bar; the picture says so.
+Its size is bounded whatever the number of firings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from csdfgen.charts.svg import (
     wide,
 )
 from csdfgen.charts.timeline import Timeline
-from csdfgen.graph import repetition_vector
+from csdfgen.dataflow.graph import repetition_vector
 
 __all__ = ["gantt_chart"]
 
@@ -51,7 +51,9 @@ _TOP = 62.0
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """Firings drawn as one: from x to x in pixels, of odd iterations (or of either kind), the phase of a single one."""
+    """Firings drawn as one: from x to x in pixels, of odd iterations (or of either kind), the phase
+    of a single one.
+    """
 
     start: float
     stop: float
@@ -88,7 +90,14 @@ def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
     for place, (actor, name, row) in enumerate(zip(actors, names, rows, strict=True)):
         middle = _TOP + height * (place + 0.5)
         if place % every == 0:
-            drawing.text(left - 6, middle + 3.5, name, ROW_LABEL, "end", color=GREY if not row.overlap else "#222222")
+            drawing.text(
+                left - 6,
+                middle + 3.5,
+                name,
+                ROW_LABEL,
+                "end",
+                color=GREY if not row.overlap else "#222222",
+            )
             drawing.line(left - 3, middle, right, middle, "#eeeeee", 0.6)
         title = f"{actor.name}: {len(timeline.starts[place])} firings"
         _draw_row(drawing, row, middle, height, title)
@@ -101,7 +110,9 @@ def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
 
 def _facts(timeline: Timeline) -> str:
     """One line below the title: what is shown."""
-    parts = [f"{quantity(timeline.firings, 'firings')} of {quantity(len(timeline.graph.actors), 'actors')}"]
+    parts = [
+        f"{quantity(timeline.firings, 'firings')} of {quantity(len(timeline.graph.actors), 'actors')}"
+    ]
     if timeline.periodic is not None:
         span = timeline.periodic
         rate = span.iterations / span.length
@@ -115,13 +126,21 @@ def _iterations_apart(timeline: Timeline, scale: float) -> bool:
     """Whether iterations are wide enough to be drawn in two shades."""
     quota = repetition_vector(timeline.graph)
     rounds = max(
-        (len(row) / quota[actor.name] for actor, row in zip(timeline.graph.actors, timeline.starts, strict=True)), default=0
+        (
+            len(row) / quota[actor.name]
+            for actor, row in zip(timeline.graph.actors, timeline.starts, strict=True)
+        ),
+        default=0,
     )
     return rounds > 1 and float(timeline.end) * scale / rounds >= _SHADED
 
 
-def _rows(timeline: Timeline, left: float, scale: float, shaded: bool, most: int) -> tuple[list[_Row], float]:
-    """The bars of all actors, `most` of them if they can be joined, and the largest pause that is not seen, in pixels."""
+def _rows(
+    timeline: Timeline, left: float, scale: float, shaded: bool, most: int
+) -> tuple[list[_Row], float]:
+    """The bars of all actors, `most` of them if they can be joined, and the largest pause that is
+    not seen, in pixels.
+    """
     quota = repetition_vector(timeline.graph)
     lanes = []
     for number, actor in enumerate(timeline.graph.actors):
@@ -130,7 +149,10 @@ def _rows(timeline: Timeline, left: float, scale: float, shaded: bool, most: int
     gap, apart = 0.4, _WIDE
     while True:
         rows = [
-            _Row(tuple(tuple(_merged(lane, gap, apart)) for lane in found), overlap if any(found) else 0)
+            _Row(
+                tuple(tuple(_merged(lane, gap, apart)) for lane in found),
+                overlap if any(found) else 0,
+            )
             for found, overlap in lanes
         ]
         bars = sum(len(lane) for row in rows for lane in row.lanes)
@@ -152,7 +174,9 @@ def _firings(timeline: Timeline, actor: int, left: float, scale: float, quota: i
 
 
 def _lanes(firings: Sequence[_Bar]) -> tuple[list[list[_Bar]], int]:
-    """The firings such that those of a lane do not overlap, and the number of lanes; too many become one."""
+    """The firings such that those of a lane do not overlap, and the number of lanes; too many
+    become one.
+    """
     free: list[tuple[float, int]] = []
     found: list[list[_Bar]] = []
     for bar in firings:
@@ -180,19 +204,27 @@ def _merged(bars: Sequence[_Bar], gap: float, apart: float) -> list[_Bar]:
     return found
 
 
-def _background(drawing: Drawing, timeline: Timeline, left: float, scale: float, bottom: float) -> None:
+def _background(
+    drawing: Drawing, timeline: Timeline, left: float, scale: float, bottom: float
+) -> None:
     """The first period, tinted, and what the parts are called."""
     span = timeline.periodic
     if span is None or span.start + span.length > timeline.end:
         return
     first, second, third = (left + float(span.start + k * span.length) * scale for k in range(3))
     drawing.box(first, _TOP, second - first, bottom - _TOP, "#fdf1e3")
-    for start, stop, name in ((left, first, "transient"), (first, second, "period"), (second, third, "period again")):
+    for start, stop, name in (
+        (left, first, "transient"),
+        (first, second, "period"),
+        (second, third, "period again"),
+    ):
         if stop - start > wide(name, 10) + 4 and stop <= WIDTH:
             drawing.text((start + stop) / 2, _TOP - 8, name, 10, "middle", color="#444444")
 
 
-def _period_lines(drawing: Drawing, timeline: Timeline, left: float, scale: float, bottom: float) -> None:
+def _period_lines(
+    drawing: Drawing, timeline: Timeline, left: float, scale: float, bottom: float
+) -> None:
     span = timeline.periodic
     if span is None:
         return
@@ -208,7 +240,9 @@ def _draw_row(drawing: Drawing, row: _Row, middle: float, height: float, title: 
     for place, lane in enumerate(row.lanes):
         y = middle + space * (place + 0.5 - len(row.lanes) / 2)
         for odd, color in ((False, DARK), (True, LIGHT)):
-            drawing.bars([_shown(bar) for bar in lane if bar.odd == odd], y, space * 0.9, color, title)
+            drawing.bars(
+                [_shown(bar) for bar in lane if bar.odd == odd], y, space * 0.9, color, title
+            )
 
 
 def _shown(bar: _Bar) -> tuple[float, float]:
@@ -228,12 +262,26 @@ def _number_phases(drawing: Drawing, row: _Row, middle: float, height: float) ->
         for bar in lane:
             if bar.phase >= 0 and bar.stop - bar.start > room:
                 color = "#222222" if bar.odd else "white"
-                drawing.text((bar.start + bar.stop) / 2, y + 3.2, str(bar.phase + 1), 9, "middle", color=color)
+                drawing.text(
+                    (bar.start + bar.stop) / 2,
+                    y + 3.2,
+                    str(bar.phase + 1),
+                    9,
+                    "middle",
+                    color=color,
+                )
                 numbered += 1
     return numbered
 
 
-def _notes(timeline: Timeline, merged: float, shaded: bool, numbered: bool, every: int, rows: Sequence[_Row]) -> list[str]:
+def _notes(
+    timeline: Timeline,
+    merged: float,
+    shaded: bool,
+    numbered: bool,
+    every: int,
+    rows: Sequence[_Row],
+) -> list[str]:
     """What the picture does not show, and what its shades mean."""
     notes = [sentence(note) for note in timeline.notes]
     bars = sum(len(lane) for row in rows for lane in row.lanes)
@@ -244,12 +292,18 @@ def _notes(timeline: Timeline, merged: float, shaded: bool, numbered: bool, ever
     if merged:
         pause = merged / (WIDTH - 44) * float(timeline.end)
         shown = f"{pause:,.0f}" if pause >= 10 else f"{pause:.2g}"
-        notes.append(f"{timeline.firings:,} firings are drawn as {bars:,} bars: pauses shorter than about {shown} are not seen.")
+        notes.append(
+            f"{timeline.firings:,} firings are drawn as {bars:,} bars: pauses shorter than about {shown} are not seen."
+        )
     crowded = [f"'{actor.name}' up to {row.overlap:,}" for actor, row in zip(timeline.graph.actors, rows, strict=True)
                if row.overlap > _MOST_LANES]  # fmt: skip
     if crowded:
         more = f" and {len(crowded) - 3} others" if len(crowded) > 3 else ""
-        notes.append(f"Firings that overlap themselves are drawn as one bar: {', '.join(crowded[:3])}{more} at one time.")
+        notes.append(
+            f"Firings that overlap themselves are drawn as one bar: {', '.join(crowded[:3])}{more} at one time."
+        )
     if every > 1:
-        notes.append(f"One in {every} actors is named; the others show their names under the pointer.")
+        notes.append(
+            f"One in {every} actors is named; the others show their names under the pointer."
+        )
     return notes

@@ -1,7 +1,8 @@
-"""What does every channel hold over time, and all of them together? Small charts under each other, the total on top.
+"""What does every channel hold over time, and all of them together? Small charts under each other,
+the total on top.
 
-Held are tokens from the moment their producer claims space to the moment their consumer has ended (docs/model.md), so what is
-drawn reaches a capacity where it is used up.
+Held are tokens from the moment their producer claims space to the moment their consumer has ended
+(docs/model.md), so what is drawn reaches a capacity where it is used up.
 """
 
 from __future__ import annotations
@@ -13,9 +14,21 @@ from typing import Any
 import numpy as np
 
 from csdfgen.charts.replay import Replay, replay
-from csdfgen.charts.svg import DARK, LIGHT, MARK, ROW_LABEL, WIDTH, Drawing, cut, quantity, sentence, ticks, wide
+from csdfgen.charts.svg import (
+    DARK,
+    LIGHT,
+    MARK,
+    ROW_LABEL,
+    WIDTH,
+    Drawing,
+    cut,
+    quantity,
+    sentence,
+    ticks,
+    wide,
+)
 from csdfgen.charts.timeline import Timeline
-from csdfgen.graph import Channel
+from csdfgen.dataflow.graph import Channel
 from schedules.storage import Unit
 
 __all__ = ["occupancy_chart"]
@@ -33,7 +46,9 @@ _BETWEEN = 46.0
 
 @dataclass(frozen=True, slots=True)
 class _Strip:
-    """One channel: its name, what it holds from which time on, its highest level and its capacity, in the unit shown."""
+    """One channel: its name, what it holds from which time on, its highest level and its capacity,
+    in the unit shown.
+    """
 
     name: str
     times: Array
@@ -43,8 +58,8 @@ class _Strip:
 
 
 def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
-    """The chart as an SVG file. Left out are one-token serial self-loops, channels of free space, and those
-    whose tokens have no bytes if the unit is bytes.
+    """The chart as an SVG file. Left out are one-token serial self-loops, channels of free space,
+    and those whose tokens have no bytes if the unit is bytes.
 
     Raises ScheduleError if the timeline cannot be executed.
     """
@@ -88,7 +103,10 @@ def _time_label(timeline: Timeline) -> str:
 
 def _strips(timeline: Timeline, found: Replay, weights: Sequence[int]) -> list[_Strip]:
     times = np.array([float(time) for time in found.times])
-    channels, levels = np.array(found.channels, dtype=np.int64), np.array(found.levels, dtype=object)
+    channels, levels = (
+        np.array(found.channels, dtype=np.int64),
+        np.array(found.levels, dtype=object),
+    )
     order = np.argsort(channels, kind="stable")
     first = np.searchsorted(channels[order], np.arange(len(weights) + 1))
     strips = []
@@ -99,7 +117,11 @@ def _strips(timeline: Timeline, found: Replay, weights: Sequence[int]) -> list[_
         held = np.concatenate([[found.initial[place]], levels[mine]]) * weight
         room = timeline.capacities.get(channel.name)
         capacity = None if room is None else room * weight
-        strips.append(_Strip(channel.name, np.concatenate([[0.0], times[mine]]), held, int(max(held)), capacity))
+        strips.append(
+            _Strip(
+                channel.name, np.concatenate([[0.0], times[mine]]), held, int(max(held)), capacity
+            )
+        )
     return strips
 
 
@@ -112,11 +134,17 @@ def _total(timeline: Timeline, found: Replay, weights: Sequence[int]) -> _Strip:
         total += (level - held[channel]) * weights[channel]
         held[channel] = level
         levels.append(total)
-    rooms = [timeline.capacities.get(c.name) for c, weight in zip(timeline.graph.channels, weights, strict=True) if weight]
+    rooms = [
+        timeline.capacities.get(c.name)
+        for c, weight in zip(timeline.graph.channels, weights, strict=True)
+        if weight
+    ]
     weighted = [weight for weight in weights if weight]
     capacity = None
     if rooms and None not in rooms:
-        capacity = sum(room * weight for room, weight in zip(rooms, weighted, strict=True) if room is not None)
+        capacity = sum(
+            room * weight for room, weight in zip(rooms, weighted, strict=True) if room is not None
+        )
     times = np.array([0.0, *(float(time) for time in found.times)])
     return _Strip("total", times, np.array(levels, dtype=object), max(levels), capacity)
 
@@ -125,7 +153,11 @@ def _filled(strip: _Strip, unit: Unit) -> str:
     """What stands beside a chart: the highest level and the capacity."""
     if strip.capacity is None:
         return f"{quantity(strip.peak, unit)}, unlimited"
-    return quantity(strip.peak, unit) if strip.peak == strip.capacity else f"{strip.peak:,} of {quantity(strip.capacity, unit)}"
+    return (
+        quantity(strip.peak, unit)
+        if strip.peak == strip.capacity
+        else f"{strip.peak:,} of {quantity(strip.capacity, unit)}"
+    )
 
 
 def _facts(total: _Strip, channels: int, unit: Unit) -> str:
@@ -136,7 +168,9 @@ def _facts(total: _Strip, channels: int, unit: Unit) -> str:
 
 
 def _steps(strip: _Strip, left: float, right: float, end: float) -> list[tuple[float, float]]:
-    """(x, level) where the level changes; where changes are denser than pixels, the highest level in each pixel."""
+    """(x, level) where the level changes; where changes are denser than pixels, the highest level
+    in each pixel.
+    """
     places = left + strip.times * ((right - left) / end)
     levels = strip.levels.astype(float)
     if len(places) > right - left:
@@ -155,7 +189,9 @@ def _steps(strip: _Strip, left: float, right: float, end: float) -> list[tuple[f
     return [(float(max(left, min(right, places[i]))), float(levels[i])) for i in changed]
 
 
-def _draw_total(drawing: Drawing, timeline: Timeline, total: _Strip, sides: tuple[float, float], unit: Unit) -> None:
+def _draw_total(
+    drawing: Drawing, timeline: Timeline, total: _Strip, sides: tuple[float, float], unit: Unit
+) -> None:
     left, right = sides
     bottom, end = _TOP + _TOTAL_HEIGHT, float(timeline.end or 1)
     top = float(max(total.peak, total.capacity or 0, 1))
@@ -178,7 +214,11 @@ def _draw_total(drawing: Drawing, timeline: Timeline, total: _Strip, sides: tupl
 
 
 _SCALES: dict[Unit, tuple[tuple[float, float, str], ...]] = {
-    "bytes": ((1e9, 1e9, "GB (10⁹ bytes)"), (1e6, 1e6, "MB (10⁶ bytes)"), (1e4, 1e3, "kB (10³ bytes)")),
+    "bytes": (
+        (1e9, 1e9, "GB (10⁹ bytes)"),
+        (1e6, 1e6, "MB (10⁶ bytes)"),
+        (1e4, 1e3, "kB (10³ bytes)"),
+    ),
     "tokens": ((1e12, 1e12, "10¹² tokens"), (1e9, 1e9, "10⁹ tokens"), (1e6, 1e6, "10⁶ tokens")),
 }
 """From which largest value on ticks are shown in what, and what that is called."""
@@ -189,7 +229,14 @@ def _scale(top: float, unit: Unit) -> tuple[float, str]:
     return next(((size, name) for least, size, name in _SCALES[unit] if top >= least), (1.0, unit))
 
 
-def _draw_strip(drawing: Drawing, strip: _Strip, sides: tuple[float, float], base: float, height: float, end: float) -> None:
+def _draw_strip(
+    drawing: Drawing,
+    strip: _Strip,
+    sides: tuple[float, float],
+    base: float,
+    height: float,
+    end: float,
+) -> None:
     left, right = sides
     top = float(max(strip.peak, strip.capacity or 0, 1))
     scale = (height - 5) / top
@@ -201,7 +248,9 @@ def _draw_strip(drawing: Drawing, strip: _Strip, sides: tuple[float, float], bas
         drawing.line(left, y, right, y, MARK, 1.2, "4 3")
 
 
-def _notes(timeline: Timeline, strips: Sequence[_Strip], shown: Sequence[int], unit: Unit) -> list[str]:
+def _notes(
+    timeline: Timeline, strips: Sequence[_Strip], shown: Sequence[int], unit: Unit
+) -> list[str]:
     notes = [sentence(note) for note in timeline.notes]
     if any(strip.capacity is not None for strip in strips):
         notes.append("Dashed: capacities. Every channel has a scale of its own.")

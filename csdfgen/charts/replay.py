@@ -1,8 +1,9 @@
-"""What does every channel hold while a timeline is executed? Followed token by token, which also proves that it can be executed.
+"""What does every channel hold while a timeline is executed? Followed token by token, which also
+proves that it can be executed.
 
-A firing takes its tokens and claims its output space when it starts; it produces and frees when it ends; what ends at t is there
-for starts at t (docs/model.md). Firings of an actor that overlap deliver in the order of their starts. Shares no code with
-what computes start times.
+A firing takes its tokens and claims its output space when it starts; it produces and frees when it
+ends; what ends at t is there for starts at t (docs/model.md). Firings of an actor that overlap
+deliver in the order of their starts. Shares no code with what computes start times.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from itertools import count, groupby
 from operator import itemgetter
 
 from csdfgen.charts.timeline import Time, Timeline
+from csdfgen.dataflow.graph import Channel
 from csdfgen.errors import CapacityExceededError, ScheduleError
-from csdfgen.graph import Channel
 
 __all__ = ["Replay", "replay"]
 
@@ -24,8 +25,9 @@ __all__ = ["Replay", "replay"]
 class Replay:
     """What the channels hold, space claimed for what is being produced included.
 
-    From times[i] on channel number channels[i] holds levels[i] tokens, in the order of what happens; several entries at one time
-    are what was held one after the other at that instant. initial: tokens of every channel at the beginning.
+    From times[i] on channel number channels[i] holds levels[i] tokens, in the order of what
+    happens; several entries at one time are what was held one after the other at that instant.
+    initial: tokens of every channel at the beginning.
     """
 
     initial: tuple[int, ...]
@@ -42,7 +44,9 @@ class Replay:
 
 
 _Event = tuple[Time, int, int, int, bool]
-"""Time, a number that keeps events of one time in order, channel, tokens, whether they are freed (else produced)."""
+"""Time, a number that keeps events of one time in order, channel, tokens, whether they are freed
+(else produced).
+"""
 
 
 class _Channels:
@@ -72,11 +76,15 @@ class _Channels:
         for place, channel in self.inputs[actor]:
             there, needed = self.tokens[place], channel.consumption[phase]
             if there < needed:
-                return ScheduleError(f"channel '{channel.name}' holds {there} of the {needed} tokens it takes")
+                return ScheduleError(
+                    f"channel '{channel.name}' holds {there} of the {needed} tokens it takes"
+                )
         for place, channel in self.outputs[actor]:
             claimed, room = self.held[place] + channel.production[phase], self.room[place]
             if room is not None and claimed > room:
-                return CapacityExceededError(f"channel '{channel.name}' would hold {claimed} tokens; its capacity is {room}")
+                return CapacityExceededError(
+                    f"channel '{channel.name}' would hold {claimed} tokens; its capacity is {room}"
+                )
         return None
 
     def start(self, actor: int, phase: int, now: Time) -> None:
@@ -111,8 +119,8 @@ class _Channels:
 
 
 def replay(timeline: Timeline) -> Replay:
-    """Execute a timeline. Raises ScheduleError or CapacityExceededError for the first firing that could not start at its time:
-    the firing, the channel, both counts."""
+    """Execute a timeline. Raises ScheduleError or CapacityExceededError for the first firing that
+    could not start at its time: the firing, the channel, both counts."""
     channels = _Channels(timeline)
     for now, group in groupby(_in_order(timeline.starts), key=itemgetter(0)):
         _instant(timeline, channels, now, [(actor, firing) for _, actor, firing in group])
@@ -133,7 +141,9 @@ def _in_order(starts: Sequence[Sequence[Time]]) -> Iterator[tuple[Time, int, int
             heappush(heap, (row[firing + 1], actor, firing + 1))
 
 
-def _instant(timeline: Timeline, channels: _Channels, now: Time, waiting: list[tuple[int, int]]) -> None:
+def _instant(
+    timeline: Timeline, channels: _Channels, now: Time, waiting: list[tuple[int, int]]
+) -> None:
     """Start all firings of one instant; one that takes no time may be what another waits for."""
     graph = timeline.graph
     while waiting:

@@ -1,6 +1,7 @@
 """How is a chart written as SVG? Text, lines, one path for many bars, axes with round numbers.
 
-Coordinates have one decimal; the same calls give the same bytes. Widths of texts are estimated, generously: no font is at hand.
+Coordinates have one decimal; the same calls give the same bytes. Widths of texts are estimated,
+generously: no font is at hand.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from xml.sax.saxutils import escape, quoteattr
 
-from csdfgen.dot import visible
+from csdfgen.dataflow.dot import visible
 
 __all__ = [
     "DARK",
@@ -53,7 +54,16 @@ def wide(text: str, size: float) -> float:
     >>> wide("conv", 10) < wide("CONV", 10)
     True
     """
-    units = sum(0.36 if c in _NARROW else 0.72 if c.isupper() or c in "mw@%" else 0.58 if ord(c) < 0x2E80 else 1.05 for c in text)
+    units = sum(
+        0.36
+        if c in _NARROW
+        else 0.72
+        if c.isupper() or c in "mw@%"
+        else 0.58
+        if ord(c) < 0x2E80
+        else 1.05
+        for c in text
+    )
     return units * size
 
 
@@ -64,7 +74,11 @@ def cut(text: str, longest: int) -> str:
     'feature...ck1/conv2'
     """
     shown = visible(text)
-    return shown if len(shown) <= longest + 3 else f"{shown[: longest // 2 - 1]}...{shown[-(longest - longest // 2 + 1) :]}"
+    return (
+        shown
+        if len(shown) <= longest + 3
+        else f"{shown[: longest // 2 - 1]}...{shown[-(longest - longest // 2 + 1) :]}"
+    )
 
 
 def number(value: float) -> str:
@@ -138,16 +152,29 @@ class Drawing:
         self, x: float, y: float, text: str, size: float = 11, anchor: str = "start", *, bold: bool = False, color: str = INK,
         upright: bool = False,
     ) -> None:  # fmt: skip
-        """A text whose baseline begins, ends ("end") or has its middle ("middle") at (x, y); upright: reads upwards."""
+        """A text whose baseline begins, ends ("end") or has its middle ("middle") at (x, y);
+        upright: reads upwards.
+        """
         more = f' text-anchor="{anchor}"' if anchor != "start" else ""
         more += ' font-weight="bold"' if bold else ""
         more += f' fill="{color}"' if color != INK else ""
         more += f' transform="rotate(-90 {number(x)} {number(y)})"' if upright else ""
         shown = escape(visible(text))
-        self.parts.append(f'<text x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{more}>{shown}</text>')
+        self.parts.append(
+            f'<text x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{more}>{shown}</text>'
+        )
         self.height = max(self.height, y + size / 2)
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, color: str = GREY, width: float = 1, dash: str = "") -> None:
+    def line(
+        self,
+        x1: float,
+        y1: float,
+        x2: float,
+        y2: float,
+        color: str = GREY,
+        width: float = 1,
+        dash: str = "",
+    ) -> None:
         more = f' stroke-dasharray="{dash}"' if dash else ""
         ends = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
         self.parts.append(f'<line {ends} stroke="{color}" stroke-width="{number(width)}"{more}/>')
@@ -158,7 +185,14 @@ class Drawing:
         self.parts.append(f'<rect x="{number(x)}" y="{number(y)}" {size} fill="{color}"/>')
         self.height = max(self.height, y + height)
 
-    def bars(self, spans: Iterable[tuple[float, float]], y: float, height: float, color: str, title: str = "") -> None:
+    def bars(
+        self,
+        spans: Iterable[tuple[float, float]],
+        y: float,
+        height: float,
+        color: str,
+        title: str = "",
+    ) -> None:
         """Horizontal bars from x to x around the line y; title: shown under the pointer."""
         path = "".join(f"M{number(start)} {number(y)}H{number(stop)}" for start, stop in spans)
         if path:
@@ -166,7 +200,14 @@ class Drawing:
             self.parts.append(f'<path d="{path}" {style}>{_tooltip(title)}</path>')
         self.height = max(self.height, y + height / 2)
 
-    def area(self, corners: Sequence[tuple[float, float]], bottom: float, stop: float, color: str, title: str = "") -> None:
+    def area(
+        self,
+        corners: Sequence[tuple[float, float]],
+        bottom: float,
+        stop: float,
+        color: str,
+        title: str = "",
+    ) -> None:
         """The area below steps: from each x on at height y, the last until x is `stop`."""
         path = "".join(f"H{number(x)}V{number(y)}" for x, y in corners)
         start = f"M{number(corners[0][0])} {number(bottom)}"
@@ -184,11 +225,17 @@ class Drawing:
                 self.text(x, y, row, size, color="#444444")
                 y += size + 3
 
-    def time_axis(self, left: float, right: float, y: float, top: float, end: float, label: str) -> None:
+    def time_axis(
+        self, left: float, right: float, y: float, top: float, end: float, label: str
+    ) -> None:
         """An axis from 0 to `end` along y, with lines up to `top`."""
         most = int((right - left) / (wide(f"{end:,.0f}", 10) + 24))
         shown = ticks(end, max(1, min(8, most)))
-        decimals = 0 if len(shown) < 2 or shown[1] >= 1 else len(f"{shown[1]:.9f}".rstrip("0").partition(".")[2])
+        decimals = (
+            0
+            if len(shown) < 2 or shown[1] >= 1
+            else len(f"{shown[1]:.9f}".rstrip("0").partition(".")[2])
+        )
         self.line(left, y, right, y, INK)
         for value in shown:
             x = left + (right - left) * (value / end if end else 0)
@@ -204,10 +251,18 @@ class Drawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
             f'font-family={quoteattr(_FONT)} fill="{INK}">'
         )
-        parts = [head, f"<title>{escape(visible(title))}</title>", '<rect width="100%" height="100%" fill="white"/>']
+        parts = [
+            head,
+            f"<title>{escape(visible(title))}</title>",
+            '<rect width="100%" height="100%" fill="white"/>',
+        ]
         return ("\n".join([*parts, *self.parts, "</svg>"]) + "\n").encode()
 
 
 def _tooltip(title: str) -> str:
     shown = visible(title)
-    return f"<title>{escape(shown if len(shown) <= _LONGEST_TITLE else shown[:_LONGEST_TITLE] + '...')}</title>" if title else ""
+    return (
+        f"<title>{escape(shown if len(shown) <= _LONGEST_TITLE else shown[:_LONGEST_TITLE] + '...')}</title>"
+        if title
+        else ""
+    )

@@ -1,7 +1,8 @@
 """When does every firing start? Executions of three kinds in one form, to be drawn or replayed.
 
-Self-timed: every firing starts as soon as it can (docs/model.md); the periodic part is known where all actors wait for each
-other, directly or not. Single processor: one firing after the other. Periodic: given start times, repeated for ever.
+Self-timed: every firing starts as soon as it can (docs/model.md); the periodic part is known where
+all actors wait for each other, directly or not. Single processor: one firing after the other.
+Periodic: given start times, repeated for ever.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.transform import space_in
 from csdfgen.errors import GraphError
-from csdfgen.graph import CsdfGraph, repetition_vector
-from csdfgen.transform import space_in
 from schedules.bounded import Link, components, links_of
 from schedules.liveness import find_deadlock
 from schedules.periodic import PeriodicSchedule
@@ -33,7 +34,9 @@ _SEARCHED = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The part that repeats: from `start` on everything comes again every `length` time units, which make `iterations`."""
+    """The part that repeats: from `start` on everything comes again every `length` time units,
+    which make `iterations`.
+    """
 
     start: Time
     length: Time
@@ -44,10 +47,11 @@ class Span:
 class Timeline:
     """Firings with their start times, from time 0 to `end`.
 
-    starts[actor number][n]: start of the actor's n-th firing, which runs phase n modulo its phases. A firing takes the execution
-    time of its phase, or `pace` if that is not 0 (an order without times). capacities: channel -> tokens, of those that have
-    one, given or as a space channel of the graph. periodic: None where nothing is known to repeat. notes: what a reader of
-    the picture must know.
+    starts[actor number][n]: start of the actor's n-th firing, which runs phase n modulo its phases.
+    A firing takes the execution time of its phase, or `pace` if that is not 0 (an order without
+    times). capacities: channel -> tokens, of those that have one, given or as a space channel of
+    the graph. periodic: None where nothing is known to repeat. notes: what a reader of the picture
+    must know.
     """
 
     graph: CsdfGraph
@@ -70,12 +74,17 @@ class Timeline:
 
 
 def self_timed(
-    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int | None = None, limit: int = MAX_FIRINGS
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    iterations: int | None = None,
+    limit: int = MAX_FIRINGS,
 ) -> Timeline:
-    """A self-timed execution within the capacities: so many iterations, or without a number up to the end of the second
-    period, as far as `limit` firings reach. A graph that deadlocks is shown until it is stuck.
+    """A self-timed execution within the capacities: so many iterations, or without a number up to
+    the end of the second period, as far as `limit` firings reach. A graph that deadlocks is shown
+    until it is stuck.
 
-    Raises InconsistentError, GraphError for capacities that do not fit or an iteration longer than the limit.
+    Raises InconsistentError, GraphError for capacities that do not fit or an iteration longer than
+    the limit.
     """
     given, room = dict(capacities or {}), _room(graph, capacities)
     firings = repetition_vector(graph)
@@ -86,13 +95,29 @@ def self_timed(
     deadlock = find_deadlock(graph, given)
     if deadlock is not None:
         timing = first_iteration(graph, given)
-        return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, None, (str(deadlock),))
+        return Timeline(
+            graph,
+            "self-timed execution",
+            timing.starts,
+            timing.makespan,
+            room,
+            None,
+            (str(deadlock),),
+        )
     span, note = _periodic_part(graph, links_of(graph, given), firings)
     if iterations is not None or span is None:
         count = iterations or min(3, limit // total)
         timing = first_iteration(graph, given, count)
         shown = f"the first {count} iterations are shown" if count > 1 else "one iteration is shown"
-        return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, room, span, (*note, shown))
+        return Timeline(
+            graph,
+            "self-timed execution",
+            timing.starts,
+            timing.makespan,
+            room,
+            span,
+            (*note, shown),
+        )
     return _with_two_periods(graph, given, span, limit // total)
 
 
@@ -104,7 +129,9 @@ def _room(graph: CsdfGraph, capacities: Mapping[str, int] | None) -> dict[str, i
     return found
 
 
-def _periodic_part(graph: CsdfGraph, links: Sequence[Link], firings: Mapping[str, int]) -> tuple[Span | None, tuple[str, ...]]:
+def _periodic_part(
+    graph: CsdfGraph, links: Sequence[Link], firings: Mapping[str, int]
+) -> tuple[Span | None, tuple[str, ...]]:
     """The part that repeats, or why there is none to show."""
     quota = [firings[actor.name] for actor in graph.actors]
     times = [actor.execution_times for actor in graph.actors]
@@ -122,7 +149,9 @@ def _periodic_part(graph: CsdfGraph, links: Sequence[Link], firings: Mapping[str
     return Span(found.transient, found.period, found.iterations), ()
 
 
-def _with_two_periods(graph: CsdfGraph, given: Mapping[str, int], span: Span, most: int) -> Timeline:
+def _with_two_periods(
+    graph: CsdfGraph, given: Mapping[str, int], span: Span, most: int
+) -> Timeline:
     """Enough iterations for every actor to be shown until the end of the second period."""
     pace = Fraction(span.length) / span.iterations
     end = span.start + 2 * span.length
@@ -136,12 +165,20 @@ def _with_two_periods(graph: CsdfGraph, given: Mapping[str, int], span: Span, mo
         count += ceil(missing / pace) + 1
     timing = first_iteration(graph, given, most)
     note = f"iterations shown: the first {most:,}; two periods would take {count:,}"
-    return Timeline(graph, "self-timed execution", timing.starts, timing.makespan, _room(graph, given), span, (note,))
+    return Timeline(
+        graph,
+        "self-timed execution",
+        timing.starts,
+        timing.makespan,
+        _room(graph, given),
+        span,
+        (note,),
+    )
 
 
 def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
-    """The firings of a single-processor schedule one after the other, each for its execution time; one time unit each if the
-    graph gives no times."""
+    """The firings of a single-processor schedule one after the other, each for its execution time;
+    one time unit each if the graph gives no times."""
     index = {actor.name: number for number, actor in enumerate(graph.actors)}
     times = [actor.execution_times for actor in graph.actors]
     pace = 0 if any(any(row) for row in times) else 1
@@ -155,14 +192,25 @@ def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
     note = f"{schedule.iterations} iterations in" if schedule.iterations > 1 else "one iteration in"
     units = "firings; the graph gives no execution times" if pace else "time units"
     return Timeline(
-        graph, title, tuple(map(tuple, starts)), now, _room(graph, schedule.capacities), None, (f"{note} {now:,} {units}",), pace
+        graph,
+        title,
+        tuple(map(tuple, starts)),
+        now,
+        _room(graph, schedule.capacities),
+        None,
+        (f"{note} {now:,} {units}",),
+        pace,
     )
 
 
 def of_periodic(
-    graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int] | None = None, limit: int = MAX_FIRINGS
+    graph: CsdfGraph,
+    schedule: PeriodicSchedule,
+    capacities: Mapping[str, int] | None = None,
+    limit: int = MAX_FIRINGS,
 ) -> Timeline:
-    """A periodic schedule, from its first start to the end of the second period in which all iterations under way are drawn.
+    """A periodic schedule, from its first start to the end of the second period in which all
+    iterations under way are drawn.
 
     Raises GraphError if that takes more firings than the limit.
     """
@@ -170,15 +218,28 @@ def of_periodic(
     offsets = [schedule.starts[actor.name] for actor in graph.actors]
     lasting = [actor.execution_times for actor in graph.actors]
     # what an iteration before the first would still do, had there been one, is over then
-    ends = (start + times[n % len(times)] for row, times in zip(offsets, lasting, strict=True) for n, start in enumerate(row))
+    ends = (
+        start + times[n % len(times)]
+        for row, times in zip(offsets, lasting, strict=True)
+        for n, start in enumerate(row)
+    )
     settled = max(Fraction(0), max(ends) - period)
     end = settled + 2 * period
     iterations = ceil(end / period)
     total = sum(map(len, offsets)) * iterations
     if total > limit:
-        raise GraphError(f"two periods take {total} firings; at most {limit} are drawn", where=f"graph '{graph.name}'")
+        raise GraphError(
+            f"two periods take {total} firings; at most {limit} are drawn",
+            where=f"graph '{graph.name}'",
+        )
     starts = tuple(
-        tuple(start + k * period for k in range(iterations) for start in row if start + k * period < end) for row in offsets
+        tuple(
+            start + k * period
+            for k in range(iterations)
+            for start in row
+            if start + k * period < end
+        )
+        for row in offsets
     )
     span = Span(settled, period, Fraction(1))
     return Timeline(graph, "periodic schedule", starts, end, _room(graph, capacities), span)

@@ -100,7 +100,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Python has None for a stream that was closed before it started; what would be printed there is lost, no more."""
+    """Python has None for a stream that was closed before it started; what would be printed there
+    is lost, no more.
+    """
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
@@ -125,8 +127,13 @@ def _failed(message: str) -> int:
 
 
 def _complain(message: str) -> None:
-    """One line on stderr, without characters that would move a terminal's cursor; cut in the middle where a name is endless."""
+    """One line on stderr, without characters that would move a terminal's cursor; cut in the middle
+    where a name is endless.
+    """
     line = " ".join(message.split())
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
-    print("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line), file=sys.stderr)
+    print(
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line),
+        file=sys.stderr,
+    )

@@ -1,8 +1,9 @@
-"""`csdfgen analyze`: what does a model or a graph need, and how fast is it? One section a question, each asked by an option.
+"""`csdfgen analyze`: what does a model or a graph need, and how fast is it? One section a question,
+each asked by an option.
 
-Every section is made by a function that knows its question: its JSON values, and how it is printed. What is asked about memory
-and devices is for models (`analyze_device`), what is asked about dataflow for graphs, and for models by way of
-their graph (`analyze_graph`).
+Every section is made by a function that knows its question: its JSON values, and how it is printed.
+What is asked about memory and devices is for models (`analyze_device`), what is asked about
+dataflow for graphs, and for models by way of their graph (`analyze_graph`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ __all__ = ["run_analyze"]
 def run_analyze(request: AnalyzeRequest) -> None:
     """Answer what was asked about a model or a graph. Raises CsdfgenError."""
     if request.csv is not None and request.device is None:
-        raise InputError("--csv writes the layers' times; give --device NAME (csdfgen devices lists them)")
+        raise InputError(
+            "--csv writes the layers' times; give --device NAME (csdfgen devices lists them)"
+        )
     output = request.questions.output
     if output is not None and output.suffix.lower() != ".json":
         raise InputError("a schedule with its buffers is written as .json", where=str(output))

@@ -1,4 +1,6 @@
-"""`csdfgen analyze MODEL --device NAME`: does it fit, how long does each layer take, how many frames per second?"""
+"""`csdfgen analyze MODEL --device NAME`: does it fit, how long does each layer take, how many
+frames per second?
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from csdfgen.cli.terminal import Stage, console, counted, mebibytes, plain, tabl
 from csdfgen.devices.memory import Demand, FittingHeight, demands, tallest_height
 from csdfgen.devices.model import Estimate, LayerTime, estimate
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.planning import Plan
+from csdfgen.planning.plan import Plan
 
 __all__ = ["COLUMNS", "device_section"]
 
@@ -21,7 +23,9 @@ COLUMNS = ("layer", "operator", "phases", "rows", "time_ms", "share", "phase_us"
 """Of the CSV file, and of the layers in the JSON."""
 
 
-def device_section(plan: Plan, profile: DeviceProfile, model: str, options: ModelOptions, stage: Stage) -> Section:
+def device_section(
+    plan: Plan, profile: DeviceProfile, model: str, options: ModelOptions, stage: Stage
+) -> Section:
     """What a plan needs and takes on a device. Raises CsdfgenError."""
     found = estimate(plan, profile)
     needs = demands(plan, profile)
@@ -35,7 +39,9 @@ def device_section(plan: Plan, profile: DeviceProfile, model: str, options: Mode
     values = {
         "name": profile.name,
         "title": profile.title,
-        "memory": [{"what": n.what, "needed": n.needed, "usable": n.there, "fits": n.fits} for n in needs],
+        "memory": [
+            {"what": n.what, "needed": n.needed, "usable": n.there, "fits": n.fits} for n in needs
+        ],
         "fits": all(demand.fits for demand in needs),
         "rows_that_fit": height.rows if height is not None else str(plan.conversion.rows),
         "sequential": {"latency_ms": 1e3 * found.seconds, "fps": _rate(found.seconds)},
@@ -50,14 +56,24 @@ def device_section(plan: Plan, profile: DeviceProfile, model: str, options: Mode
         "layers": [dict(zip(COLUMNS, row, strict=True)) for row in rows],
         "notes": list(profile.notes),
     }
-    return Section("device", values, lambda: _show_device(plan, profile, found, needs, height), rows)
+    return Section(
+        "device", values, lambda: _show_device(plan, profile, found, needs, height), rows
+    )
 
 
 def _row(layer: LayerTime, found: Estimate) -> tuple[Any, ...]:
     """The cells of `COLUMNS`."""
     share = layer.seconds / found.seconds if found.seconds else 0.0
     times = 1e3 * layer.seconds, round(share, 6), 1e6 * layer.phase
-    return (layer.name, layer.function, layer.phases, layer.rows, *times, layer.origin or "modelled", layer.how)
+    return (
+        layer.name,
+        layer.function,
+        layer.phases,
+        layer.rows,
+        *times,
+        layer.origin or "modelled",
+        layer.how,
+    )
 
 
 def _rate(seconds: float) -> float | None:
@@ -69,7 +85,10 @@ def _origins(found: Estimate) -> dict[str, float]:
     total = found.seconds
     shares: dict[str, float] = {}
     for layer in found.layers:
-        for origin, seconds in ((layer.origin, layer.seconds - layer.launch), (layer.launch_origin, layer.launch)):
+        for origin, seconds in (
+            (layer.origin, layer.seconds - layer.launch),
+            (layer.launch_origin, layer.launch),
+        ):
             if seconds > 0:
                 shares[origin] = shares.get(origin, 0.0) + seconds / total
     if found.frame:
@@ -78,17 +97,34 @@ def _origins(found: Estimate) -> dict[str, float]:
 
 
 def _show_device(
-    plan: Plan, profile: DeviceProfile, found: Estimate, needs: tuple[Demand, ...], height: FittingHeight | None
+    plan: Plan,
+    profile: DeviceProfile,
+    found: Estimate,
+    needs: tuple[Demand, ...],
+    height: FittingHeight | None,
 ) -> None:
     out = console()
     out.print(f"\n{plain(profile.name)}: {plain(profile.title)}\n")
-    layers = table("layer", "operator", "phases", "rows", "ms", "share", "us a phase", "origin", right=_RIGHT)
+    layers = table(
+        "layer", "operator", "phases", "rows", "ms", "share", "us a phase", "origin", right=_RIGHT
+    )
     for layer in found.layers:
         if not layer.phases:
             continue
         share = f"{layer.seconds / found.seconds:.1%}" if found.seconds else ""
-        cells = str(layer.phases), str(layer.rows), f"{1e3 * layer.seconds:,.3f}", share, f"{1e6 * layer.phase:,.1f}"
-        layers.add_row(plain(layer.name), layer.function, *cells, Text(f"{layer.origin}: {layer.how}", style="dim"))
+        cells = (
+            str(layer.phases),
+            str(layer.rows),
+            f"{1e3 * layer.seconds:,.3f}",
+            share,
+            f"{1e6 * layer.phase:,.1f}",
+        )
+        layers.add_row(
+            plain(layer.name),
+            layer.function,
+            *cells,
+            Text(f"{layer.origin}: {layer.how}", style="dim"),
+        )
     out.print(layers)
     views = sum(not layer.phases for layer in found.layers)
     if views:
@@ -141,7 +177,9 @@ def _show_times(profile: DeviceProfile, found: Estimate) -> None:
             f"{counted(cores, 'core')} of equal speed, several frames in flight, whose buffers are not in the arena; modelled"
         )
     else:
-        out.print(f"pipelined  {_fps(found.seconds)}: the profile has one core, nothing to pipeline over")
+        out.print(
+            f"pipelined  {_fps(found.seconds)}: the profile has one core, nothing to pipeline over"
+        )
     power = profile.processor.power
     if found.energy is None or power is None:
         out.print("energy     no source gives it")

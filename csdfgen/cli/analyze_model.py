@@ -1,4 +1,6 @@
-"""`csdfgen analyze MODEL`: memory, a device, and what is asked about the model's graph, in one report."""
+"""`csdfgen analyze MODEL`: memory, a device, and what is asked about the model's graph, in one
+report.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,18 @@ from csdfgen.cli.models import DEFAULTS, load_network, network_graph, plan_netwo
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
 from csdfgen.cli.terminal import Stage, console, counted, figures_table, plain
+from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.devices.catalogue import device
 from csdfgen.errors import InputError
-from csdfgen.graph import with_serial_loops
-from csdfgen.network import Network
-from csdfgen.planning import Plan
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
 
 __all__ = ["about_model"]
 
 _GRAPH_ROWS = "paper"
-"""`--rows` where questions about dataflow are asked and nothing else is said: a phase for every output row."""
+"""`--rows` where questions about dataflow are asked and nothing else is said: a phase for every
+output row.
+"""
 
 
 def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
@@ -28,7 +32,9 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
     questions, options = request.questions, request.options
     if not questions.asked and questions.conditions():
         asked = "--throughput, --buffers, --latency or --deadlock"
-        raise InputError(f"{questions.conditions()[0]} says how a question about dataflow is answered; add {asked}")
+        raise InputError(
+            f"{questions.conditions()[0]} says how a question about dataflow is answered; add {asked}"
+        )
     if questions.asked and options.rows is None:
         options = replace(options, rows=_GRAPH_ROWS)
     profile = device(request.device) if request.device is not None else None
@@ -39,7 +45,9 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
     if profile is not None or not questions.asked:
         stage("planning")
         plan = plan_network(network, options)
-        titles.append(f"{counted(len(plan.network.layers), 'layer')} in {counted(len(plan.order), 'firing')}")
+        titles.append(
+            f"{counted(len(plan.network.layers), 'layer')} in {counted(len(plan.order), 'firing')}"
+        )
         sections.append(_memory_section(plan))
         if profile is not None:
             sections.append(device_section(plan, profile, request.model, options, stage))
@@ -50,11 +58,17 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
         sections += graph_sections(subject, questions, request.model, stage)
     settings = {name: getattr(options, name) or default for name, default in DEFAULTS.items()}
     given = " ".join(f"--{name} {value}" for name, value in settings.items())
-    return Report({"model": request.model, **settings}, f"{plain(request.model)}: {'; '.join(titles)}, {given}", sections)
+    return Report(
+        {"model": request.model, **settings},
+        f"{plain(request.model)}: {'; '.join(titles)}, {given}",
+        sections,
+    )
 
 
 def _memory_section(plan: Plan) -> Section:
-    return Section("memory", dict(plan.figures), lambda: console().print(figures_table(plan.figures)))
+    return Section(
+        "memory", dict(plan.figures), lambda: console().print(figures_table(plan.figures))
+    )
 
 
 def _subject(network: Network, options: ModelOptions, questions: GraphQuestions) -> Subject:

@@ -1,4 +1,6 @@
-"""What can `analyze` be asked about dataflow, and how is that typed? Options with their values, read into one request."""
+"""What can `analyze` be asked about dataflow, and how is that typed? Options with their values,
+read into one request.
+"""
 
 from __future__ import annotations
 
@@ -88,22 +90,36 @@ class TokensOfGraph(str, enum.Enum):
 
 
 ThroughputOption = Annotated[
-    bool, typer.Option("--throughput", rich_help_panel=_QUESTIONS, help="Iterations per time unit, exact, and what limits them.")
+    bool,
+    typer.Option(
+        "--throughput",
+        rich_help_panel=_QUESTIONS,
+        help="Iterations per time unit, exact, and what limits them.",
+    ),
 ]
 BuffersOption = Annotated[
     bool,
     typer.Option(
-        "--buffers", rich_help_panel=_QUESTIONS, help="Capacities of least total size against throughput, proven or with the gap."
+        "--buffers",
+        rich_help_panel=_QUESTIONS,
+        help="Capacities of least total size against throughput, proven or with the gap.",
     ),
 ]
 LatencyOption = Annotated[
     bool,
     typer.Option(
-        "--latency", rich_help_panel=_QUESTIONS, help="Time of one iteration, and the most tokens each channel then holds."
+        "--latency",
+        rich_help_panel=_QUESTIONS,
+        help="Time of one iteration, and the most tokens each channel then holds.",
     ),
 ]
 DeadlockOption = Annotated[
-    bool, typer.Option("--deadlock", rich_help_panel=_QUESTIONS, help="Who waits for whom, and how many tokens each lacks.")
+    bool,
+    typer.Option(
+        "--deadlock",
+        rich_help_panel=_QUESTIONS,
+        help="Who waits for whom, and how many tokens each lacks.",
+    ),
 ]
 EngineOption = Annotated[
     Engine | None,
@@ -158,7 +174,12 @@ StorageOption = Annotated[
 ]
 AtThroughputOption = Annotated[
     str | None,
-    typer.Option("--at-throughput", metavar="P/Q", rich_help_panel=_HOW, help="Buffers: the least storage for this throughput."),
+    typer.Option(
+        "--at-throughput",
+        metavar="P/Q",
+        rich_help_panel=_HOW,
+        help="Buffers: the least storage for this throughput.",
+    ),
 ]
 UnitOption = Annotated[
     Unit | None,
@@ -236,7 +257,8 @@ TokensOption = Annotated[
 class GraphQuestions:
     """What is asked about a graph, and how; None where the user said nothing.
 
-    target: the throughput to be reached. output: where the least storage is written with its schedule.
+    target: the throughput to be reached. output: where the least storage is written with its
+        schedule.
     place: of the tool that is the engine; timeout: seconds it gets.
     """
 
@@ -261,7 +283,9 @@ class GraphQuestions:
     @property
     def asked(self) -> bool:
         """Whether there is a question at all; pictures are one."""
-        return self.throughput or self.buffers or self.latency or self.deadlock or self.pictures.asked
+        return (
+            self.throughput or self.buffers or self.latency or self.deadlock or self.pictures.asked
+        )
 
     def conditions(self) -> list[str]:
         """The options given that say how a question is answered."""
@@ -291,9 +315,13 @@ def graph_questions(
     kiter: Path | None,
     timeout: float | None,
 ) -> GraphQuestions:
-    """The options as one value. Raises typer.BadParameter for values that are none and options that contradict each other."""
+    """The options as one value. Raises typer.BadParameter for values that are none and options that
+    contradict each other.
+    """
     if storage is not None and at_throughput is not None:
-        raise typer.BadParameter("asks for other storage than --at-throughput; give one of them", param_hint="--storage")
+        raise typer.BadParameter(
+            "asks for other storage than --at-throughput; give one of them", param_hint="--storage"
+        )
     buffers = buffers or storage is not None or at_throughput is not None
     for option, value in (("--unit", unit), ("--seconds", seconds), ("--output", output)):
         if value is not None and not buffers and not (option == "--unit" and pictures.occupancy):
@@ -306,10 +334,14 @@ def graph_questions(
         ("--timeout", timeout, tools),
     ):
         if given_place is not None and name not in engines:
-            raise typer.BadParameter(f"is about a tool; add --engine {' or '.join(engines)}", param_hint=option)
+            raise typer.BadParameter(
+                f"is about a tool; add --engine {' or '.join(engines)}", param_hint=option
+            )
     for option, how in (("--method", method), ("--seconds", seconds)):
         if how is not None and name in tools:
-            raise typer.BadParameter(f"is about the engine here; --engine {name} has none", param_hint=option)
+            raise typer.BadParameter(
+                f"is about the engine here; --engine {name} has none", param_hint=option
+            )
     return GraphQuestions(
         throughput,
         buffers,
@@ -336,5 +368,7 @@ def _ratio(text: str) -> Fraction:
     match = _RATIO.fullmatch(text)
     value = Fraction(text) if match is not None and int(match["divisor"] or 1) else Fraction(0)
     if not value:
-        raise typer.BadParameter(f"'{text}' is not a throughput above 0, such as 1/5", param_hint="--at-throughput")
+        raise typer.BadParameter(
+            f"'{text}' is not a throughput above 0, such as 1/5", param_hint="--at-throughput"
+        )
     return value

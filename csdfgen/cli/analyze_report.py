@@ -1,4 +1,6 @@
-"""How is an analysis told to people? A word in front of each answer; fractions with their decimals, bounds with their gap."""
+"""How is an analysis told to people? A word in front of each answer; fractions with their decimals,
+bounds with their gap.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,21 @@ from rich.table import Table
 from rich.text import Text
 
 from csdfgen.cli.terminal import console, counted, plain, table
-from csdfgen.graph import CsdfGraph
+from csdfgen.dataflow.graph import CsdfGraph
 from schedules.analysis import Analysis
 from schedules.liveness import Deadlock
 from schedules.selftimed import MAX_FIRINGS
 from schedules.storage import StorageDistribution
 from schedules.throughput import CriticalLink, Throughput
 
-__all__ = ["LeftOut", "show_buffers", "show_latency", "show_structure", "show_throughput", "show_tool"]
+__all__ = [
+    "LeftOut",
+    "show_buffers",
+    "show_latency",
+    "show_structure",
+    "show_throughput",
+    "show_tool",
+]
 
 _SHOWN = 12
 """Most actors, waits or links that are printed of a list which JSON has whole."""
@@ -32,7 +41,9 @@ _TIME_UNIT = "a time unit is a multiply-accumulate, or an element where a layer 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What storage does not count: the number of serial self-loops, the room of overlap self-loops by name, that in bytes."""
+    """What storage does not count: the number of serial self-loops, the room of overlap self-loops
+    by name, that in bytes.
+    """
 
     serial: int = 0
     overlap: Mapping[str, int] = field(default_factory=dict)
@@ -55,7 +66,9 @@ def _show(rows: Table) -> None:
 
 
 def show_tool(found: Analysis) -> None:
-    """Who computed, if not the engine here, what it printed, and what must be known beside the numbers."""
+    """Who computed, if not the engine here, what it printed, and what must be known beside the
+    numbers.
+    """
     tool = found.tool
     if tool is None:
         return
@@ -74,12 +87,17 @@ def show_tool(found: Analysis) -> None:
 
 
 def show_structure(graph: CsdfGraph, found: Analysis, bounded: bool) -> None:
-    """Consistency, firings of an iteration, components, liveness; `bounded`: by capacities that were given."""
+    """Consistency, firings of an iteration, components, liveness; `bounded`: by capacities that
+    were given.
+    """
     if found.repetition is None:
         _tell("consistent", f"no; {plain(found.inconsistency)}")
         return
     firings = found.repetition
-    _tell("consistent", f"yes; an iteration takes {counted(sum(firings.values()), 'firing')}, {_firings(firings)}")
+    _tell(
+        "consistent",
+        f"yes; an iteration takes {counted(sum(firings.values()), 'firing')}, {_firings(firings)}",
+    )
     if found.components:
         _tell("components", _components(found.components))
     _tell("deadlock", *_deadlock(found.deadlock, bounded))
@@ -87,7 +105,9 @@ def show_structure(graph: CsdfGraph, found: Analysis, bounded: bool) -> None:
         actors = table("actor", "phases", "firings", "time", right=("phases", "firings", "time"))
         for actor in graph.actors:
             work = sum(actor.execution_times) * (firings[actor.name] // actor.phases)
-            actors.add_row(plain(actor.name), f"{actor.phases:,}", f"{firings[actor.name]:,}", f"{work:,}")
+            actors.add_row(
+                plain(actor.name), f"{actor.phases:,}", f"{firings[actor.name]:,}", f"{work:,}"
+            )
         _show(actors)
 
 
@@ -120,7 +140,11 @@ def _deadlock(deadlock: Deadlock | None, bounded: bool) -> list[str]:
         return [f"none{under}"]
     waits = [plain(str(wait)) for wait in deadlock.cycle[:_SHOWN]]
     more = len(deadlock.cycle) - len(waits)
-    rest = [f"and {counted(more, 'actor')} more, each waiting for the next (--json has all)"] if more else []
+    rest = (
+        [f"and {counted(more, 'actor')} more, each waiting for the next (--json has all)"]
+        if more
+        else []
+    )
     return [
         f"yes{under}, after {counted(deadlock.firings, 'firing')}; each waits for the next, the last for the first:",
         *waits,
@@ -132,7 +156,9 @@ def _deadlock(deadlock: Deadlock | None, bounded: bool) -> list[str]:
 
 
 def show_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> None:
-    """Iterations per time unit, how it was found, what limits it; `executed`: whether self-timed execution was asked for."""
+    """Iterations per time unit, how it was found, what limits it; `executed`: whether self-timed
+    execution was asked for.
+    """
     if found.value == inf:
         _tell(
             "throughput",
@@ -142,14 +168,24 @@ def show_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> None
     if not found.value and found.deadlock is not None:
         _tell("throughput", "0, it deadlocks")
         return
-    kind = "exact" if found.exact else f"a bound: not more than {_fraction(found.upper)} by any schedule"
+    kind = (
+        "exact"
+        if found.exact
+        else f"a bound: not more than {_fraction(found.upper)} by any schedule"
+    )
     lines = [f"{_fraction(found.value)} iterations per time unit ({kind}; {found.method})"]
     if found.value:
-        lines.append(f"an iteration every {_time(1 / Fraction(found.value))} time units{_unit_of(graph)}")
+        lines.append(
+            f"an iteration every {_time(1 / Fraction(found.value))} time units{_unit_of(graph)}"
+        )
     if found.transient is not None and found.period is not None:
-        lines.append(f"self-timed: transient of {found.transient:,} time units, then periods of {found.period:,}")
+        lines.append(
+            f"self-timed: transient of {found.transient:,} time units, then periods of {found.period:,}"
+        )
     elif executed:
-        lines.append(f"self-timed: given up after {MAX_FIRINGS:,} firings without a period of what limits it")
+        lines.append(
+            f"self-timed: given up after {MAX_FIRINGS:,} firings without a period of what limits it"
+        )
     if found.critical:
         lines.append(f"limited by {_cycle(found.critical)}")
     _tell("throughput", *lines)
@@ -159,7 +195,10 @@ def show_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> None
 
 def show_latency(graph: CsdfGraph, latency: int, peaks: Mapping[str, int]) -> None:
     """Time of the first iteration and what its channels then held."""
-    _tell("latency", f"{latency:,} time units from the first start to the last end of one iteration{_unit_of(graph)}")
+    _tell(
+        "latency",
+        f"{latency:,} time units from the first start to the last end of one iteration{_unit_of(graph)}",
+    )
     _held(graph, peaks, "most tokens held in this iteration")
 
 
@@ -214,7 +253,8 @@ def show_buffers(
     left: LeftOut,
     bounded: bool,
 ) -> None:
-    """The distributions, smallest first, with what each channel gets, and what is not counted; `bounded` as for the structure.
+    """The distributions, smallest first, with what each channel gets, and what is not counted;
+    `bounded` as for the structure.
 
     fastest: the throughput that no storage exceeds, 0 if unknown.
     """
@@ -222,13 +262,25 @@ def show_buffers(
         _tell("buffers", "none: it deadlocks whatever the capacities are")
         return
     number, proven = ("tokens", "bytes", "of the fastest"), f"least in {unit}"
-    sizes = table("tokens", "bytes", "throughput", "decimal", "of the fastest", proven, right=number)
+    sizes = table(
+        "tokens", "bytes", "throughput", "decimal", "of the fastest", proven, right=number
+    )
     for point in found:
         tokens, size = sum(point.capacities.values()), _bytes(graph, point)
         share = _share(point.throughput, fastest)
-        sizes.add_row(f"{tokens:,}", f"{size:,}", str(point.throughput), _decimal(point.throughput), share, _proof(point))
+        sizes.add_row(
+            f"{tokens:,}",
+            f"{size:,}",
+            str(point.throughput),
+            _decimal(point.throughput),
+            share,
+            _proof(point),
+        )
     apart = ", whatever capacities were given" if bounded else ""
-    _tell("buffers", f"{counted(len(found), 'distribution')} of storage over the channels, smallest first{apart}")
+    _tell(
+        "buffers",
+        f"{counted(len(found), 'distribution')} of storage over the channels, smallest first{apart}",
+    )
     _show(sizes)
     _capacities(graph, found)
     left_out = _not_counted(left)
@@ -241,7 +293,11 @@ def _share(value: Fraction | float, fastest: Fraction | float) -> str:
 
 
 def _bytes(graph: CsdfGraph, point: StorageDistribution) -> int:
-    return sum(point.capacities[c.name] * c.token_bytes for c in graph.channels if c.name in point.capacities)
+    return sum(
+        point.capacities[c.name] * c.token_bytes
+        for c in graph.channels
+        if c.name in point.capacities
+    )
 
 
 def _decimal(value: Fraction | float) -> str:
@@ -253,7 +309,9 @@ def _proof(point: StorageDistribution) -> str:
     if point.exact:
         return "yes"
     return (
-        f"at least {point.least:,} are needed, {(point.size - point.least) / point.size:.1%} less" if point.size else "not proven"
+        f"at least {point.least:,} are needed, {(point.size - point.least) / point.size:.1%} less"
+        if point.size
+        else "not proven"
     )
 
 
@@ -266,11 +324,18 @@ def _capacities(graph: CsdfGraph, found: Sequence[StorageDistribution]) -> None:
     for channel in graph.channels:
         if channel.name in found[0].capacities:
             ends = plain(channel.name), channel.kind, plain(channel.source), plain(channel.target)
-            rows.add_row(*ends, f"{channel.token_bytes:,}", *(f"{point.capacities[channel.name]:,}" for point in chosen))
+            rows.add_row(
+                *ends,
+                f"{channel.token_bytes:,}",
+                *(f"{point.capacities[channel.name]:,}" for point in chosen),
+            )
     console().print(rows)
     if len(found) > len(chosen):
         console().print(
-            Text(f"and {counted(len(found) - len(chosen), 'distribution')} before the last (--json has all)", style="dim")
+            Text(
+                f"and {counted(len(found) - len(chosen), 'distribution')} before the last (--json has all)",
+                style="dim",
+            )
         )
     console().print()
 
@@ -282,7 +347,9 @@ def _not_counted(left: LeftOut) -> list[str]:
             f"{counted(left.serial, 'serial self-loop')} of one token, which keep actors from overlapping with themselves"
         )
     if left.overlap:
-        room = f"{counted(sum(left.overlap.values()), 'token')}, {counted(left.overlap_bytes, 'byte')}"
+        room = (
+            f"{counted(sum(left.overlap.values()), 'token')}, {counted(left.overlap_bytes, 'byte')}"
+        )
         lines.append(
             f"{counted(len(left.overlap), 'overlap self-loop')} for what actors keep between phases: {room} in any of these "
             "distributions (--overlap counts them)"

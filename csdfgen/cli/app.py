@@ -1,6 +1,8 @@
-"""Which commands are there, and what does each take? Declarations only; the work is in a module a command.
+"""Which commands are there, and what does each take? Declarations only; the work is in a module a
+command.
 
-Modules that load numpy, onnx or onnxruntime are imported when a command runs, so that `--help` is at once there.
+Modules that load numpy, onnx or onnxruntime are imported when a command runs, so that `--help` is
+at once there.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
-from csdfgen.cli import analyze_options, convert_options, picture_options, run_options, schedule_options
+from csdfgen.cli import (
+    analyze_options,
+    convert_options,
+    picture_options,
+    run_options,
+    schedule_options,
+)
 from csdfgen.cli.capacities import parse_capacities
 from csdfgen.cli.options import (
     BatchOption,
@@ -93,7 +101,9 @@ class RunCommand(TyperCommand):
 
 
 def _with_check_values(args: Sequence[str]) -> Iterator[str]:
-    """The arguments with `--check` and `--check layers` written as `--check=...`, those behind `--` left alone."""
+    """The arguments with `--check` and `--check layers` written as `--check=...`, those behind `--`
+    left alone.
+    """
     words = iter(zip_longest(args, args[1:], fillvalue=""))
     for word, following in words:
         if word == "--":
@@ -122,7 +132,10 @@ app = typer.Typer(
 )
 
 _OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; without it a summary is printed.")
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Where to write; without it a summary is printed."
+    ),
 ]
 
 
@@ -134,7 +147,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options before any command; all are eager, so nothing is left to do."""
 
@@ -158,7 +173,9 @@ def convert(
     tokens: Annotated[
         Tokens | None,
         typer.Option(
-            "--tokens", help="A token is an element of a tensor, or one of its rows. \\[default: elements]", show_default=False
+            "--tokens",
+            help="A token is an element of a tensor, or one of its rows. \\[default: elements]",
+            show_default=False,
         ),
     ] = None,
     serial: convert_options.SerialOption = None,
@@ -172,7 +189,8 @@ def convert(
     shape: ShapeOption = None,
     batch: BatchOption = None,
 ) -> None:
-    """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary without -o.
+    """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
+    without -o.
 
     The default command: `csdfgen model.onnx -o graph.xml` does it too.
     """
@@ -189,7 +207,9 @@ def convert(
     )
 
 
-@app.command(epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml")
+@app.command(
+    epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml"
+)
 def schedule(
     model: ModelArgument,
     output: _OutputOption = None,
@@ -203,10 +223,12 @@ def schedule(
     capacities: schedule_options.CapacitiesOption = None,
     gantt: picture_options.GanttOption = None,
 ) -> None:
-    """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with capacities.
+    """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with
+    capacities.
 
-    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan` executes it, that of a graph too if
-    the graph was made from a model. With --periodic it holds start times that repeat, of the highest throughput.
+    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan`
+    executes it, that of a graph too if the graph was made from a model. With --periodic it holds
+    start times that repeat, of the highest throughput.
     """
     from csdfgen.cli.capacities import parse_capacities
     from csdfgen.cli.schedule import ScheduleRequest, run_schedule
@@ -225,7 +247,12 @@ def schedule(
     "  csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
 )
 def run(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="ONNX model, or zoo:NAME\\[@HEIGHTxWIDTH].", show_default=False)],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="ONNX model, or zoo:NAME\\[@HEIGHTxWIDTH].", show_default=False
+        ),
+    ],
     plan: run_options.PlanOption = None,
     rows: RowsOption = None,
     fuse: FuseOption = None,
@@ -245,7 +272,9 @@ def run(
     threads: run_options.ThreadsOption = 1,
     repeat: run_options.RepeatOption = 1,
 ) -> None:
-    """Execute a model in row slabs, in one arena, and measure it; --check compares with onnxruntime."""
+    """Execute a model in row slabs, in one arena, and measure it; --check compares with
+    onnxruntime.
+    """
     if check not in (None, *_CHECKS):
         raise typer.BadParameter(f"'{check}' is not 'layers'", param_hint="--check")
     from csdfgen.cli.run import RunRequest, run_model
@@ -261,7 +290,12 @@ def run(
             check=check,
             as_json=as_json,
             seed=seed,
-            images=ImageOptions(resize, parse_channel_values("--mean", mean), parse_channel_values("--std", std), layout),
+            images=ImageOptions(
+                resize,
+                parse_channel_values("--mean", mean),
+                parse_channel_values("--std", std),
+                layout,
+            ),
             labels=labels,
             threads=threads,
             repeat=repeat,
@@ -273,17 +307,28 @@ def run(
     epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n  csdfgen reproduce findings"
 )
 def reproduce(
-    part: Annotated[Part, typer.Argument(metavar="fig1|table2|table3|all|findings", show_default=False)],
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all cells as JSON.")] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all cells as CSV.")] = None,
+    part: Annotated[
+        Part, typer.Argument(metavar="fig1|table2|table3|all|findings", show_default=False)
+    ],
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all cells as JSON.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write all cells as CSV.")
+    ] = None,
     counting: Annotated[
         Counting,
-        typer.Option("--counting", help="Table III as its authors counted, as our schedules need it (executed), or both."),
+        typer.Option(
+            "--counting",
+            help="Table III as its authors counted, as our schedules need it (executed), or both.",
+        ),
     ] = Counting.both,
 ) -> None:
-    """Compute the figure and tables of the base paper (Minakova and Stefanov 2020) beside what it prints.
+    """Compute the figure and tables of the base paper (Minakova and Stefanov 2020) beside what it
+    prints.
 
-    `findings` shows what that turned up about its algorithm, its capacities and its counting; docs/paper.md explains it.
+    `findings` shows what that turned up about its algorithm, its capacities and its counting;
+    docs/paper.md explains it.
     """
     from csdfgen.cli.reproduce import run_reproduce
 
@@ -304,7 +349,11 @@ def analyze(
     model: ModelArgument,
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME|FILE.toml", help="Memory, time and frames per second there; see csdfgen devices."),
+        typer.Option(
+            "--device",
+            metavar="NAME|FILE.toml",
+            help="Memory, time and frames per second there; see csdfgen devices.",
+        ),
     ] = None,
     throughput: analyze_options.ThroughputOption = False,
     buffers: analyze_options.BuffersOption = False,
@@ -332,13 +381,20 @@ def analyze(
     image: ImageOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the report.")] = False,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the times of the layers as a table.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of the report.")
+    ] = False,
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write the times of the layers as a table."),
+    ] = None,
 ) -> None:
-    """Say what a model needs and what it would do on a device, and how fast any CSDF graph is in which buffers.
+    """Say what a model needs and what it would do on a device, and how fast any CSDF graph is in
+    which buffers.
 
-    A model alone: its memory; with --device time a layer and a phase, frames per second. A graph alone: consistency,
-    liveness, throughput. Asked about dataflow, a model is converted first: a token a row, no actor overlaps with itself.
+    A model alone: its memory; with --device time a layer and a phase, frames per second. A graph
+    alone: consistency, liveness, throughput. Asked about dataflow, a model is converted first: a
+        token a row, no actor overlaps with itself.
     """
     from csdfgen.cli.analyze import run_analyze
     from csdfgen.cli.sections import AnalyzeRequest
@@ -367,9 +423,14 @@ def analyze(
     run_analyze(AnalyzeRequest(model, options, device, as_json, csv, questions))
 
 
-@app.command(epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json")
+@app.command(
+    epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json"
+)
 def devices(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME|FILE.toml]", help="Show this one.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME|FILE.toml]", help="Show this one.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the devices that are known, or show every number of one with its unit and origin."""
@@ -384,10 +445,17 @@ def devices(
 )
 def profile(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="ONNX model; without it built-in layers.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]", help="ONNX model; without it built-in layers.", show_default=False
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The profile.")] = Path("host.toml"),
-    heights: Annotated[str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")] = "1,2,3,6,12",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile.")
+    ] = Path("host.toml"),
+    heights: Annotated[
+        str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")
+    ] = "1,2,3,6,12",
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -399,19 +467,29 @@ def profile(
             show_default=False,
         ),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra.")] = 1,
+    threads: Annotated[
+        int,
+        typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra."),
+    ] = 1,
     fuse: FuseOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
     diff: Annotated[
-        tuple[Path, Path] | None, typer.Option("--diff", metavar="A B", help="Measure nothing; compare two profiles.")
+        tuple[Path, Path] | None,
+        typer.Option("--diff", metavar="A B", help="Measure nothing; compare two profiles."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison of --diff as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the comparison of --diff as JSON.")
+    ] = False,
 ) -> None:
-    """Measure the phases of a model's layers on this machine, and fit launch + rows * slope to each layer shape."""
+    """Measure the phases of a model's layers on this machine, and fit launch + rows * slope to each
+    layer shape.
+    """
     if diff is not None:
         if model is not None:
-            raise typer.BadParameter("compares two profiles and takes no MODEL", param_hint="--diff")
+            raise typer.BadParameter(
+                "compares two profiles and takes no MODEL", param_hint="--diff"
+            )
         from csdfgen.cli.profile import run_difference
 
         run_difference(*diff, as_json)
@@ -430,23 +508,41 @@ def profile(
 def zoo(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME[@HEIGHTxWIDTH]", help="One network, at another image size.", show_default=False),
+        typer.Argument(
+            metavar="NAME[@HEIGHTxWIDTH]",
+            help="One network, at another image size.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.onnx", help="Write the network as an ONNX file.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE.onnx", help="Write the network as an ONNX file."
+        ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", min=0, help="Seed of the weights in the file. \\[default: 0]", show_default=False),
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Seed of the weights in the file. \\[default: 0]",
+            show_default=False,
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list, or one object for one network.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: a list, or one object for one network.")
+    ] = False,
 ) -> None:
     """List the networks that are built in, show one with its sources, or write one as ONNX.
 
-    zoo:NAME[@HEIGHTxWIDTH] stands for it wherever a model file can: csdfgen run zoo:squeezenet1_1 --check.
+    zoo:NAME[@HEIGHTxWIDTH] stands for it wherever a model file can: csdfgen run zoo:squeezenet1_1
+    --check.
     """
     if name is None and output is not None:
-        raise typer.BadParameter("which network? csdfgen zoo NAME -o FILE.onnx writes one", param_hint="--output")
+        raise typer.BadParameter(
+            "which network? csdfgen zoo NAME -o FILE.onnx writes one", param_hint="--output"
+        )
     if output is None and seed is not None:
         raise typer.BadParameter("seeds the weights that -o writes", param_hint="--seed")
     from csdfgen.cli.zoo import list_zoo, show_network

@@ -1,4 +1,6 @@
-"""How are capacities typed? By channel, or as a file that has them: a schedule, or a graph whose channels have buffer sizes."""
+"""How are capacities typed? By channel, or as a file that has them: a schedule, or a graph whose
+channels have buffer sizes.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from pathlib import Path
 
 import typer
 
+from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.errors import InputError
-from csdfgen.graph import CsdfGraph, with_serial_loops
 
 __all__ = ["CAPACITIES", "Capacities", "capacities_for", "parse_capacities"]
 
@@ -33,7 +35,8 @@ class Capacities:
 
 
 def parse_capacities(texts: Sequence[str]) -> Capacities:
-    """Tokens by channel from "CHANNEL=N,CHANNEL=N", whatever the names hold, and the one file that was named.
+    """Tokens by channel from "CHANNEL=N,CHANNEL=N", whatever the names hold, and the one file that
+    was named.
 
     Raises typer.BadParameter.
     """
@@ -42,12 +45,16 @@ def parse_capacities(texts: Sequence[str]) -> Capacities:
     for text in texts:
         if text.lower().endswith(_SUFFIXES):
             if file is not None:
-                raise typer.BadParameter(f"'{file}' and '{text}': one file is read", param_hint="--capacities")
+                raise typer.BadParameter(
+                    f"'{file}' and '{text}': one file is read", param_hint="--capacities"
+                )
             file = Path(text)
             continue
         for name, tokens in _pairs(text):
             if name in found:
-                raise typer.BadParameter(f"channel '{name}' is given twice", param_hint="--capacities")
+                raise typer.BadParameter(
+                    f"channel '{name}' is given twice", param_hint="--capacities"
+                )
             found[name] = tokens
     return Capacities(found, file)
 
@@ -68,14 +75,16 @@ def _pairs(text: str) -> Iterator[tuple[str, int]]:
 def capacities_for(graph: CsdfGraph, given: Capacities) -> dict[str, int]:
     """Channel -> capacity in tokens of `graph`: those given by name, before those of the file.
 
-    A file that says how many bytes its tokens have may count in others than the graph does. Raises CsdfgenError for a file
-    that cannot be read, or for a graph without buffer sizes.
+    A file that says how many bytes its tokens have may count in others than the graph does. Raises
+    CsdfgenError for a file that cannot be read, or for a graph without buffer sizes.
     """
     if given.file is None:
         return dict(given.by_name)
     stored, token_bytes = _stored(given.file)
     if not stored and given.file.suffix.lower() == ".xml":
-        raise InputError("has no buffer sizes, which --capacities could read", where=str(given.file))
+        raise InputError(
+            "has no buffer sizes, which --capacities could read", where=str(given.file)
+        )
     # a schedule counts the one token of a serial self-loop, which is no room that could limit
     serial = {channel.name for channel in with_serial_loops(graph).channels if channel.is_serial}
     sizes = {channel.name: channel.token_bytes for channel in graph.channels}

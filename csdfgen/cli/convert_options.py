@@ -1,4 +1,6 @@
-"""Which form can a graph be written in? The options of `convert` that change no result, with their values."""
+"""Which form can a graph be written in? The options of `convert` that change no result, with their
+values.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import typer
 
 from csdfgen.cli.capacities import CAPACITIES
 
-__all__ = ["CapacitiesAs", "CapacitiesAsOption", "CapacitiesOption", "GcdOption", "OverlapOption", "SerialOption"]
+__all__ = [
+    "CapacitiesAs",
+    "CapacitiesAsOption",
+    "CapacitiesOption",
+    "GcdOption",
+    "OverlapOption",
+    "SerialOption",
+]
 
 _FORM = "Form of the graph"
 """Heading in the help."""
@@ -42,7 +51,11 @@ OverlapOption = Annotated[
 ]
 GcdOption = Annotated[
     bool,
-    typer.Option("--gcd", rich_help_panel=_FORM, help="Divide a channel's rates and initial tokens by their gcd: larger tokens."),
+    typer.Option(
+        "--gcd",
+        rich_help_panel=_FORM,
+        help="Divide a channel's rates and initial tokens by their gcd: larger tokens.",
+    ),
 ]
 CapacitiesOption = Annotated[
     list[str] | None,

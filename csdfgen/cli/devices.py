@@ -40,12 +40,26 @@ def _print_list(profiles: list[DeviceProfile]) -> None:
     rows = table("device", "usable memory", "cores", "times", "", right=("usable memory", "cores"))
     for profile in profiles:
         cores = f"{profile.processor.cores.value:.0f}"
-        rows.add_row(profile.name, str(profile.memory.usable), cores, profile.kind, Text(plain(profile.title), style="dim"))
+        rows.add_row(
+            profile.name,
+            str(profile.memory.usable),
+            cores,
+            profile.kind,
+            Text(plain(profile.title), style="dim"),
+        )
     if not HOST_FILE.exists():
-        rows.add_row(HOST, "", "", "not measured yet", Text(f"csdfgen profile -o {HOST_FILE} measures this machine", style="dim"))
+        rows.add_row(
+            HOST,
+            "",
+            "",
+            "not measured yet",
+            Text(f"csdfgen profile -o {HOST_FILE} measures this machine", style="dim"),
+        )
     out = console()
     out.print(rows)
-    out.print("\ncsdfgen devices NAME shows every number with its origin; csdfgen analyze MODEL --device NAME uses it.")
+    out.print(
+        "\ncsdfgen devices NAME shows every number with its origin; csdfgen analyze MODEL --device NAME uses it."
+    )
 
 
 def _print_profile(profile: DeviceProfile) -> None:
@@ -56,7 +70,9 @@ def _print_profile(profile: DeviceProfile) -> None:
         rows.add_row(plain(key), str(number), number.origin, number.source)
     out.print(rows)
     if len(profile.layers) > _SHOWN_LAYERS:
-        out.print(f"and {len(profile.layers) - _SHOWN_LAYERS} more layer shapes, in {plain(profile.where)} and with --json")
+        out.print(
+            f"and {len(profile.layers) - _SHOWN_LAYERS} more layer shapes, in {plain(profile.where)} and with --json"
+        )
     for title, texts in (("sources", profile.sources), ("conditions", profile.conditions)):
         if texts:
             out.print(f"\n{title}")
@@ -73,7 +89,9 @@ def _print_profile(profile: DeviceProfile) -> None:
 def _quantities(profile: DeviceProfile) -> Iterator[tuple[str, Quantity]]:
     """Every single number of a profile with its place; of measured layers the first ones."""
     parts: list[tuple[str, Any]] = [("memory", profile.memory), ("processor", profile.processor)]
-    parts += [(f"{', '.join(cost.types)} {cost.kernel}".strip(), cost) for cost in profile.operators]
+    parts += [
+        (f"{', '.join(cost.types)} {cost.kernel}".strip(), cost) for cost in profile.operators
+    ]
     parts += [(layer.key, layer) for layer in list(profile.layers.values())[:_SHOWN_LAYERS]]
     for place, part in parts:
         for field in fields(part):
@@ -89,8 +107,14 @@ def _as_json(profile: DeviceProfile) -> dict[str, Any]:
         "times": profile.kind,
         "memory": _numbers_as_json(profile.memory),
         "processor": _numbers_as_json(profile.processor),
-        "operators": [{"types": list(cost.types), "kernel": cost.kernel, **_numbers_as_json(cost)} for cost in profile.operators],
-        "layers": [{"key": layer.key, "rows": list(layer.rows), **_numbers_as_json(layer)} for layer in profile.layers.values()],
+        "operators": [
+            {"types": list(cost.types), "kernel": cost.kernel, **_numbers_as_json(cost)}
+            for cost in profile.operators
+        ],
+        "layers": [
+            {"key": layer.key, "rows": list(layer.rows), **_numbers_as_json(layer)}
+            for layer in profile.layers.values()
+        ],
         "sources": dict(profile.sources),
         "conditions": dict(profile.conditions),
         "notes": list(profile.notes),
@@ -103,5 +127,10 @@ def _numbers_as_json(owner: Any) -> dict[str, Any]:
         number = getattr(owner, field.name)
         if hasattr(number, "origin"):
             value = list(number.written) if isinstance(number.written, tuple) else number.written
-            found[field.name] = {"value": value, "unit": number.unit, "origin": number.origin, "source": number.source}
+            found[field.name] = {
+                "value": value,
+                "unit": number.unit,
+                "origin": number.origin,
+                "source": number.source,
+            }
     return found

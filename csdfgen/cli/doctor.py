@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from csdfgen.cli.diagnosis import diagnose
 from csdfgen.cli.terminal import console, counted, table
-from csdfgen.doctor import diagnose
 from csdfgen.errors import ToolError
 
 __all__ = ["run_doctor"]
@@ -22,4 +22,6 @@ def run_doctor() -> None:
     console().print(rows)
     troubles = [finding for finding in findings if finding.trouble]
     if troubles:
-        raise ToolError(f"{counted(len(troubles), 'trouble')}; {troubles[0].trouble}", where=troubles[0].what)
+        raise ToolError(
+            f"{counted(len(troubles), 'trouble')}; {troubles[0].trouble}", where=troubles[0].what
+        )

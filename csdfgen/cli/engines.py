@@ -1,4 +1,6 @@
-"""Who answers questions about a graph? Engines by name, each a function that makes an `Analysis` of the same form."""
+"""Who answers questions about a graph? Engines by name, each a function that makes an `Analysis` of
+the same form.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import replace
 
 from csdfgen.cli.analyze_options import GraphQuestions
 from csdfgen.cli.terminal import Stage, counted
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError
-from csdfgen.graph import CsdfGraph
 from schedules.analysis import BUFFERS, Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
 from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
@@ -23,7 +25,9 @@ Engine = Callable[[CsdfGraph, GraphQuestions, Mapping[str, int], Stage], Analysi
 """Answers the questions about a valid graph under some capacities."""
 
 
-def _native(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
+def _native(
+    graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage
+) -> Analysis:
     """The engine in `schedules`."""
     stage("analysing")
     method = next(method for method in METHODS if method == (questions.method or METHODS[0]))
@@ -35,7 +39,9 @@ def _native(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str
     return replace(found, buffers=tuple(_storage(graph, questions, stage)))
 
 
-def _storage(graph: CsdfGraph, questions: GraphQuestions, stage: Stage) -> list[StorageDistribution]:
+def _storage(
+    graph: CsdfGraph, questions: GraphQuestions, stage: Stage
+) -> list[StorageDistribution]:
     """The distributions that are asked for, none if the graph deadlocks whatever its capacities."""
     seconds = _SECONDS if questions.seconds is None else questions.seconds
     unit: Unit = "bytes" if questions.unit == "bytes" else "tokens"
@@ -50,16 +56,22 @@ def _storage(graph: CsdfGraph, questions: GraphQuestions, stage: Stage) -> list[
     points: list[StorageDistribution] = []
     for point in pareto_front(graph, unit, seconds):
         points.append(point)
-        stage(f"sizing buffers: {counted(len(points), 'distribution')}, the last of {point.size:,} {unit}")
+        stage(
+            f"sizing buffers: {counted(len(points), 'distribution')}, the last of {point.size:,} {unit}"
+        )
     return points
 
 
-def _sdf3(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
+def _sdf3(
+    graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage
+) -> Analysis:
     """SDF3, where it is installed."""
     from sdf3_bridge.engines import TIMEOUT, analyze_sdf3
 
     if questions.latency:
-        raise InputError("--latency: SDF3 computes none for cyclo-static graphs; ask --engine native")
+        raise InputError(
+            "--latency: SDF3 computes none for cyclo-static graphs; ask --engine native"
+        )
     stage("asking SDF3")
     buffers: Buffers = "none"
     if questions.buffers:
@@ -76,7 +88,9 @@ def _sdf3(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, 
     )
 
 
-def _kiter(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage) -> Analysis:
+def _kiter(
+    graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str, int], stage: Stage
+) -> Analysis:
     """Kiter, where it is installed: for throughput."""
     from sdf3_bridge.engines import TIMEOUT, analyze_kiter
 
@@ -84,7 +98,9 @@ def _kiter(graph: CsdfGraph, questions: GraphQuestions, capacities: Mapping[str,
         if asked:
             raise InputError(f"{option}: Kiter is asked for throughput only; ask --engine native")
     stage("asking Kiter")
-    found = analyze_kiter(graph, capacities, tool=questions.place, timeout=questions.timeout or TIMEOUT)
+    found = analyze_kiter(
+        graph, capacities, tool=questions.place, timeout=questions.timeout or TIMEOUT
+    )
     return found if questions.throughput else replace(found, throughput=None)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from csdfgen.cli.options import ModelOptions
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError
-from csdfgen.graph import CsdfGraph
-from csdfgen.network import Network
-from csdfgen.pipeline import graph_of, prepare
-from csdfgen.pipeline import plan as planned
-from csdfgen.planning import Plan
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import graph_of, prepare
+from csdfgen.planning.planner import plan as planned
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
 __all__ = ["DEFAULTS", "input_span", "load_network", "network_graph", "plan_network"]
@@ -18,21 +18,25 @@ DEFAULTS = {"rows": "auto", "fuse": "full", "image": "streamed"}
 
 def load_network(model: str, options: ModelOptions) -> Network:
     """The network of an ONNX file, or of a name of the zoo. Raises ModelError."""
-    from csdfgen.loader import load
+    from csdfgen.reading.loader import load
 
     return load(model, shapes=dict(options.shapes), batch=options.batch)
 
 
 def input_span(model: str) -> tuple[float, float]:
-    """Lowest and highest random value of an input: what a network of the zoo was made for, -1 to 1 for any other.
+    """Lowest and highest random value of an input: what a network of the zoo was made for, -1 to 1
+    for any other.
 
-    Some take pixels as they are, up to 255; with smaller values their biases drown the image, with larger ones they saturate.
+    Some take pixels as they are, up to 255; with smaller values their biases drown the image, with
+    larger ones they saturate.
     """
     return look_up(model)[0].pixels if is_zoo_name(model) else (-1.0, 1.0)
 
 
 def plan_network(network: Network, options: ModelOptions, policy: str = "best") -> Plan:
-    """The plan with the options given, and the defaults; policy as in `pipeline.plan`. Errors name the model."""
+    """The plan with the options given, and the defaults; policy as in `pipeline.plan`. Errors name
+    the model.
+    """
     try:
         return planned(
             network,
@@ -46,9 +50,16 @@ def plan_network(network: Network, options: ModelOptions, policy: str = "best") 
 
 
 def network_graph(
-    network: Network, options: ModelOptions, *, tokens: str, rates: str = "exact", overlap: bool = True
+    network: Network,
+    options: ModelOptions,
+    *,
+    tokens: str,
+    rates: str = "exact",
+    overlap: bool = True,
 ) -> CsdfGraph:
-    """The CSDF graph with the options given, and the defaults, as `pipeline.graph_of` makes it. Errors name the model."""
+    """The CSDF graph with the options given, and the defaults, as `pipeline.graph_of` makes it.
+    Errors name the model.
+    """
     rows, fuse, image = (getattr(options, name) or default for name, default in DEFAULTS.items())
     try:
         conversion = prepare(network, rows, fuse, image)[0]

@@ -33,7 +33,7 @@ _MAX_DIGITS = 10
 
 
 class Fuse(str, enum.Enum):
-    """Levels of `csdfgen.fuse`."""
+    """Levels of `csdfgen.rewriting.fuse`."""
 
     none = "none"
     fold = "fold"
@@ -64,7 +64,9 @@ class Tokens(str, enum.Enum):
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="ONNX model, zoo:NAME\\[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).", show_default=False
+        metavar="MODEL",
+        help="ONNX model, zoo:NAME\\[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
+        show_default=False,
     ),
 ]
 RowsOption = Annotated[
@@ -97,11 +99,21 @@ ImageOption = Annotated[
 ]
 ShapeOption = Annotated[
     list[str] | None,
-    typer.Option("--shape", metavar="NAME=1x3x224x224", help="Size of an input, where free or to be overridden; repeatable."),
+    typer.Option(
+        "--shape",
+        metavar="NAME=1x3x224x224",
+        help="Size of an input, where free or to be overridden; repeatable.",
+    ),
 ]
 BatchOption = Annotated[
     int | None,
-    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Images of a free batch axis; they run one after another."),
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        max=1_000_000,
+        help="Images of a free batch axis; they run one after another.",
+    ),
 ]
 
 
@@ -123,7 +135,11 @@ class ModelOptions:
 
 
 def model_options(
-    rows: str | None, fuse: Fuse | None, image: Image | None, shapes: Sequence[str] | None, batch: int | None
+    rows: str | None,
+    fuse: Fuse | None,
+    image: Image | None,
+    shapes: Sequence[str] | None,
+    batch: int | None,
 ) -> ModelOptions:
     """The options as one value. Raises typer.BadParameter for a shape that is none."""
     found: dict[str, tuple[int, ...]] = {}
@@ -132,15 +148,21 @@ def model_options(
         if name in found:
             raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
         found[name] = dims
-    return ModelOptions(rows, fuse.value if fuse else None, image.value if image else None, found, batch)
+    return ModelOptions(
+        rows, fuse.value if fuse else None, image.value if image else None, found, batch
+    )
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand behind its last "="."""
+    """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand behind its
+    last "=".
+    """
     name, equals, sizes = text.rpartition("=")
     parts = sizes.lower().replace(",", "x").split("x")
     if not name or not equals or not all(_is_size(part) for part in parts):
-        raise typer.BadParameter(f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224", param_hint="--shape")
+        raise typer.BadParameter(
+            f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224", param_hint="--shape"
+        )
     return name, tuple(int(part) for part in parts)
 
 

@@ -1,4 +1,6 @@
-"""Which pictures are drawn, and how is that typed? Options of `analyze` and `schedule`, read into one request."""
+"""Which pictures are drawn, and how is that typed? Options of `analyze` and `schedule`, read into
+one request.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import typer
 
 from csdfgen.errors import InputError
 
-__all__ = ["DotOption", "Draw", "DrawOption", "GanttOption", "OccupancyOption", "Pictures", "check_picture", "pictures_of"]
+__all__ = [
+    "DotOption",
+    "Draw",
+    "DrawOption",
+    "GanttOption",
+    "OccupancyOption",
+    "Pictures",
+    "check_picture",
+    "pictures_of",
+]
 
 _PANEL = "Pictures"
 
@@ -26,12 +37,20 @@ class Draw(str, enum.Enum):
 
 GanttOption = Annotated[
     Path | None,
-    typer.Option("--gantt", metavar="FILE.svg", rich_help_panel=_PANEL, help="Who fires when, transient and period marked."),
+    typer.Option(
+        "--gantt",
+        metavar="FILE.svg",
+        rich_help_panel=_PANEL,
+        help="Who fires when, transient and period marked.",
+    ),
 ]
 OccupancyOption = Annotated[
     Path | None,
     typer.Option(
-        "--occupancy", metavar="FILE.svg", rich_help_panel=_PANEL, help="What every channel holds over time, capacities marked."
+        "--occupancy",
+        metavar="FILE.svg",
+        rich_help_panel=_PANEL,
+        help="What every channel holds over time, capacities marked.",
     ),
 ]
 DotOption = Annotated[
@@ -74,15 +93,24 @@ class Pictures:
         return {name: path for name, path in found.items() if path is not None}
 
 
-def pictures_of(gantt: Path | None, occupancy: Path | None, dot: Path | None, draw: Draw | None) -> Pictures:
-    """The options as one value. Raises InputError for names that do not end as they should, typer.BadParameter."""
+def pictures_of(
+    gantt: Path | None, occupancy: Path | None, dot: Path | None, draw: Draw | None
+) -> Pictures:
+    """The options as one value. Raises InputError for names that do not end as they should,
+    typer.BadParameter.
+    """
     found = Pictures(gantt, occupancy, dot, draw.value if draw else "self-timed")
     for name, path in found.files().items():
         check_picture(name, path, ".dot" if name == "dot" else ".svg")
     if gantt is not None and gantt == occupancy:
-        raise typer.BadParameter(f"'{gantt}' is given twice; two charts are two files", param_hint="--occupancy")
+        raise typer.BadParameter(
+            f"'{gantt}' is given twice; two charts are two files", param_hint="--occupancy"
+        )
     if draw is not None and gantt is None and occupancy is None:
-        raise typer.BadParameter("says what charts show; add --gantt FILE.svg or --occupancy FILE.svg", param_hint="--draw")
+        raise typer.BadParameter(
+            "says what charts show; add --gantt FILE.svg or --occupancy FILE.svg",
+            param_hint="--draw",
+        )
     return found
 
 

@@ -31,7 +31,9 @@ _SHOWN_KEY = 90
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """What the user asked for; model None: the built-in layers; repeats None: the usual number, and a second at least."""
+    """What the user asked for; model None: the built-in layers; repeats None: the usual number, and
+    a second at least.
+    """
 
     model: str | None
     output: Path
@@ -44,8 +46,12 @@ class ProfileRequest:
 def parse_heights(text: str) -> tuple[int, ...]:
     """(1, 4) from "1,4". Raises InputError."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts):
-        raise InputError(f"--heights {text}: whole numbers of rows above 0 are needed, such as 1,2,4")
+    if not all(
+        part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts
+    ):
+        raise InputError(
+            f"--heights {text}: whole numbers of rows above 0 are needed, such as 1,2,4"
+        )
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -58,7 +64,11 @@ def run_profile(request: ProfileRequest) -> None:
     check_writable(request.output)
     with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
         stage("loading")
-        network = load_network(request.model, request.options) if request.model is not None else sample_model()
+        network = (
+            load_network(request.model, request.options)
+            if request.model is not None
+            else sample_model()
+        )
         told = {**facts.board_facts(), **facts.software_facts(request.threads)}
         stage("planning")
         found = sample_network(
@@ -91,12 +101,19 @@ def _print_profile(profile: DeviceProfile, path: Path) -> None:
     out = console()
     layers = sorted(profile.layers.values(), key=lambda layer: -layer.error.value)
     rows = table(
-        "layer shape", "launch us", "us/row", "fit error", "spread", right=("launch us", "us/row", "fit error", "spread")
+        "layer shape",
+        "launch us",
+        "us/row",
+        "fit error",
+        "spread",
+        right=("launch us", "us/row", "fit error", "spread"),
     )
     for layer in layers[:_SHOWN_LAYERS]:
         spread = max(layer.spread.written)
         launch, slope = f"{layer.launch.written:.2f}", f"{layer.slope.written:.3f}"
-        rows.add_row(_short(layer.key), launch, slope, f"{layer.error.written:.1f} %", f"{spread:.0f} %")
+        rows.add_row(
+            _short(layer.key), launch, slope, f"{layer.error.written:.1f} %", f"{spread:.0f} %"
+        )
     out.print(rows)
     if len(layers) > _SHOWN_LAYERS:
         out.print(f"and {len(layers) - _SHOWN_LAYERS} with smaller errors")
@@ -125,10 +142,21 @@ def run_difference(before: Path, after: Path, as_json: bool) -> None:
         return
     out = console()
     rows = table(
-        "layer shape", "rows", "before us", "after us", "ratio", "spread", right=("rows", "before us", "after us", "ratio")
+        "layer shape",
+        "rows",
+        "before us",
+        "after us",
+        "ratio",
+        "spread",
+        right=("rows", "before us", "after us", "ratio"),
     )
     for layer in found.layers[:_SHOWN_LAYERS]:
-        numbers = str(layer.rows), f"{1e6 * layer.before:.2f}", f"{1e6 * layer.after:.2f}", f"{layer.ratio:.2f}"
+        numbers = (
+            str(layer.rows),
+            f"{1e6 * layer.before:.2f}",
+            f"{1e6 * layer.after:.2f}",
+            f"{layer.ratio:.2f}",
+        )
         rows.add_row(_short(layer.key), *numbers, f"{layer.noise:.0%}")
     out.print(rows)
     if len(found.layers) > _SHOWN_LAYERS:
@@ -146,7 +174,13 @@ def _difference_json(found: Difference) -> dict[str, object]:
     return {
         "ratio": found.ratio,
         "layers": [
-            {"key": one.key, "rows": one.rows, "before_us": 1e6 * one.before, "after_us": 1e6 * one.after, "ratio": one.ratio}
+            {
+                "key": one.key,
+                "rows": one.rows,
+                "before_us": 1e6 * one.before,
+                "after_us": 1e6 * one.after,
+                "ratio": one.ratio,
+            }
             for one in found.layers
         ],
         "only_before": list(found.only_before),

@@ -1,4 +1,6 @@
-"""`csdfgen reproduce`: the figure and tables of paper 002, ours beside what is printed, and what that turned up."""
+"""`csdfgen reproduce`: the figure and tables of paper 002, ours beside what is printed, and what
+that turned up.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from csdfgen.cli.terminal import console, stages, table
-from csdfgen.dot import to_dot
+from csdfgen.dataflow.dot import to_dot
+from csdfgen.dataflow.graph import short_form
 from csdfgen.files import check_writable, write_bytes, write_json
-from csdfgen.graph import short_form
 from csdfgen.paper.deadlock import largest_rates, stuck
 from csdfgen.paper.figure1 import check_figure1, figure1_graph
 from csdfgen.paper.findings import Finding, findings, readings, skip_graph
@@ -39,22 +41,50 @@ def _figure1(countings: tuple[str, ...]) -> Rows:
     out = console()
     shown = table("Figure 1", "ours", "printed", "same?", "printed in")
     for check in checks:
-        shown.add_row(check.printed.name, check.ours, check.printed.rates, _same(check.match), check.printed.where)
+        shown.add_row(
+            check.printed.name,
+            check.ours,
+            check.printed.rates,
+            _same(check.match),
+            check.printed.where,
+        )
     out.print(shown)
     out.print(f"\n{to_dot(graph)}")
-    return [{"sequence": c.printed.name, "ours": c.ours, "printed": c.printed.rates, "match": c.match} for c in checks]
+    return [
+        {"sequence": c.printed.name, "ours": c.ours, "printed": c.printed.rates, "match": c.match}
+        for c in checks
+    ]
 
 
 def _table2(countings: tuple[str, ...]) -> Rows:
     results = reproduce_table2()
-    shown = table("Table II", "", "phases", "b12", "b23", "b34", "b45", "total", "fps", "same?", right=("total", "fps"))
+    shown = table(
+        "Table II",
+        "",
+        "phases",
+        "b12",
+        "b23",
+        "b34",
+        "b45",
+        "total",
+        "fps",
+        "same?",
+        right=("total", "fps"),
+    )
     out = console()
     found: Rows = []
     for one in results:
         example = one.printed
         numbers = [str(size) for size in (*one.buffers, one.total)]
         verdict = _same(one.match)
-        shown.add_row(example.name, "ours", str(one.phases), *numbers, f"{one.throughput:,.0f} (modelled)", verdict)
+        shown.add_row(
+            example.name,
+            "ours",
+            str(one.phases),
+            *numbers,
+            f"{one.throughput:,.0f} (modelled)",
+            verdict,
+        )
         printed = [str(size) for size in (*example.buffers, example.total)]
         shown.add_row("", "printed", str(example.phases), *printed, str(example.throughput), "")
         found.append(
@@ -103,17 +133,23 @@ def _table3(countings: tuple[str, ...]) -> Rows:
 
 
 def _print_counting(counting: str, cells: list[Cell]) -> None:
-    """One block of the table; a cell is "ours | printed", with an = where they are the same after rounding."""
+    """One block of the table; a cell is "ours | printed", with an = where they are the same after
+    rounding.
+    """
     out = console()
     shown = table(f"Table III, counting '{counting}'", *COLUMNS, right=COLUMNS)
     for name in dict.fromkeys(cell.network for cell in cells):
         row = [cell for cell in cells if cell.network == name]
-        shown.add_row(name, *(f"{c.ours:.2f} | {c.printed:g} {'=' if c.match else '*'}" for c in row))
+        shown.add_row(
+            name, *(f"{c.ours:.2f} | {c.printed:g} {'=' if c.match else '*'}" for c in row)
+        )
     out.print(shown)
     measured = [cell for cell in cells if cell.column in _MEASURED]
     if counting == "paper":
         same = sum(cell.match for cell in measured)
-        out.print(f"ours | printed; = same after the printed rounding: {same} of {len(measured)} measured cells\n")
+        out.print(
+            f"ours | printed; = same after the printed rounding: {same} of {len(measured)} measured cells\n"
+        )
         return
     less = {c.network: (1 - c.ours / c.printed) * 100 for c in cells if c.column == "m_our"}
     said = ", ".join(f"{name} {value:.1f} %" for name, value in less.items())
@@ -131,10 +167,14 @@ def _findings(countings: tuple[str, ...]) -> Rows:
             found.append(findings(name))
     _print_findings(found)
     _print_skip()
-    shown = table("m_our, MB, by another rule", "rule", "ours", "printed", "same?", right=("ours", "printed"))
+    shown = table(
+        "m_our, MB, by another rule", "rule", "ours", "printed", "same?", right=("ours", "printed")
+    )
     read = list(readings())
     for one in read:
-        shown.add_row(one.network, one.rule, f"{one.m_our:.2f}", f"{one.printed:g}", _same(one.match))
+        shown.add_row(
+            one.network, one.rule, f"{one.m_our:.2f}", f"{one.printed:g}", _same(one.match)
+        )
     console().print(shown)
     rows: Rows = [
         {
@@ -149,7 +189,10 @@ def _findings(countings: tuple[str, ...]) -> Rows:
         }
         for one in found
     ]
-    return rows + [{"network": r.network, "rule": r.rule, "m_our": r.m_our, "m_our_printed": r.printed} for r in read]
+    return rows + [
+        {"network": r.network, "rule": r.rule, "m_our": r.m_our, "m_our_printed": r.printed}
+        for r in read
+    ]
 
 
 def _print_findings(found: list[Finding]) -> None:
@@ -158,7 +201,14 @@ def _print_findings(found: list[Finding]) -> None:
     for one in found:
         sizes = f"{one.m_dl:.1f}", f"{one.m_algorithm1:.1f}", f"{one.m_printed:g}"
         stops = f"deadlock at {one.full[-1].channel}" if one.full else "complete"
-        shown.add_row(one.network, *sizes, str(len(one.leaving)), str(len(one.negative)), str(one.iteration), stops)
+        shown.add_row(
+            one.network,
+            *sizes,
+            str(len(one.leaving)),
+            str(len(one.negative)),
+            str(one.iteration),
+            stops,
+        )
     out = console()
     out.print(shown)
     out.print(
@@ -175,8 +225,12 @@ def _print_skip() -> None:
     found = demand_driven(graph).capacities
     out = console()
     for channel in graph.channels:
-        rates = f"produces {short_form(channel.production)}, consumes {short_form(channel.consumption)}"
-        sizes = f"largest rate {largest_rates(graph)[channel.name]}, scheduled {found[channel.name]}"
+        rates = (
+            f"produces {short_form(channel.production)}, consumes {short_form(channel.consumption)}"
+        )
+        sizes = (
+            f"largest rate {largest_rates(graph)[channel.name]}, scheduled {found[channel.name]}"
+        )
         out.print(f"{channel.name:<12} {channel.source} -> {channel.target}: {rates}; {sizes}")
     out.print(
         f"In buffers of the largest rate it stops at '{full.channel}', which holds {full.held} of {full.capacity} "

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,29 @@ from threadpoolctl import threadpool_limits
 import runtime
 from csdfgen.cli.models import input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
-from csdfgen.cli.terminal import Stage, console, counted, figures_table, mebibytes, plain, stages, table
+from csdfgen.cli.terminal import (
+    Stage,
+    console,
+    counted,
+    figures_table,
+    mebibytes,
+    plain,
+    stages,
+    table,
+)
 from csdfgen.errors import CsdfgenError, InputError, PlanError
-from csdfgen.heights import parse_rows
-from csdfgen.network import Network
-from csdfgen.planning import Plan
-from csdfgen.saved import CONVERSION_OPTIONS, SavedPlan, read_saved
-from runtime.images import ImageOptions, check_output_path, read_inputs, read_labels, top_classes, write_outputs
+from csdfgen.model.network import Network
+from csdfgen.phases.heights import parse_rows
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.saved import CONVERSION_OPTIONS, SavedPlan, read_saved
+from runtime.images import (
+    ImageOptions,
+    check_output_path,
+    read_inputs,
+    read_labels,
+    top_classes,
+    write_outputs,
+)
 from runtime.reference import MismatchError
 from runtime.report import Report, kept_whole, to_json
 from runtime.verify import LayerComparison, check_layers, check_outputs, mismatch
@@ -54,14 +71,18 @@ class RunRequest:
 def run_model(request: RunRequest) -> None:
     """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
     if is_graph_file(request.model):
-        raise InputError("is a graph, which has no weights to run with; give the model", where=request.model)
+        raise InputError(
+            "is a graph, which has no weights to run with; give the model", where=request.model
+        )
     labels = read_labels(request.labels) if request.labels is not None else None
     with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
         stage("loading")
         plan, network = _plan_of(request, stage)
         if request.output is not None:
             check_output_path(request.output, network)
-        feeds = read_inputs(request.inputs, network, request.images, request.seed, input_span(request.model))
+        feeds = read_inputs(
+            request.inputs, network, request.images, request.seed, input_span(request.model)
+        )
         report, outputs = _measured(request, plan, feeds, stage)
         if request.output is not None:
             write_outputs(request.output, outputs)
@@ -89,7 +110,10 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
         message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
         raise PlanError(message, where=saved.where) from None
     if network.batch != saved.batch:
-        raise PlanError(f"is for {counted(saved.batch, 'image')} in inputs of {network.batch}", where=saved.where)
+        raise PlanError(
+            f"is for {counted(saved.batch, 'image')} in inputs of {network.batch}",
+            where=saved.where,
+        )
     stage("reading the plan")
     return saved.plan(network), network
 
@@ -98,11 +122,21 @@ def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
     for name in CONVERSION_OPTIONS:
         wanted, there = getattr(options, name), saved.options[name]
-        if wanted is not None and wanted != there and not (name == "rows" and str(parse_rows(wanted)) == there):
-            raise PlanError(f"was made with --{name} {there}, not {wanted}; leave --{name} out", where=saved.where)
+        if (
+            wanted is not None
+            and wanted != there
+            and not (name == "rows" and str(parse_rows(wanted)) == there)
+        ):
+            raise PlanError(
+                f"was made with --{name} {there}, not {wanted}; leave --{name} out",
+                where=saved.where,
+            )
     shapes = {**saved.inputs, **options.shapes}
     if shapes != saved.inputs or options.batch not in (None, saved.batch):
-        raise PlanError("was made for other shapes; leave --shape and --batch out, or make a plan for them", where=saved.where)
+        raise PlanError(
+            "was made for other shapes; leave --shape and --batch out, or make a plan for them",
+            where=saved.where,
+        )
 
 
 def _measured(
@@ -118,7 +152,7 @@ def _measured(
         for number in range(request.repeat):
             what = f"frame {number + 1} of {request.repeat}"
             start = time.perf_counter()
-            outputs = program(feeds, progress=lambda done, total, what=what: stage(what, done, total))  # type: ignore[misc]
+            outputs = program(feeds, progress=partial(stage, what))
             times.append(time.perf_counter() - start)
     except CsdfgenError as error:
         raise error.at(str(request.plan or request.model)) from None
@@ -136,9 +170,15 @@ def _measured(
 
 
 def _checked(
-    request: RunRequest, report: Report, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], stage: Stage
+    request: RunRequest,
+    report: Report,
+    feeds: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    stage: Stage,
 ) -> tuple[Report, MismatchError | None]:
-    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in the layers."""
+    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in
+    the layers.
+    """
     if request.check is None:
         return report, None
     stage("running onnxruntime")
@@ -177,16 +217,23 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"{report.python_peak_bytes:,} bytes allocated by Python in a frame"
     )
     used = max(1, arena + plan.figures["workspace"])
-    gains = [f"{name} is {plan.figures[name] / used:.1f} times that" for name in ("whole_layer_live", "sum_of_tensors")]
+    gains = [
+        f"{name} is {plan.figures[name] / used:.1f} times that"
+        for name in ("whole_layer_live", "sum_of_tensors")
+    ]
     out.print(f"gained     arena and workspace take {mebibytes(used)} MiB; {', '.join(gains)}")
     frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
     if network.batch > 1:
         frames += f" of {network.batch} images"
-    out.print(f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}")
+    out.print(
+        f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}"
+    )
     _print_check(report)
     _print_kept_whole(plan)
     if request.output is not None:
-        out.print(f"written    {request.output}: {', '.join(plain(name) for name in report.outputs)}")
+        out.print(
+            f"written    {request.output}: {', '.join(plain(name) for name in report.outputs)}"
+        )
 
 
 def _print_check(report: Report) -> None:
@@ -199,29 +246,57 @@ def _print_check(report: Report) -> None:
             f"{one.max_abs_error:.3g}{classes}"
         )
     if report.layers:
-        layers = table("layer", "operator", "output", "rows", "max abs error", "", right=("rows", "max abs error"))
+        layers = table(
+            "layer",
+            "operator",
+            "output",
+            "rows",
+            "max abs error",
+            "",
+            right=("rows", "max abs error"),
+        )
         for entry in report.layers:
             one = entry.comparison
-            said = "ok" if one.ok else f"{one.wrong:,} of {one.values:,} wrong, first in row {one.first_wrong_row or 0}"
+            said = (
+                "ok"
+                if one.ok
+                else f"{one.wrong:,} of {one.values:,} wrong, first in row {one.first_wrong_row or 0}"
+            )
             names = plain(entry.layer.name), entry.layer.op_type, plain(one.name)
             layers.add_row(*names, str(entry.rows), f"{one.max_abs_error:.3g}", said)
-        out.print(f"\nlayers compared ({len(report.layers)} of {len(report.plan.network.layers)} have an output of ONNX's name)")
+        out.print(
+            f"\nlayers compared ({len(report.layers)} of {len(report.plan.network.layers)} have an output of ONNX's name)"
+        )
         out.print(layers)
 
 
 def _print_kept_whole(plan: Plan) -> None:
-    """The tensors of which every row is in memory at one time; views and small ones at the end are only counted."""
+    """The tensors of which every row is in memory at one time; views and small ones at the end are
+    only counted.
+    """
     whole = kept_whole(plan)
     if not whole:
         return
     together = counted(sum(entry.nbytes for entry in whole), "byte")
     out = console()
-    out.print(f"\nkept whole ({counted(len(whole), 'tensor')}, {together} if all were alive together)")
+    out.print(
+        f"\nkept whole ({counted(len(whole), 'tensor')}, {together} if all were alive together)"
+    )
     rows = table("tensor", "rows", "bytes", "why", right=("rows", "bytes"))
     for entry in whole[:_SHOWN_WHOLE]:
-        rows.add_row(plain(entry.tensor), str(entry.rows), f"{entry.nbytes:,}", Text(plain(entry.why), style="dim"))
+        rows.add_row(
+            plain(entry.tensor),
+            str(entry.rows),
+            f"{entry.nbytes:,}",
+            Text(plain(entry.why), style="dim"),
+        )
     if len(whole) > _SHOWN_WHOLE:
-        rows.add_row(f"and {len(whole) - _SHOWN_WHOLE} smaller", "", "", Text("all of them with --json", style="dim"))
+        rows.add_row(
+            f"and {len(whole) - _SHOWN_WHOLE} smaller",
+            "",
+            "",
+            Text("all of them with --json", style="dim"),
+        )
     out.print(rows)
 
 
@@ -233,11 +308,19 @@ def _print_classes(outputs: Mapping[str, np.ndarray], labels: tuple[str, ...] | 
         if top is None:
             continue
         if labels is not None and len(labels) != output.shape[1]:
-            raise InputError(f"{len(labels)} labels, output '{name}' has {output.shape[1]} classes", where="--labels")
+            raise InputError(
+                f"{len(labels)} labels, output '{name}' has {output.shape[1]} classes",
+                where="--labels",
+            )
         for image, classes in enumerate(top[:_SHOWN_IMAGES]):
-            out.print(f"\ntop 5 of '{plain(name)}'" + (f", image {image + 1} of {len(top)}" if len(top) > 1 else ""))
+            out.print(
+                f"\ntop 5 of '{plain(name)}'"
+                + (f", image {image + 1} of {len(top)}" if len(top) > 1 else "")
+            )
             rows = table("class", "value", *(["label"] if labels else []), right=("class", "value"))
             values = output[image].reshape(-1)
             for index in classes:
-                rows.add_row(str(index), f"{values[index]:.6g}", *([plain(labels[index])] if labels else []))
+                rows.add_row(
+                    str(index), f"{values[index]:.6g}", *([plain(labels[index])] if labels else [])
+                )
             out.print(rows)

@@ -28,7 +28,11 @@ _FILES, _RESULTS = "Inputs and outputs", "Check and measure"
 
 PlanOption = Annotated[
     Path | None,
-    typer.Option("--plan", metavar="FILE", help="Run the firings and buffers of this file (csdfgen schedule -o)."),
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Run the firings and buffers of this file (csdfgen schedule -o).",
+    ),
 ]
 InputOption = Annotated[
     list[str] | None,
@@ -50,9 +54,17 @@ OutputOption = Annotated[
         help="Outputs as .npz (by output name) or .npy (a single output).",
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", min=0, rich_help_panel=_FILES, help="Seed of the random inputs.")]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed", metavar="N", min=0, rich_help_panel=_FILES, help="Seed of the random inputs."
+    ),
+]
 ResizeOption = Annotated[
-    bool, typer.Option("--resize", rich_help_panel=_FILES, help="Scale images to the size that the network takes.")
+    bool,
+    typer.Option(
+        "--resize", rich_help_panel=_FILES, help="Scale images to the size that the network takes."
+    ),
 ]
 MeanOption = Annotated[
     str | None,
@@ -83,7 +95,12 @@ LayoutOption = Annotated[
 ]
 LabelsOption = Annotated[
     Path | None,
-    typer.Option("--labels", metavar="FILE", rich_help_panel=_FILES, help="Class names for the top 5, one a line."),
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        rich_help_panel=_FILES,
+        help="Class names for the top 5, one a line.",
+    ),
 ]
 CheckOption = Annotated[
     str | None,
@@ -95,7 +112,10 @@ CheckOption = Annotated[
     ),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the report.")
+    bool,
+    typer.Option(
+        "--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the report."
+    ),
 ]
 ThreadsOption = Annotated[
     int,
@@ -111,6 +131,11 @@ ThreadsOption = Annotated[
 RepeatOption = Annotated[
     int,
     typer.Option(
-        "--repeat", metavar="N", min=1, max=100_000, rich_help_panel=_RESULTS, help="Timed frames; the median is the latency."
+        "--repeat",
+        metavar="N",
+        min=1,
+        max=100_000,
+        rich_help_panel=_RESULTS,
+        help="Timed frames; the median is the latency.",
     ),
 ]

@@ -12,8 +12,8 @@ from csdfgen.cli.picture_options import check_picture
 from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
 from csdfgen.cli.terminal import console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import InputError
-from csdfgen.plan_json import write_plan
-from csdfgen.planning import Plan
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_file import write_plan
 from schedules.demand import POLICIES
 from schedules.schedule import Firing
 
@@ -32,7 +32,8 @@ class ScheduleRequest:
 
 
 def run_schedule(request: ScheduleRequest) -> None:
-    """Write the plan of a model, or the schedule of a graph, or print a summary; draw what a graph's schedule does.
+    """Write the plan of a model, or the schedule of a graph, or print a summary; draw what a
+    graph's schedule does.
 
     Raises CsdfgenError.
     """
@@ -41,14 +42,21 @@ def run_schedule(request: ScheduleRequest) -> None:
     if request.graph.gantt is not None:
         check_picture("gantt", request.graph.gantt)
     if is_graph_file(request.model):
-        graph = read_graph_file(request.model, request.options.given(), request.graph.capacities.file)
+        graph = read_graph_file(
+            request.model, request.options.given(), request.graph.capacities.file
+        )
         schedule_graph(graph, request.model, request.output, request.policy, request.graph)
         return
     given = request.graph.given()
     if given:
-        raise InputError(f"is a model; {given[0]} is for graphs, make one with csdfgen MODEL -o graph.xml", where=request.model)
+        raise InputError(
+            f"is a model; {given[0]} is for graphs, make one with csdfgen MODEL -o graph.xml",
+            where=request.model,
+        )
     if request.policy not in (None, *POLICIES):
-        raise InputError(f"is a model; --policy is one of {', '.join(POLICIES)} for it", where=request.model)
+        raise InputError(
+            f"is a model; --policy is one of {', '.join(POLICIES)} for it", where=request.model
+        )
     _schedule_model(request)
 
 
@@ -62,17 +70,28 @@ def _schedule_model(request: ScheduleRequest) -> None:
     if output is not None:
         write_plan(output, plan)
         out, sizes = console(), plan.planned_bytes
-        out.print(f"{output}: {counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)")
+        out.print(
+            f"{output}: {counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)"
+        )
     else:
         _plan_summary(plan)
 
 
 def _plan_summary(plan: Plan) -> None:
     out = console()
-    buffers = table("buffer", "rows", "of", "bytes", "offset", "in use", right=("rows", "of", "bytes", "offset"))
+    buffers = table(
+        "buffer", "rows", "of", "bytes", "offset", "in use", right=("rows", "of", "bytes", "offset")
+    )
     for slot, storage in zip(plan.buffers.slots, plan.storages, strict=True):
         span = f"firings {slot.first_firing + 1} to {slot.end_firing}"
-        buffers.add_row(plain(slot.storage), str(slot.capacity), str(storage.rows), f"{slot.size:,}", f"{slot.offset:,}", span)
+        buffers.add_row(
+            plain(slot.storage),
+            str(slot.capacity),
+            str(storage.rows),
+            f"{slot.size:,}",
+            f"{slot.offset:,}",
+            span,
+        )
     out.print(buffers)
     out.print(f"\nfirings ({counted(len(plan.order), 'firing')}, order '{plan.policy}')")
     print_loops([Firing(actor, phase) for actor, phase in plan.order])

@@ -1,4 +1,6 @@
-"""`csdfgen schedule GRAPH`: one processor's firing order with capacities, or a periodic schedule with start times."""
+"""`csdfgen schedule GRAPH`: one processor's firing order with capacities, or a periodic schedule
+with start times.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from rich.text import Text
 from csdfgen.charts import gantt_chart, of_periodic, of_schedule, replay
 from csdfgen.cli.capacities import Capacities, capacities_for
 from csdfgen.cli.terminal import console, counted, plain, stages, table
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
-from csdfgen.graph import CsdfGraph
 from schedules import Schedule, check
 from schedules.periodic import PeriodicSchedule, periodic_schedule
 from schedules.schedule import Firing, compact, loop_text, write_schedule
@@ -41,14 +43,25 @@ class GraphScheduling:
 
     def given(self) -> list[str]:
         """The options that the user gave, as typed."""
-        found = {"periodic": self.periodic, "capacities": bool(self.capacities), "gantt": self.gantt is not None}
+        found = {
+            "periodic": self.periodic,
+            "capacities": bool(self.capacities),
+            "gantt": self.gantt is not None,
+        }
         return [f"--{name}" for name, there in found.items() if there]
 
 
-def schedule_graph(graph: CsdfGraph, path: str, output: Path | None, policy: str | None, asked: GraphScheduling) -> None:
-    """Write the schedule of a graph, or print a summary, or draw it. Raises CsdfgenError, which names the graph's file."""
+def schedule_graph(
+    graph: CsdfGraph, path: str, output: Path | None, policy: str | None, asked: GraphScheduling
+) -> None:
+    """Write the schedule of a graph, or print a summary, or draw it. Raises CsdfgenError, which
+    names the graph's file.
+    """
     if asked.periodic and policy is not None:
-        raise InputError(f"--policy {policy} orders the firings of one processor; leave it out with --periodic", where=path)
+        raise InputError(
+            f"--policy {policy} orders the firings of one processor; leave it out with --periodic",
+            where=path,
+        )
     capacities = capacities_for(graph, asked.capacities)
     try:
         if asked.periodic:
@@ -62,7 +75,13 @@ def schedule_graph(graph: CsdfGraph, path: str, output: Path | None, policy: str
 # One processor ----------------------------------------------------------------------------------
 
 
-def _order(graph: CsdfGraph, capacities: Mapping[str, int], output: Path | None, policy: str, gantt: Path | None) -> None:
+def _order(
+    graph: CsdfGraph,
+    capacities: Mapping[str, int],
+    output: Path | None,
+    policy: str,
+    gantt: Path | None,
+) -> None:
     with stages() as stage:
         stage("scheduling")
         schedule = static_schedule(graph, capacities, policy=policy)
@@ -73,7 +92,9 @@ def _order(graph: CsdfGraph, capacities: Mapping[str, int], output: Path | None,
             write_bytes(gantt, gantt_chart(of_schedule(graph, schedule)))
     if output is not None:
         write_schedule(output, schedule)
-        console().print(f"{output}: {counted(len(schedule.firings), 'firing')}, {_total(graph, schedule.capacities)}")
+        console().print(
+            f"{output}: {counted(len(schedule.firings), 'firing')}, {_total(graph, schedule.capacities)}"
+        )
     elif gantt is None:
         _summary(graph, schedule)
     if gantt is not None:
@@ -91,14 +112,20 @@ def _summary(graph: CsdfGraph, schedule: Schedule) -> None:
 def print_loops(firings: Sequence[Firing]) -> None:
     """The firings as loops, as the paper writes them; a file has them all."""
     text = plain(loop_text(compact(firings)))
-    shown = text if len(text) <= _SHOWN_FIRINGS else f"{text[: text.rindex(',', 0, _SHOWN_FIRINGS)]}, ... (all of them with -o)"
+    shown = (
+        text
+        if len(text) <= _SHOWN_FIRINGS
+        else f"{text[: text.rindex(',', 0, _SHOWN_FIRINGS)]}, ... (all of them with -o)"
+    )
     console().print(Text(shown, style="dim"))
 
 
 # Periodic ---------------------------------------------------------------------------------------
 
 
-def _start_periodically(graph: CsdfGraph, capacities: Mapping[str, int], output: Path | None, gantt: Path | None) -> None:
+def _start_periodically(
+    graph: CsdfGraph, capacities: Mapping[str, int], output: Path | None, gantt: Path | None
+) -> None:
     with stages() as stage:
         stage("scheduling")
         schedule = periodic_schedule(graph, capacities)
@@ -118,7 +145,9 @@ def _start_periodically(graph: CsdfGraph, capacities: Mapping[str, int], output:
     said = f"{counted(firings, 'firing')} every {_time(schedule.period)} time units, throughput {1 / schedule.period}"
     out.print(f"{output or plain(graph.name)}: {said}")
     under_way = counted(ceil(span / schedule.period), "iteration")
-    out.print(f"an iteration takes {_time(span)} from its first start to its last end; {under_way} under way at one time")
+    out.print(
+        f"an iteration takes {_time(span)} from its first start to its last end; {under_way} under way at one time"
+    )
     out.print(_total(graph, room))
     if gantt is not None:
         out.print(f"{gantt}: two periods")

@@ -33,7 +33,11 @@ PolicyOption = Annotated[
     ),
 ]
 PeriodicOption = Annotated[
-    bool, typer.Option("--periodic", help="Of a graph: start times that repeat with the shortest period, instead of an order.")
+    bool,
+    typer.Option(
+        "--periodic",
+        help="Of a graph: start times that repeat with the shortest period, instead of an order.",
+    ),
 ]
 CapacitiesOption = Annotated[
     list[str] | None,

@@ -1,4 +1,6 @@
-"""What was asked of `analyze`, and what is a part of its report? JSON values, a way to print them, rows for a table in a file."""
+"""What was asked of `analyze`, and what is a part of its report? JSON values, a way to print them,
+rows for a table in a file.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class AnalyzeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An answer: values under `name` in the JSON (in the outer object if it is empty); `show` prints it; rows of the CSV file."""
+    """An answer: values under `name` in the JSON (in the outer object if it is empty); `show`
+    prints it; rows of the CSV file.
+    """
 
     name: str
     values: dict[str, Any]

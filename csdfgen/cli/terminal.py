@@ -11,7 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Stage", "console", "counted", "figures_table", "mebibytes", "megabytes", "plain", "stages", "table"]
+__all__ = [
+    "Stage",
+    "console",
+    "counted",
+    "figures_table",
+    "mebibytes",
+    "megabytes",
+    "plain",
+    "stages",
+    "table",
+]
 
 Stage = Callable[..., None]
 """Called as stage("what is done now") or stage("what", done, total)."""
@@ -21,7 +31,9 @@ _WIDTH_OF_A_PIPE = 200
 
 def console() -> Console:
     """Standard output, names printed as they are; a pipe gets long lines rather than cut ones."""
-    width = None if sys.stdout.isatty() else max(_WIDTH_OF_A_PIPE, shutil.get_terminal_size().columns)
+    width = (
+        None if sys.stdout.isatty() else max(_WIDTH_OF_A_PIPE, shutil.get_terminal_size().columns)
+    )
     return Console(markup=False, highlight=False, emoji=False, width=width)
 
 
@@ -63,24 +75,35 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def figures_table(figures: Mapping[str, int]) -> Table:
     """The memory figures of a plan, in bytes, MB and MiB, with their meaning."""
-    from csdfgen.planning import FIGURES  # brings all operators along, which commands on graphs do without
+    from csdfgen.planning.plan import (
+        FIGURES,
+    )  # brings all operators along, which commands on graphs do without
 
     made = table("memory", "bytes", "MB", "MiB", "meaning", right=("bytes", "MB", "MiB"))
     for name, meaning in FIGURES.items():
         size = figures[name]
-        made.add_row(name, f"{size:,}", megabytes(size), mebibytes(size), Text(meaning, style="dim"))
+        made.add_row(
+            name, f"{size:,}", megabytes(size), mebibytes(size), Text(meaning, style="dim")
+        )
     return made
 
 
 @contextlib.contextmanager
 def stages() -> Iterator[Stage]:
-    """A progress bar on stderr while the block runs, if stderr is a terminal; nothing is left of it."""
+    """A progress bar on stderr while the block runs, if stderr is a terminal; nothing is left of
+    it.
+    """
     if not sys.stderr.isatty():
         yield lambda what, done=0, total=None: None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
 

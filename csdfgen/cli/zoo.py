@@ -1,6 +1,8 @@
-"""`csdfgen zoo`: which networks are built in, what does each hold, and who published it? Lists, shows or writes them.
+"""`csdfgen zoo`: which networks are built in, what does each hold, and who published it? Lists,
+shows or writes them.
 
-Everything shown is counted from graphs that are built without the values of their weights, which takes milliseconds.
+Everything shown is counted from graphs that are built without the values of their weights, which
+takes milliseconds.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _NOTES = (
 
 def list_zoo(as_json: bool) -> None:
     """Print all networks at the sizes they are built for unless told otherwise."""
-    measured = {entry: _model_and_counts(entry, entry.height, entry.width) for entry in ZOO.values()}
+    measured = {
+        entry: _model_and_counts(entry, entry.height, entry.width) for entry in ZOO.values()
+    }
     if as_json:
         print(json.dumps([_values(entry, *found) for entry, found in measured.items()], indent=2))
         return
@@ -44,7 +48,14 @@ def list_zoo(as_json: bool) -> None:
     for entry, (model, counts) in measured.items():
         said = "; ".join(differences(entry, counts, (entry.height, entry.width)))
         numbers = (f"{n:,}" for n in (counts.parameters, counts.macs, counts.activations))
-        rows.add_row(entry.name, entry.family, entry.task, _sizes(_input_shape(model)), *numbers, Text(said, style="dim"))
+        rows.add_row(
+            entry.name,
+            entry.family,
+            entry.task,
+            _sizes(_input_shape(model)),
+            *numbers,
+            Text(said, style="dim"),
+        )
     out = console()
     out.print(rows)
     out.print(f"\n{counted(len(ZOO), 'network')}; csdfgen zoo NAME shows the sources of one")
@@ -53,7 +64,8 @@ def list_zoo(as_json: bool) -> None:
 
 
 def show_network(name: str, output: Path | None, seed: int, as_json: bool) -> None:
-    """Print one network with what is published of it, or write it as an ONNX file, whole or not at all.
+    """Print one network with what is published of it, or write it as an ONNX file, whole or not at
+    all.
 
     Raises ModelError (no such network or size), InputError (the file).
     """
@@ -67,28 +79,49 @@ def show_network(name: str, output: Path | None, seed: int, as_json: bool) -> No
     size = _write(name, output, seed) if output is not None else 0
     if as_json:
         written = {"file": str(output), "bytes": size, "seed": seed} if output is not None else {}
-        print(json.dumps({**_values(entry, model, counts), "smallest": list(entry.smallest()), **written}, indent=2))
+        print(
+            json.dumps(
+                {**_values(entry, model, counts), "smallest": list(entry.smallest()), **written},
+                indent=2,
+            )
+        )
     elif output is not None:
         shape = _sizes(_input_shape(model))
-        console().print(f"{output}: {entry.name}, input {shape}, {counted(counts.parameters, 'parameter')}, {size:,} bytes")
+        console().print(
+            f"{output}: {entry.name}, input {shape}, {counted(counts.parameters, 'parameter')}, {size:,} bytes"
+        )
     else:
         _print_network(entry, model, counts)
 
 
 def differences(entry: ZooEntry, counts: Counts, size: tuple[int, int]) -> Iterator[str]:
-    """What the source of a network gives that is not what is counted at an image size (rows, columns), and why."""
+    """What the source of a network gives that is not what is counted at an image size (rows,
+    columns), and why.
+    """
     published = entry.published
     if not _same(counts.parameters, published.parameters, published.parameters_are):
-        said = "with running means and variances" if published.statistics else "by another size of the image"
+        said = (
+            "with running means and variances"
+            if published.statistics
+            else "by another size of the image"
+        )
         yield f"{published.parameters:,} parameters {said}"
     if not _same(counts.macs, published.macs, published.macs_are):
         at = "" if size == published.size else " at {}x{}".format(*published.size)
-        without = f" without {published.uncounted_macs:,} of its layers" if published.uncounted_macs else ""
+        without = (
+            f" without {published.uncounted_macs:,} of its layers"
+            if published.uncounted_macs
+            else ""
+        )
         yield f"{published.macs:,} MACs{at}{without}"
 
 
 def _same(found: int, printed: int, how: str) -> bool:
-    return abs(found - printed) <= _ROUNDING * printed if how in ("rounded", "recalled") else found == printed
+    return (
+        abs(found - printed) <= _ROUNDING * printed
+        if how in ("rounded", "recalled")
+        else found == printed
+    )
 
 
 def _model_and_counts(entry: ZooEntry, height: int, width: int) -> tuple[onnx.ModelProto, Counts]:
@@ -164,13 +197,23 @@ def _print_network(entry: ZooEntry, model: onnx.ModelProto, counts: Counts) -> N
     low, high = entry.pixels
     smallest = "at least {}x{}".format(*entry.smallest())
     multiples = f", rows and columns multiples of {entry.multiple}" if entry.multiple > 1 else ""
-    statistics = f"and {counts.statistics:,} running means and variances" if counts.statistics else ""
+    statistics = (
+        f"and {counts.statistics:,} running means and variances" if counts.statistics else ""
+    )
     size = mebibytes(counts.activations * _FLOAT_BYTES)
     lines = table("counted", "value", "", right=("value",))
-    lines.add_row("input", _sizes(_input_shape(model)), f"values from {low:g} to {high:g}; {smallest}{multiples}")
+    lines.add_row(
+        "input",
+        _sizes(_input_shape(model)),
+        f"values from {low:g} to {high:g}; {smallest}{multiples}",
+    )
     lines.add_row("parameters", f"{counts.parameters:,}", statistics)
     lines.add_row("MACs", f"{counts.macs:,}", "of convolutions and fully connected layers")
-    lines.add_row("activations", f"{counts.activations:,}", f"elements of all computed tensors, {size} MiB as float32")
+    lines.add_row(
+        "activations",
+        f"{counts.activations:,}",
+        f"elements of all computed tensors, {size} MiB as float32",
+    )
     lines.add_row("nodes", f"{counts.nodes:,}")
     out = console()
     out.print(f"{entry.name}: {entry.family}, {entry.task}\n")
@@ -181,14 +224,20 @@ def _print_network(entry: ZooEntry, model: onnx.ModelProto, counts: Counts) -> N
 
 def _print_published(published: Published) -> None:
     statistics = ", running means and variances among them" if published.statistics else ""
-    without = f", without {published.uncounted_macs:,} of its layers" if published.uncounted_macs else ""
+    without = (
+        f", without {published.uncounted_macs:,} of its layers" if published.uncounted_macs else ""
+    )
     lines = table("published", "value", "", right=("value",))
     lines.add_row("input", "{}x{}".format(*published.size))
-    lines.add_row("parameters", f"{published.parameters:,}", _ORIGINS[published.parameters_are] + statistics)
+    lines.add_row(
+        "parameters", f"{published.parameters:,}", _ORIGINS[published.parameters_are] + statistics
+    )
     lines.add_row("MACs", f"{published.macs:,}", _ORIGINS[published.macs_are] + without)
     out = console()
     out.print(lines)
     out.print(f"\nsource:   {published.source}")
-    out.print(f"compared: {_COMPARISONS[published.compared]} {published.definition or published.source}")
+    out.print(
+        f"compared: {_COMPARISONS[published.compared]} {published.definition or published.source}"
+    )
     if published.notes:
         out.print(f"notes:    {published.notes}")

@@ -1,4 +1,6 @@
-"""`python -m csdfgen.demo --out out`: CenterFace on a photograph at two sizes; a table, a picture, a graph."""
+"""`python -m csdfgen.demo --out out`: CenterFace on a photograph at two sizes; a table, a picture,
+a graph.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from csdfgen.demo import centerface, pictures
 from csdfgen.demo.comparison import FrameComparison, compared
 from csdfgen.demo.resident import grown_by_onnxruntime
 from csdfgen.errors import CsdfgenError
-from csdfgen.planning import Plan
+from csdfgen.planning.plan import Plan
 from runtime.reference import MismatchError
 
 MIB = 2**20
@@ -47,7 +49,9 @@ class Shown:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; 0 if all outputs are onnxruntime's and every face is found in both."""
     parser = argparse.ArgumentParser(prog="python -m csdfgen.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture and the graph")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="folder for the picture and the graph"
+    )
     parser.add_argument("--rows", default="auto", help="rows a phase: a number, auto or whole")
     options = parser.parse_args(arguments)
     console = Console()
@@ -64,7 +68,9 @@ def _show(console: Console, out: Path, rows: str) -> int:
     shown = []
     for picture in (photograph, pictures.mosaic(photograph)):
         height, width = picture.shape[:2]
-        with console.status(f"CenterFace at {height}x{width}: convert, schedule, run in slabs of rows, compare with onnxruntime"):
+        with console.status(
+            f"CenterFace at {height}x{width}: convert, schedule, run in slabs of rows, compare with onnxruntime"
+        ):
             shown.append(_detect(picture, rows))
     console.print(_table(shown))
     _draw(shown[-1], out / "faces.png")
@@ -98,14 +104,19 @@ def _mib(count: float) -> str:
 
 def _table(shown: Sequence[Shown]) -> Table:
     """Memory, time and result at every size; every row says where its figure comes from."""
-    table = Table(title="CenterFace, 60 convolutions: one frame, one thread", title_justify="left", caption_justify="left")
+    table = Table(
+        title="CenterFace, 60 convolutions: one frame, one thread",
+        title_justify="left",
+        caption_justify="left",
+    )
     table.add_column("")
     table.add_column("origin", style="dim")
     for s in shown:
         table.add_column(_size(s), justify="right")
     weights = shown[0].plan.figures["parameters"]
     table.caption = (
-        f"MiB = 2^20 bytes. Weights ({_mib(weights)}) are counted on neither side.\n{platform.machine()}, numpy {np.__version__}"
+        f"MiB = 2^20 bytes. Weights ({_mib(weights)}) are counted on neither side.\n"
+        f"{platform.machine()}, numpy {np.__version__}"
     )
     for section in _lines(shown):
         for label, origin, cells in section:
@@ -134,18 +145,38 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             ("csdfgen, alive at one time", "planned", figure("peak_live")),
             ("csdfgen, the arena", "planned", figure("arena")),
             ("  of which written in a frame", "measured", [_mib(c.touched_bytes) for c in runs]),
-            ("  of which outputs", "planned", [_mib(sum(o.nbytes for o in c.outputs.values())) for c in runs]),
+            (
+                "  of which outputs",
+                "planned",
+                [_mib(sum(o.nbytes for o in c.outputs.values())) for c in runs],
+            ),
             ("csdfgen, workspace", "planned", figure("workspace")),
-            ("[bold]less memory by a factor of[/bold]", "", [f"[bold green]{s.whole / s.slabs:.1f}[/bold green]" for s in shown]),
+            (
+                "[bold]less memory by a factor of[/bold]",
+                "",
+                [f"[bold green]{s.whole / s.slabs:.1f}[/bold green]" for s in shown],
+            ),
         ],
         [
-            ("onnxruntime, time of a frame", "measured", [f"{c.theirs * 1e3:.0f} ms" for c in runs]),
+            (
+                "onnxruntime, time of a frame",
+                "measured",
+                [f"{c.theirs * 1e3:.0f} ms" for c in runs],
+            ),
             ("csdfgen, time of a frame", "measured", [f"{c.ours * 1e3:.0f} ms" for c in runs]),
         ],
         [
             ("firings", "", [str(c.firings) for c in runs]),
-            ("largest difference of any output", "measured", [f"{c.max_abs_error:.1e}" for c in runs]),
-            ("outputs equal to onnxruntime's", "", ["yes" if c.equal else "[bold red]NO[/bold red]" for c in runs]),
+            (
+                "largest difference of any output",
+                "measured",
+                [f"{c.max_abs_error:.1e}" for c in runs],
+            ),
+            (
+                "outputs equal to onnxruntime's",
+                "",
+                ["yes" if c.equal else "[bold red]NO[/bold red]" for c in runs],
+            ),
             ("faces found, by both", "", [str(len(s.faces)) for s in shown]),
         ],
     ]
@@ -163,8 +194,8 @@ def _draw(shown: Shown, path: Path) -> None:
 
 
 def _write_graph(plan: Plan, out: Path) -> tuple[Path, ...]:
-    from csdfgen.conversion import csdf_graph
-    from csdfgen.graph_json import write_graph
+    from csdfgen.dataflow.graph_json import write_graph
+    from csdfgen.phases.conversion import csdf_graph
     from sdf3_bridge import sdf3xml
 
     graph = csdf_graph(plan.conversion)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from csdfgen.planning import Plan
+    from csdfgen.planning.plan import Plan
 
 __all__ = ["FrameComparison", "compared", "interleaved"]
 
@@ -21,8 +21,10 @@ __all__ = ["FrameComparison", "compared", "interleaved"]
 class FrameComparison:
     """A frame of a plan beside onnxruntime's.
 
-    touched_bytes: highest byte of the arena that a frame wrote. ours, theirs: seconds a frame, medians.
-    equal: every output is within the tolerance (`runtime.reference`). reference: onnxruntime's outputs.
+    touched_bytes: highest byte of the arena that a frame wrote. ours, theirs: seconds a frame,
+        medians.
+    equal: every output is within the tolerance (`runtime.reference`). reference: onnxruntime's
+        outputs.
     """
 
     firings: int
@@ -35,7 +37,9 @@ class FrameComparison:
     reference: Mapping[str, np.ndarray]
 
 
-def interleaved(first: Callable[[], Any], second: Callable[[], Any], repeats: int) -> tuple[float, float]:
+def interleaved(
+    first: Callable[[], Any], second: Callable[[], Any], repeats: int
+) -> tuple[float, float]:
     """Median seconds of two functions called in turn, so that a busy machine slows both alike."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
@@ -46,8 +50,12 @@ def interleaved(first: Callable[[], Any], second: Callable[[], Any], repeats: in
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def compared(plan: Plan, model: Path, feeds: dict[str, np.ndarray], repeats: int) -> FrameComparison:
-    """Run a plan and onnxruntime on the same inputs: outputs, memory, and time over `repeats` frames each."""
+def compared(
+    plan: Plan, model: Path, feeds: dict[str, np.ndarray], repeats: int
+) -> FrameComparison:
+    """Run a plan and onnxruntime on the same inputs: outputs, memory, and time over `repeats`
+    frames each.
+    """
     from threadpoolctl import threadpool_limits
 
     import runtime

@@ -34,7 +34,9 @@ def photograph() -> np.ndarray:
 
 
 def mosaic(picture: np.ndarray) -> np.ndarray:
-    """The photograph at four sizes on one canvas of 1088x1920 pixels: faces from 27 to 210 pixels wide."""
+    """The photograph at four sizes on one canvas of 1088x1920 pixels: faces from 27 to 210 pixels
+    wide.
+    """
     canvas = Image.new("RGB", (1920, 1088), PAPER)
     source = Image.fromarray(picture)
     for number, (left, top, side) in enumerate(TILES):
@@ -45,8 +47,12 @@ def mosaic(picture: np.ndarray) -> np.ndarray:
     return np.asarray(canvas)
 
 
-def drawn(picture: np.ndarray, found: Sequence[Face], title: str, bars: Sequence[Bar], note: str) -> Image.Image:
-    """The picture with a box, a score and landmarks for every face, and below it memory as bars of one scale."""
+def drawn(
+    picture: np.ndarray, found: Sequence[Face], title: str, bars: Sequence[Bar], note: str
+) -> Image.Image:
+    """The picture with a box, a score and landmarks for every face, and below it memory as bars of
+    one scale.
+    """
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
     for face in found:
@@ -74,7 +80,9 @@ def _draw_face(draw: ImageDraw.ImageDraw, face: Face) -> None:
     draw.text((left + 4, top - high - 4), label, fill=PAPER, font=font)
 
 
-def _draw_panel(draw: ImageDraw.ImageDraw, width: int, unit: float, title: str, bars: Sequence[Bar], note: str) -> None:
+def _draw_panel(
+    draw: ImageDraw.ImageDraw, width: int, unit: float, title: str, bars: Sequence[Bar], note: str
+) -> None:
     large, small = (ImageFont.load_default(size=round(size * unit)) for size in (34, 26))
     margin, top = 36 * unit, 24 * unit
     draw.text((margin, top), title, fill=INK, font=large)
@@ -88,7 +96,12 @@ def _draw_panel(draw: ImageDraw.ImageDraw, width: int, unit: float, title: str, 
         draw.rectangle((labels, top, end, top + 38 * unit), fill=colour)
         draw.text((end + 12 * unit, top + 4 * unit), f"{length:.1f} MiB", fill=INK, font=small)
         top += 62 * unit
-    draw.text((margin, top - 8 * unit), note, fill="#9aa0a6", font=ImageFont.load_default(size=round(22 * unit)))
+    draw.text(
+        (margin, top - 8 * unit),
+        note,
+        fill="#9aa0a6",
+        font=ImageFont.load_default(size=round(22 * unit)),
+    )
 
 
 def save(image: Image.Image, path: Path) -> None:

@@ -1,7 +1,10 @@
-"""How much memory does onnxruntime really take for a frame? Measured from outside, in a process of its own.
+"""How much memory does onnxruntime really take for a frame? Measured from outside, in a process of
+its own.
 
-`python -m csdfgen.demo.resident HEIGHT WIDTH` prints the growth of the process's resident set during onnxruntime's
-first frame of CenterFace, in bytes: the high-water mark after it less what was resident before. Linux only (/proc/self).
+`python -m csdfgen.demo.resident HEIGHT WIDTH` prints the growth of the process's resident set
+during onnxruntime's
+first frame of CenterFace, in bytes: the high-water mark after it less what was resident before.
+    Linux only (/proc/self).
 onnxruntime runs as sparingly as it can: one thread, no arena, every tensor freed when it is dead.
 """
 
@@ -20,7 +23,9 @@ _PROC = Path("/proc/self")
 
 
 def grown_by_onnxruntime(height: int, width: int) -> int | None:
-    """Bytes by which onnxruntime's process grows in its first frame; None where the system does not tell."""
+    """Bytes by which onnxruntime's process grows in its first frame; None where the system does not
+    tell.
+    """
     command = [sys.executable, "-m", "csdfgen.demo.resident", str(height), str(width)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout) if done.returncode == 0 else None

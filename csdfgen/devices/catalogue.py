@@ -1,4 +1,6 @@
-"""Which devices are known, and which file does a name mean? The profiles shipped with csdfgen, `host`, or any TOML file."""
+"""Which devices are known, and which file does a name mean? The profiles shipped with csdfgen,
+`host`, or any TOML file.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +24,38 @@ _DATA = "data"
 def device_names() -> tuple[str, ...]:
     """Names of the shipped profiles; `host` is not among them, it is made by `csdfgen profile`."""
     folder = resources.files(__package__) / _DATA
-    return tuple(sorted(entry.name[: -len(".toml")] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(
+        sorted(
+            entry.name[: -len(".toml")]
+            for entry in folder.iterdir()
+            if entry.name.endswith(".toml")
+        )
+    )
 
 
 def device(name: str) -> DeviceProfile:
     """The profile of a name or of a .toml file.
 
-    Raises InputError: no such device (with names that are near), or a profile that says something wrong.
+    Raises InputError: no such device (with names that are near), or a profile that says something
+        wrong.
     """
     if name.endswith(".toml"):
         return read_profile(name)
     if name == HOST:
         if not HOST_FILE.exists():
             raise InputError(
-                f"is not measured yet: there is no {HOST_FILE} here; csdfgen profile -o {HOST_FILE} makes it", where=HOST
+                f"is not measured yet: there is no {HOST_FILE} here; csdfgen profile -o {HOST_FILE} makes it",
+                where=HOST,
             )
         return read_profile(HOST_FILE)
     known = device_names()
     if name not in known:
         near = get_close_matches(name, (*known, HOST), 3)
-        said = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join((*known, HOST))}, or a .toml file"
+        said = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else f"known: {', '.join((*known, HOST))}, or a .toml file"
+        )
         raise InputError(f"is no device that csdfgen knows; {said}", where=name)
     data = (resources.files(__package__) / _DATA / f"{name}.toml").read_bytes()
     return profile_from_toml(data, f"{name}.toml")

@@ -17,7 +17,8 @@ _MEASURED_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class LayerDifference:
-    """A layer shape in both profiles. before, after: s of a phase of `rows` rows by each fit; ratio: after / before.
+    """A layer shape in both profiles. before, after: s of a phase of `rows` rows by each fit;
+    ratio: after / before.
 
     noise: the larger of both fits' largest spreads; a change below it says nothing.
     """
@@ -45,17 +46,25 @@ class Difference:
 
 
 def difference(before: DeviceProfile, after: DeviceProfile) -> Difference:
-    """Compare two measured profiles. Raises InputError where one has no measured layers, or none that both have."""
+    """Compare two measured profiles. Raises InputError where one has no measured layers, or none
+    that both have.
+    """
     for profile in (before, after):
         if not profile.layers:
             raise InputError(
-                f"has no measured layers ({profile.kind}); csdfgen profile makes a profile with them", where=profile.where
+                f"has no measured layers ({profile.kind}); csdfgen profile makes a profile with them",
+                where=profile.where,
             )
     layers = tuple(sorted(_both(before, after), key=lambda layer: -abs(log(layer.ratio))))
     if not layers:
-        raise InputError(f"has no layer shape that {before.where} has; profile the same model for both", where=after.where)
+        raise InputError(
+            f"has no layer shape that {before.where} has; profile the same model for both",
+            where=after.where,
+        )
     names = dict.fromkeys((*before.conditions, *after.conditions))
-    pairs = {name: (before.conditions.get(name, "-"), after.conditions.get(name, "-")) for name in names}
+    pairs = {
+        name: (before.conditions.get(name, "-"), after.conditions.get(name, "-")) for name in names
+    }
     return Difference(
         layers=layers,
         only_before=tuple(key for key in before.layers if key not in after.layers),
@@ -72,7 +81,9 @@ def _both(before: DeviceProfile, after: DeviceProfile) -> Iterator[LayerDifferen
             rows = min(_MEASURED_ROWS, max(*old.rows, *new.rows))
             times = _phase(old, rows), _phase(new, rows)
             if min(times) > 0:
-                yield LayerDifference(key, rows, *times, max(*old.spread.values, *new.spread.values))
+                yield LayerDifference(
+                    key, rows, *times, max(*old.spread.values, *new.spread.values)
+                )
 
 
 def _phase(cost: LayerCost, rows: int) -> float:

@@ -1,7 +1,9 @@
-"""What does the system tell about the machine that is measured? Read from /proc, /sys and tegrastats; what is absent is said so.
+"""What does the system tell about the machine that is measured? Read from /proc, /sys and
+tegrastats; what is absent is said so.
 
-Sources: the kernel's documentation of /proc/cpuinfo, /proc/meminfo, /sys/devices/system/cpu, /sys/class/thermal; NVIDIA's
-Jetson Linux developer guide for tegrastats. `root` lets a recorded tree stand for the machine's own.
+Sources: the kernel's documentation of /proc/cpuinfo, /proc/meminfo, /sys/devices/system/cpu,
+/sys/class/thermal; NVIDIA's Jetson Linux developer guide for tegrastats. `root` lets a recorded
+tree stand for the machine's own.
 """
 
 from __future__ import annotations
@@ -20,12 +22,25 @@ from threadpoolctl import threadpool_info
 from csdfgen.devices import units
 from csdfgen.devices.profile import Memory, Processor, Quantity
 
-__all__ = ["NOT_TOLD", "board_facts", "cache_bytes", "core_count", "machine", "memory_bytes", "software_facts", "tegrastats"]
+__all__ = [
+    "NOT_TOLD",
+    "board_facts",
+    "cache_bytes",
+    "core_count",
+    "machine",
+    "memory_bytes",
+    "software_facts",
+    "tegrastats",
+]
 
 NOT_TOLD = "not told by the system"
 
 _TEGRASTATS_SECONDS = 5.0
-_BOARD_NAMES = ("proc/device-tree/model", "sys/firmware/devicetree/base/model", "sys/class/dmi/id/product_name")
+_BOARD_NAMES = (
+    "proc/device-tree/model",
+    "sys/firmware/devicetree/base/model",
+    "sys/class/dmi/id/product_name",
+)
 _BOARD_VENDOR = "sys/class/dmi/id/sys_vendor"
 _CPU_NAMES = ("model name", "Model", "Hardware", "CPU part")
 
@@ -42,7 +57,9 @@ def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") 
         "memory": _text_of_bytes(memory_bytes(root)),
         "temperature": _temperatures(root),
         "load": _load(root),
-        "power mode": _read(root / "etc/nvpmodel.status") if (root / "etc/nvpmodel.status").exists() else "",
+        "power mode": _read(root / "etc/nvpmodel.status")
+        if (root / "etc/nvpmodel.status").exists()
+        else "",
         "tegrastats": tegrastats(tegrastats_command),
     }
     return {name: text or NOT_TOLD for name, text in found.items()}
@@ -50,7 +67,13 @@ def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") 
 
 def software_facts(threads: int) -> dict[str, str]:
     """Versions of what does the arithmetic, and how many threads it may use."""
-    blas = sorted({f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info() if lib["user_api"] == "blas"})
+    blas = sorted(
+        {
+            f"{lib['internal_api']} {lib['version']}"
+            for lib in threadpool_info()
+            if lib["user_api"] == "blas"
+        }
+    )
     return {
         "threads": str(threads),
         "python": platform.python_version(),
@@ -72,7 +95,9 @@ def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
             usable=_quantity(min(total, available or total) / 2**20, "MiB"),
             cache=_quantity(cache / 2**10, "KiB") if cache else None,
         ),
-        Processor(cores=Quantity(cores, "cores", units.CORES["cores"] * cores, "measured", "system")),
+        Processor(
+            cores=Quantity(cores, "cores", units.CORES["cores"] * cores, "measured", "system")
+        ),
     )
 
 
@@ -86,7 +111,9 @@ def _quantity(written: float, unit: str) -> Quantity:
 def _read(path: Path) -> str:
     """A small file of the system in one line; "" where it cannot be read."""
     try:
-        return " ".join(path.read_bytes()[:65536].decode("utf-8", "replace").replace("\0", " ").split())
+        return " ".join(
+            path.read_bytes()[:65536].decode("utf-8", "replace").replace("\0", " ").split()
+        )
     except OSError:
         return ""
 
@@ -121,26 +148,40 @@ def _fields(path: Path) -> Iterator[tuple[str, str]]:
 
 def _cpus(root: Path) -> list[Path]:
     folder = root / "sys/devices/system/cpu"
-    found = [path for path in folder.glob("cpu[0-9]*") if path.name[3:].isdigit() and _read(path / "online") != "0"]
+    found = [
+        path
+        for path in folder.glob("cpu[0-9]*")
+        if path.name[3:].isdigit() and _read(path / "online") != "0"
+    ]
     return sorted(found, key=lambda path: int(path.name[3:]))
 
 
 def core_count(root: Path = Path("/")) -> int:
     """Cores that are online; 0 where the system does not tell."""
-    return len(_cpus(root)) or sum(name == "processor" for name, _ in _fields(root / "proc/cpuinfo"))
+    return len(_cpus(root)) or sum(
+        name == "processor" for name, _ in _fields(root / "proc/cpuinfo")
+    )
 
 
 def _governors(root: Path) -> str:
-    return ", ".join(sorted({text for cpu in _cpus(root) if (text := _read(cpu / "cpufreq/scaling_governor"))}))
+    return ", ".join(
+        sorted({text for cpu in _cpus(root) if (text := _read(cpu / "cpufreq/scaling_governor"))})
+    )
 
 
 def _clocks(root: Path) -> str:
     """Of each core now, and the highest that it may have."""
     found = []
     for cpu in _cpus(root):
-        now, most = (_read(cpu / "cpufreq" / name) for name in ("scaling_cur_freq", "scaling_max_freq"))
+        now, most = (
+            _read(cpu / "cpufreq" / name) for name in ("scaling_cur_freq", "scaling_max_freq")
+        )
         if now.isdigit():
-            found.append(f"{cpu.name} {int(now) / 1000:.0f}" + (f" of {int(most) / 1000:.0f}" if most.isdigit() else "") + " MHz")
+            found.append(
+                f"{cpu.name} {int(now) / 1000:.0f}"
+                + (f" of {int(most) / 1000:.0f}" if most.isdigit() else "")
+                + " MHz"
+            )
     return ", ".join(found)
 
 
@@ -175,7 +216,10 @@ def _text_of_bytes(size: int) -> str:
 
 def _temperatures(root: Path) -> str:
     found = []
-    for zone in sorted((root / "sys/class/thermal").glob("thermal_zone[0-9]*"), key=lambda path: int(path.name[12:])):
+    for zone in sorted(
+        (root / "sys/class/thermal").glob("thermal_zone[0-9]*"),
+        key=lambda path: int(path.name[12:]),
+    ):
         told = _read(zone / "temp")
         if re.fullmatch(r"-?\d+", told):
             found.append(f"{_read(zone / 'type') or zone.name} {int(told) / 1000:.1f} C")
@@ -183,17 +227,25 @@ def _temperatures(root: Path) -> str:
 
 
 def _load(root: Path) -> str:
-    """Processes that wanted a core, over 1, 5 and 15 minutes: more than there are cores means that measurements waited."""
+    """Processes that wanted a core, over 1, 5 and 15 minutes: more than there are cores means that
+    measurements waited.
+    """
     return " ".join(_read(root / "proc/loadavg").split()[:3])
 
 
 def tegrastats(command: str = "tegrastats") -> str:
-    """One line of NVIDIA's tegrastats (clocks, temperatures, power of a Jetson), "" where there is none."""
+    """One line of NVIDIA's tegrastats (clocks, temperatures, power of a Jetson), "" where there is
+    none.
+    """
     path = shutil.which(command)
     if path is None:
         return ""
     process = subprocess.Popen(
-        [path, "--interval", "200"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True
+        [path, "--interval", "200"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        text=True,
     )
     try:
         told, _ = process.communicate(timeout=_TEGRASTATS_SECONDS / 5)

@@ -1,7 +1,10 @@
-"""How is a device profile written down? TOML that anyone can write, read strictly: no number without unit and origin.
+"""How is a device profile written down? TOML that anyone can write, read strictly: no number
+without unit and origin.
 
-A number is `{ value = 8, unit = "GiB", origin = "published", source = "datasheet" }`, its source a key of the table
-`[sources]`. What is missing, negative, of another unit or unknown is refused with file, key and value.
+A number is `{ value = 8, unit = "GiB", origin = "published", source = "datasheet" }`, its source a
+key of the table
+`[sources]`. What is missing, negative, of another unit or unknown is refused with file, key and
+value.
 """
 
 from __future__ import annotations
@@ -13,7 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from csdfgen.devices import units
-from csdfgen.devices.profile import DeviceProfile, LayerCost, Memory, OperatorCost, Processor, Quantity, Series
+from csdfgen.devices.profile import (
+    DeviceProfile,
+    LayerCost,
+    Memory,
+    OperatorCost,
+    Processor,
+    Quantity,
+    Series,
+)
 from csdfgen.devices.toml_table import NUMBER_KEYS, TomlTable
 from csdfgen.devices.units import Units
 from csdfgen.errors import InputError
@@ -57,7 +68,10 @@ def profile_from_toml(data: bytes, where: str) -> DeviceProfile:
     """The profile in TOML text; `where` names it in errors. Raises InputError."""
     try:
         parsed = tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, a number of thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # not UTF-8, not TOML, a number of thousands of digits
         raise InputError(f"is not TOML: {error}", where=where) from None
     head = TomlTable(parsed, where, "", {})
     _check_header(head)
@@ -76,8 +90,13 @@ def profile_from_toml(data: bytes, where: str) -> DeviceProfile:
         where=where,
     )
     root.finish()
-    if not profile.operators and (profile.processor.peak is None or profile.processor.bandwidth is None):
-        raise InputError("has no [[operator]] costs, and no processor.peak and processor.bandwidth for a roofline", where=where)
+    if not profile.operators and (
+        profile.processor.peak is None or profile.processor.bandwidth is None
+    ):
+        raise InputError(
+            "has no [[operator]] costs, and no processor.peak and processor.bandwidth for a roofline",
+            where=where,
+        )
     return profile
 
 
@@ -106,7 +125,9 @@ def _processor(table: TomlTable) -> Processor:
     cores = table.quantity("cores", units.CORES)
     if cores.value != int(cores.value):
         raise table.fault("cores", f"is {cores}; a whole number is needed")
-    found = {name: table.optional(name, known) for name, known in _PROCESSOR.items() if name != "cores"}
+    found = {
+        name: table.optional(name, known) for name, known in _PROCESSOR.items() if name != "cores"
+    }
     table.finish()
     return Processor(cores, **found)
 
@@ -167,7 +188,11 @@ def _lines(profile: DeviceProfile) -> Iterator[str]:
         yield from ("notes = [", *(f"  {_string(note)}," for note in profile.notes), "]")
     for name, texts in (("sources", profile.sources), ("conditions", profile.conditions)):
         if texts:
-            yield from ("", f"[{name}]", *(f"{_string(key)} = {_string(text)}" for key, text in texts.items()))
+            yield from (
+                "",
+                f"[{name}]",
+                *(f"{_string(key)} = {_string(text)}" for key, text in texts.items()),
+            )
     yield from ("", "[memory]", *_numbers(profile.memory, _MEMORY))
     yield from ("", "[processor]", *_numbers(profile.processor, _PROCESSOR))
     for cost in profile.operators:
@@ -176,7 +201,12 @@ def _lines(profile: DeviceProfile) -> Iterator[str]:
             yield f"kernel = {_string(cost.kernel)}"
         yield from _numbers(cost, ("time", "launch", "access", "error"))
     for layer in profile.layers.values():
-        yield from ("", "[[layer]]", f"key = {_string(layer.key)}", f"rows = {_list(map(str, layer.rows))}")
+        yield from (
+            "",
+            "[[layer]]",
+            f"key = {_string(layer.key)}",
+            f"rows = {_list(map(str, layer.rows))}",
+        )
         yield from _numbers(layer, ("launch", "slope", "error", "times", "spread"))
 
 
@@ -185,7 +215,11 @@ def _numbers(owner: object, names: Iterable[str]) -> Iterator[str]:
         number: Quantity | Series | None = getattr(owner, name)
         if number is not None:
             written = number.written
-            value = _list(f"{v:.6g}" for v in written) if isinstance(written, tuple) else f"{written:.9g}"
+            value = (
+                _list(f"{v:.6g}" for v in written)
+                if isinstance(written, tuple)
+                else f"{written:.9g}"
+            )
             texts = ", ".join(f"{key} = {_string(getattr(number, key))}" for key in NUMBER_KEYS[1:])
             yield f"{name} = {{ value = {value}, {texts} }}"
 

@@ -1,4 +1,5 @@
-"""Which launch time and slope explain measured times? Least squares of relative distances, neither below zero.
+"""Which launch time and slope explain measured times? Least squares of relative distances, neither
+below zero.
 
 Relative, because a fit has to serve slabs of one row and of many alike.
 """

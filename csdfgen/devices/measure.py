@@ -1,11 +1,13 @@
-"""How long do the phases of a network take on this machine? The runtime's own frames, with the clock read between firings.
+"""How long do the phases of a network take on this machine? The runtime's own frames, with the
+clock read between firings.
 
-Every layer is measured where it runs: in a frame that follows another, on the prepared calls of the runtime, with the
-caches as the firings before it left them. Slab heights take turns, so that a change of the machine's speed meets all of them. Of
-every firing the median over the repeats counts; a layer's phase time at a height is the mean over its phases. What
-reading the clock adds is taken off; where frames are short it is told by frames without readings.
-With one thread the clock is that thread's processor time: waiting for a core, on a machine that does other work too,
-is no property of a layer. With several threads it is the time of day.
+Every layer is measured where it runs: in a frame that follows another, on the prepared calls of the
+runtime, with the caches as the firings before it left them. Slab heights take turns, so that a
+change of the machine's speed meets all of them. Of every firing the median over the repeats counts;
+a layer's phase time at a height is the mean over its phases. What reading the clock adds is taken
+off; where frames are short it is told by frames without readings. With one thread the clock is that
+thread's processor time: waiting for a core, on a machine that does other work too, is no property
+of a layer. With several threads it is the time of day.
 """
 
 from __future__ import annotations
@@ -20,16 +22,24 @@ from types import MappingProxyType
 import numpy as np
 
 import runtime
-from csdfgen.conversion import ActorWork
 from csdfgen.devices import units
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.model import input_key
-from csdfgen.devices.profile import DeviceProfile, LayerCost, Memory, OperatorCost, Processor, Quantity, Series
+from csdfgen.devices.profile import (
+    DeviceProfile,
+    LayerCost,
+    Memory,
+    OperatorCost,
+    Processor,
+    Quantity,
+    Series,
+)
 from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops.base import Emit
-from csdfgen.pipeline import plan
-from csdfgen.planning import Plan
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import plan
 from runtime.program import Program
 
 __all__ = [
@@ -50,15 +60,21 @@ HEIGHTS = (1, 2, 3, 6, 12)
 CACHE_STATE = "as in a frame: every firing finds what the firings before it left in the caches"
 
 REPEATS, SECONDS = 11, 1.0
-"""Frames a height unless told otherwise, and for how long at least: small networks' frames are over in a moment."""
+"""Frames a height unless told otherwise, and for how long at least: small networks' frames are over
+in a moment.
+"""
 
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
 _SHORT = 20_000_000
-"""Nanoseconds of a frame below which what was in the caches, and what a reading of the clock costs there, count."""
+"""Nanoseconds of a frame below which what was in the caches, and what a reading of the clock costs
+there, count.
+"""
 
 _DEAREST_READING = 4.0
-"""Between firings a reading may cost this many times what it costs behind another reading: caches have forgotten it."""
+"""Between firings a reading may cost this many times what it costs behind another reading: caches
+have forgotten it.
+"""
 
 FIT, MEASURED, SYSTEM = "fit", "frames", "system"
 """Keys of the sources of a measured profile."""
@@ -66,7 +82,8 @@ FIT, MEASURED, SYSTEM = "fit", "frames", "system"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One layer shape at one slab height: phases and rows in all, seconds of all phases (median, quartiles), work.
+    """One layer shape at one slab height: phases and rows in all, seconds of all phases (median,
+    quartiles), work.
 
     layers: how many layers of a frame have this shape; all else is the mean of one of them.
     """
@@ -83,7 +100,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside its firings.
+    """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside
+    its firings.
 
     repeats: frames that were timed at each height.
     """
@@ -107,7 +125,13 @@ def random_inputs(network: Network, seed: int = 7) -> dict[str, np.ndarray]:
 class Sampler:
     """Programs of one network at several slab heights, and what their frames have taken so far."""
 
-    def __init__(self, network: Network, heights: Sequence[int | str] = HEIGHTS, fuse: str = "full", threads: int = 1) -> None:
+    def __init__(
+        self,
+        network: Network,
+        heights: Sequence[int | str] = HEIGHTS,
+        fuse: str = "full",
+        threads: int = 1,
+    ) -> None:
         self._clock = clock_of(threads)
         self.feeds = random_inputs(network)
         kernels: dict[str, Emit] = {}
@@ -131,7 +155,9 @@ class Sampler:
                 self._short[height] = self._clock() - start < _SHORT
 
     def sample(self) -> None:
-        """One frame at every height, the clock read between firings; where frames are short, two plain ones in front of it."""
+        """One frame at every height, the clock read between firings; where frames are short, two
+        plain ones in front of it.
+        """
         for height, program in self.programs.items():
             plain = self._plain_frame(program) if self._short[height] else None
             start = self._clock()
@@ -150,7 +176,9 @@ class Sampler:
         return self._clock() - start
 
     def reading(self) -> float:
-        """Nanoseconds that reading the clock adds to a firing: what frames with readings take more than those without."""
+        """Nanoseconds that reading the clock adds to a firing: what frames with readings take more
+        than those without.
+        """
         alone = _reading(self._clock)
         told = [height for height, found in self._excess.items() if found]
         excess = sum(statistics.median(self._excess[height]) for height in told)
@@ -167,11 +195,15 @@ class Sampler:
             if actor.kind == "output" or work in program.plan.placement.silent:
                 continue
             key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
-            low, middle, high = np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
+            low, middle, high = (
+                np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
+            )
             rows, amount = _rows_and_work(actor)
             point = Point(len(firings), sum(rows), max(rows), middle, low, high, amount)
             found.setdefault(key, []).append((actor.layer, point))
-        return {key: (same[0][0], _mean([point for _, point in same])) for key, same in found.items()}
+        return {
+            key: (same[0][0], _mean([point for _, point in same])) for key, same in found.items()
+        }
 
     def measurements(self) -> Measurements:
         """Points of all heights by layer shape."""
@@ -226,7 +258,9 @@ def _mean(points: Sequence[Point]) -> Point:
     first = points[0]
     if len(points) == 1:
         return first
-    seconds, low, high = (statistics.fmean(getattr(p, name) for p in points) for name in ("seconds", "low", "high"))
+    seconds, low, high = (
+        statistics.fmean(getattr(p, name) for p in points) for name in ("seconds", "low", "high")
+    )
     return replace(first, seconds=seconds, low=low, high=high, layers=len(points))
 
 
@@ -234,9 +268,15 @@ def _mean(points: Sequence[Point]) -> Point:
 
 
 def measured_profile(
-    found: Sequence[Measurements], name: str, title: str, memory: Memory, processor: Processor, facts: Mapping[str, str]
+    found: Sequence[Measurements],
+    name: str,
+    title: str,
+    memory: Memory,
+    processor: Processor,
+    facts: Mapping[str, str],
 ) -> DeviceProfile:
-    """Fit launch and slope to every layer shape, and launch and time of work to every operator kind.
+    """Fit launch and slope to every layer shape, and launch and time of work to every operator
+    kind.
 
     facts: conditions of the measurement. The frame's time beside its firings joins the processor.
     """
@@ -253,7 +293,9 @@ def measured_profile(
         title=title,
         memory=memory,
         processor=replace(processor, frame=_quantity(beside * 1e6, "us", units.TIMES, MEASURED)),
-        operators=tuple(_kind_cost(*kind, at) for kind, at in sorted(kinds.items(), key=lambda item: item[0])),
+        operators=tuple(
+            _kind_cost(*kind, at) for kind, at in sorted(kinds.items(), key=lambda item: item[0])
+        ),
         layers=MappingProxyType(costs),
         sources=MappingProxyType(
             {
@@ -267,12 +309,16 @@ def measured_profile(
 
 
 def _kinds(layer: Layer | None) -> list[tuple[str, str, str]]:
-    """(operator, window, unit of work) of the costs that a layer's points take part in, for layers of other shapes."""
+    """(operator, window, unit of work) of the costs that a layer's points take part in, for layers
+    of other shapes.
+    """
     if layer is None:
         return []
     if layer.op_type not in MULTIPLYING:
         return [(layer.op_type, "", "input"), ("*", "", "input")]
-    return list(dict.fromkeys([(layer.op_type, kernel_class(layer), "MAC"), (layer.op_type, "", "MAC")]))
+    return list(
+        dict.fromkeys([(layer.op_type, kernel_class(layer), "MAC"), (layer.op_type, "", "MAC")])
+    )
 
 
 def _quantity(written: float, unit: str, units: Mapping[str, float], source: str) -> Quantity:
@@ -280,7 +326,9 @@ def _quantity(written: float, unit: str, units: Mapping[str, float], source: str
 
 
 def _layer_cost(key: str, at: Sequence[Point]) -> LayerCost:
-    """A layer shape's line through its points; heights that cut it alike are one point each all the same."""
+    """A layer shape's line through its points; heights that cut it alike are one point each all the
+    same.
+    """
     fit = fit_line([p.rows / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
     times = tuple(1e6 * p.seconds / p.phases for p in at)
     spread = tuple(100 * (p.high - p.low) / max(p.seconds, 1e-9) for p in at)

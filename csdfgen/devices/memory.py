@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.network import Network
-from csdfgen.pipeline import plan
-from csdfgen.planning import Plan
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import plan
 
 __all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
 
@@ -28,7 +28,9 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class FittingHeight:
-    """rows: the tallest slab height that fits, None if none does; then the others are of the height with the least demand."""
+    """rows: the tallest slab height that fits, None if none does; then the others are of the height
+    with the least demand.
+    """
 
     rows: str | None
     least_rows: str
@@ -43,11 +45,16 @@ def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
     if profile.memory.parameters is None:
         return (Demand("arena, workspace and parameters", working + figures["parameters"], usable),)
     apart = int(profile.memory.parameters.value)
-    return Demand("arena and workspace", working, usable), Demand("parameters", figures["parameters"], apart)
+    return Demand("arena and workspace", working, usable), Demand(
+        "parameters", figures["parameters"], apart
+    )
 
 
-def tallest_height(network: Network, profile: DeviceProfile, fuse: str = "full", image: str = "streamed") -> FittingHeight:
-    """The tallest of 1, 2, 4, ... rows and whole at which arena and workspace fit: one plan a height, tallest first.
+def tallest_height(
+    network: Network, profile: DeviceProfile, fuse: str = "full", image: str = "streamed"
+) -> FittingHeight:
+    """The tallest of 1, 2, 4, ... rows and whole at which arena and workspace fit: one plan a
+    height, tallest first.
 
     Parameters in a memory of their own are left out: no height makes them smaller.
     """

@@ -1,8 +1,10 @@
-"""How long does each layer, each phase and a frame take on a device? Modelled from a profile, over the phases of a plan.
+"""How long does each layer, each phase and a frame take on a device? Modelled from a profile, over
+the phases of a plan.
 
-A phase takes launch + work + access (equation 2 of paper 002). Which numbers these are is decided layer by layer:
-a measured layer shape first, then a measured or published cost of the operator kind, then the roofline
-launch + max(operations / peak, bytes / bandwidth). Activations applied in a slab cost their work, no launch.
+A phase takes launch + work + access (equation 2 of paper 002). Which numbers these are is decided
+layer by layer: a measured layer shape first, then a measured or published cost of the operator
+kind, then the roofline launch + max(operations / peak, bytes / bandwidth). Activations applied in a
+slab cost their work, no launch.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
-from csdfgen.conversion import ActorWork, function_of
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
 from csdfgen.devices.work import PhaseWork, kernel_class, layer_key, phase_works, tensor_key
 from csdfgen.errors import InputError
-from csdfgen.network import Layer
-from csdfgen.planning import Plan
+from csdfgen.model.network import Layer
+from csdfgen.phases.conversion import ActorWork, function_of
+from csdfgen.planning.plan import Plan
 
 __all__ = ["Estimate", "LayerTime", "estimate", "input_key", "rule_of", "stages"]
 
@@ -30,9 +32,11 @@ _HALVINGS = 50
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Modelled time of a layer in a frame. seconds: of all its phases; phase: of its longest; launch: s of all launches.
+    """Modelled time of a layer in a frame. seconds: of all its phases; phase: of its longest;
+    launch: s of all launches.
 
-    origin: "measured", "published", "modelled" of what is not launch; how: which numbers. Views have no phases.
+    origin: "measured", "published", "modelled" of what is not launch; how: which numbers. Views
+        have no phases.
     """
 
     name: str
@@ -49,7 +53,8 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A frame on a device. frame: s beside the layers. stages: s of each core, layers dealt out in their order.
+    """A frame on a device. frame: s beside the layers. stages: s of each core, layers dealt out in
+    their order.
 
     pipelined: s between two frames that leave the pipeline. limit: what sets that.
     """
@@ -69,7 +74,9 @@ class Estimate:
 
 
 def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
-    """The time of a frame of one image. Raises InputError if the profile has no cost for an operator of the network."""
+    """The time of a frame of one image. Raises InputError if the profile has no cost for an
+    operator of the network.
+    """
     _check_operators(plan, profile)
     layers = tuple(
         _layer_time(work, profile, work.name in plan.placement.silent)
@@ -80,7 +87,9 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     frame = _value(processor.frame)
     parts = stages([layer.seconds for layer in layers], int(processor.cores.value))
     slowest = max(parts, default=0.0) + frame
-    busy = _bytes_a_frame(plan) / processor.bandwidth.value if processor.bandwidth is not None else 0.0
+    busy = (
+        _bytes_a_frame(plan) / processor.bandwidth.value if processor.bandwidth is not None else 0.0
+    )
     pipelined, limit = max((slowest, "the slowest core"), (busy, "the memory that the cores share"))
     total = sum(layer.seconds for layer in layers) + frame
     energy = processor.power.value * total if processor.power is not None else None
@@ -89,12 +98,14 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
 
 
 def stages(times: Sequence[float], cores: int) -> tuple[float, ...]:
-    """Consecutive layers dealt out to at most `cores` cores so that the busiest has as little as possible.
+    """Consecutive layers dealt out to at most `cores` cores so that the busiest has as little as
+    possible.
 
     >>> stages([1, 1, 2, 4], 2), stages([5, 1], 4)
     ((4, 4), (5, 1))
     """
-    # added one by one as `_dealt` does: `sum` rounds differently since Python 3.12, and may then fall short of a core's share
+    # added one by one as `_dealt` does: `sum` rounds differently since Python 3.12, and may then
+    # fall short of a core's share
     low, high = max(times, default=0.0), reduce(add, times, 0.0)
     if len(_dealt(times, low)) <= cores:
         return _dealt(times, low)
@@ -124,7 +135,9 @@ def input_key(work: ActorWork) -> str:
 
 
 def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
-    """The cost of the layer's kind: by operator and window, by operator, or what holds for all others."""
+    """The cost of the layer's kind: by operator and window, by operator, or what holds for all
+    others.
+    """
     kernel = kernel_class(layer)
     for types, wanted in ((layer.op_type, kernel), (layer.op_type, ""), ("*", "")):
         for cost in profile.operators:
@@ -147,13 +160,16 @@ def _check_operators(plan: Plan, profile: DeviceProfile) -> None:
     )
     if unknown:
         raise InputError(
-            f'has no cost for {", ".join(unknown)}; add [[operator]] entries, or one with types = ["*"]', where=profile.where
+            f'has no cost for {", ".join(unknown)}; add [[operator]] entries, or one with types = ["*"]',
+            where=profile.where,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """Seconds and rows of every phase of a layer, of which seconds of launches; whose numbers they are."""
+    """Seconds and rows of every phase of a layer, of which seconds of launches; whose numbers they
+    are.
+    """
 
     seconds: list[float]
     rows: list[int]
@@ -165,8 +181,14 @@ class _Times:
 
 def _layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTime:
     if silent:
-        return LayerTime(work.name, function_of(work), 0, 0, 0.0, 0.0, 0.0, "", "", "a view: no work")
-    times = _input_times(work, profile) if work.layer is None else _phase_times(work, work.layer, profile)
+        return LayerTime(
+            work.name, function_of(work), 0, 0, 0.0, 0.0, 0.0, "", "", "a view: no work"
+        )
+    times = (
+        _input_times(work, profile)
+        if work.layer is None
+        else _phase_times(work, work.layer, profile)
+    )
     return LayerTime(
         name=work.name,
         function=function_of(work),
@@ -187,7 +209,14 @@ def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
 
 def _measured(cost: LayerCost, rows: list[int]) -> _Times:
     seconds = [cost.launch.value + cost.slope.value * n for n in rows]
-    return _Times(seconds, rows, cost.launch.value * len(rows), cost.launch.origin, cost.slope.origin, "its own shape")
+    return _Times(
+        seconds,
+        rows,
+        cost.launch.value * len(rows),
+        cost.launch.origin,
+        cost.slope.origin,
+        "its own shape",
+    )
 
 
 def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Times:
@@ -196,10 +225,14 @@ def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Time
     if own is not None:
         return _measured(own, [one.rows for one in works])
     rule = rule_of(profile, layer)
-    return _roofline(layer, profile, works) if rule is None else _by_rule(rule, layer, profile, works)
+    return (
+        _roofline(layer, profile, works) if rule is None else _by_rule(rule, layer, profile, works)
+    )
 
 
-def _by_rule(rule: OperatorCost, layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) -> _Times:
+def _by_rule(
+    rule: OperatorCost, layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]
+) -> _Times:
     """launch + work + access, and what is applied in the slab; what is free takes no launch either."""
     launch = rule.launch if rule.launch is not None else profile.processor.launch
     if rule.time.value == 0 and rule.launch is None:
@@ -223,17 +256,29 @@ def _by_rule(rule: OperatorCost, layer: Layer, profile: DeviceProfile, works: Se
 
 
 def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
-    """Seconds of the activations applied in the slab of a phase; measured layers have them in their own time."""
+    """Seconds of the activations applied in the slab of a phase; measured layers have them in their
+    own time.
+    """
     seconds = 0.0
     for after in layer.epilogue:
         rule = rule_of(profile, after)
-        seconds += rule.time.value * work.amounts[_AN_ELEMENT] if rule is not None and rule.work == _AN_ELEMENT else 0.0
+        seconds += (
+            rule.time.value * work.amounts[_AN_ELEMENT]
+            if rule is not None and rule.work == _AN_ELEMENT
+            else 0.0
+        )
     return seconds
 
 
 def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) -> _Times:
-    """launch + max(operations / peak, bytes / bandwidth) a phase, weights fetched anew if they outgrow the cache."""
-    peak, bandwidth, launch = profile.processor.peak, profile.processor.bandwidth, profile.processor.launch
+    """launch + max(operations / peak, bytes / bandwidth) a phase, weights fetched anew if they
+    outgrow the cache.
+    """
+    peak, bandwidth, launch = (
+        profile.processor.peak,
+        profile.processor.bandwidth,
+        profile.processor.launch,
+    )
     assert peak is not None and bandwidth is not None
     weights, cache = layer.parameter_bytes, _value(profile.memory.cache)
     seconds, bound = [], 0.0
@@ -257,7 +302,9 @@ def _bytes_a_frame(plan: Plan) -> int:
     moved = 0
     for work in plan.conversion.actors:
         if work.layer is not None and work.name not in plan.placement.silent:
-            moved += sum(t.nbytes for t in (*work.layer.inputs, *work.layer.outputs) if t is not None)
+            moved += sum(
+                t.nbytes for t in (*work.layer.inputs, *work.layer.outputs) if t is not None
+            )
     return moved + plan.figures["parameters"]
 
 

@@ -1,7 +1,9 @@
-"""What is known about a device, in which unit, and from where? Frozen values; reading and writing is in `files`.
+"""What is known about a device, in which unit, and from where? Frozen values; reading and writing
+is in `files`.
 
-Every number is a `Quantity` with its unit and its origin: measured (on the machine the profile names), published
-(by whom), or modelled (how). The time of a phase is launch + work + access, equation 2 of paper 002.
+Every number is a `Quantity` with its unit and its origin: measured (on the machine the profile
+names), published (by whom), or modelled (how). The time of a phase is launch + work + access,
+equation 2 of paper 002.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ ORIGINS = ("measured", "published", "modelled")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number as the profile writes it, in base units (s, B, FLOP/s, B/s, W), and where it comes from.
+    """A number as the profile writes it, in base units (s, B, FLOP/s, B/s, W), and where it comes
+    from.
 
     origin: one of `ORIGINS`. source: the key of the profile's `sources`.
     """
@@ -54,9 +57,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """usable: what a network may take of total. parameters: where weights lie, if that is a memory of its own (flash).
+    """usable: what a network may take of total. parameters: where weights lie, if that is a memory
+    of its own (flash).
 
-    cache: weights of a layer up to this size are fetched once a frame, larger ones in every phase (roofline only).
+    cache: weights of a layer up to this size are fetched once a frame, larger ones in every phase
+        (roofline only).
     """
 
     total: Quantity
@@ -70,7 +75,8 @@ class Processor:
     """What a layer runs on. cores: how many of it can work on different layers at one time.
 
     peak: FLOP/s of one of them. bandwidth: B/s of the memory that they share. launch: s a phase.
-    frame: s a frame beside its phases. power: W that the source allows the module, or says that it takes.
+    frame: s a frame beside its phases. power: W that the source allows the module, or says that it
+        takes.
     """
 
     cores: Quantity
@@ -83,10 +89,13 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """Time of an operator kind: `launch` a phase, `time` per unit of `work`, `access` per byte moved.
+    """Time of an operator kind: `launch` a phase, `time` per unit of `work`, `access` per byte
+    moved.
 
-    types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that window,
-    "depthwise" for one channel a group. error: median distance of the fit from what it was fitted to.
+    types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that
+        window,
+    "depthwise" for one channel a group. error: median distance of the fit from what it was fitted
+    to.
     """
 
     types: tuple[str, ...]
@@ -100,10 +109,11 @@ class OperatorCost:
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """Time of a phase of one layer shape as measured: launch + rows * slope, and the points of the fit.
+    """Time of a phase of one layer shape as measured: launch + rows * slope, and the points of the
+    fit.
 
-    rows: rows a phase of each point; times: mean s of a phase; spread: between the quartiles of the repeats, over the
-    median; error: largest distance of the fit from a point.
+    rows: rows a phase of each point; times: mean s of a phase; spread: between the quartiles of the
+    repeats, over the median; error: largest distance of the fit from a point.
     """
 
     key: str
@@ -117,9 +127,11 @@ class LayerCost:
 
 @dataclass(frozen=True, eq=False)
 class DeviceProfile:
-    """A device: its memory, what it computes with, and costs by layer shape, by operator kind, or by roofline.
+    """A device: its memory, what it computes with, and costs by layer shape, by operator kind, or
+    by roofline.
 
-    sources: key -> what the source is. conditions: of a measurement, as text by name. where: the file.
+    sources: key -> what the source is. conditions: of a measurement, as text by name. where: the
+        file.
     """
 
     name: str

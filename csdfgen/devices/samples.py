@@ -1,7 +1,8 @@
-"""Which layers stand for all networks where no model is given? One of each common kind, in the sizes of image classifiers.
+"""Which layers stand for all networks where no model is given? One of each common kind, in the
+sizes of image classifiers.
 
-They are a network like any other: branches from one image a size, each a single layer, so that the measurement takes
-the same way as that of a model.
+They are a network like any other: branches from one image a size, each a single layer, so that the
+measurement takes the same way as that of a model.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from csdfgen.loader import load
-from csdfgen.network import Network
+from csdfgen.model.network import Network
+from csdfgen.reading.loader import load
 
 __all__ = ["sample_model"]
 
@@ -72,30 +73,52 @@ class _Graph:
 
 
 def sample_model() -> Network:
-    """The network of the built-in layers. Its branches are outputs, so that nothing is fused away or left out."""
+    """The network of the built-in layers. Its branches are outputs, so that nothing is fused away
+    or left out.
+    """
     graph = _Graph()
     inputs = []
     for channels, size in _SIZES:
         image = f"image{size}"
-        inputs.append(helper.make_tensor_value_info(image, onnx.TensorProto.FLOAT, (1, channels, size, size)))
+        inputs.append(
+            helper.make_tensor_value_info(image, onnx.TensorProto.FLOAT, (1, channels, size, size))
+        )
         for number, (op_type, attributes) in enumerate((*_WINDOWS, *_PLAIN)):
-            graph.output(_layer(graph, op_type, dict(attributes), image, channels, f"{op_type}{number}_{size}"))
+            graph.output(
+                _layer(
+                    graph, op_type, dict(attributes), image, channels, f"{op_type}{number}_{size}"
+                )
+            )
     made = helper.make_graph(graph.nodes, "built-in layers", inputs, graph.outputs, graph.weights)
-    return load(helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8))
+    return load(
+        helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
+    )
 
 
-def _layer(graph: _Graph, op_type: str, attributes: dict[str, Any], image: str, channels: int, name: str) -> str:
+def _layer(
+    graph: _Graph, op_type: str, attributes: dict[str, Any], image: str, channels: int, name: str
+) -> str:
     """One layer on an image; operands that it needs beside are made here."""
     operands = [image]
     if op_type == "Conv":
         depthwise = attributes.get("group") == -1
         attributes |= {"group": channels} if depthwise else {}
-        operands += [graph.weight(f"{name}.w", channels, 1 if depthwise else channels, *attributes["kernel_shape"])]
+        operands += [
+            graph.weight(
+                f"{name}.w", channels, 1 if depthwise else channels, *attributes["kernel_shape"]
+            )
+        ]
     elif op_type == "BatchNormalization":
-        operands += [graph.weight(f"{name}.{part}", channels) for part in ("scale", "bias", "mean", "variance")]
+        operands += [
+            graph.weight(f"{name}.{part}", channels)
+            for part in ("scale", "bias", "mean", "variance")
+        ]
     elif op_type in ("Add", "Concat"):
         operands.append(image)
     elif op_type == "Gemm":
         pooled = graph.node("GlobalAveragePool", [image], f"{name}.pooled")
-        operands = [graph.node("Flatten", [pooled], f"{name}.flat"), graph.weight(f"{name}.w", 1000, channels)]
+        operands = [
+            graph.node("Flatten", [pooled], f"{name}.flat"),
+            graph.weight(f"{name}.w", 1000, channels),
+        ]
     return graph.node(op_type, operands, name, **attributes)

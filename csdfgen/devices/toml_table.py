@@ -1,6 +1,8 @@
-"""How is one table of a device profile read without believing it? Key by key; no number without unit, origin and source.
+"""How is one table of a device profile read without believing it? Key by key; no number without
+unit, origin and source.
 
-What is missing, negative, out of bounds, of another unit or unknown is refused with file, key and value.
+What is missing, negative, out of bounds, of another unit or unknown is refused with file, key and
+value.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _EXAMPLE = '{ value = ..., unit = "...", origin = "...", source = "..." }'
 _MAY_BE_ZERO = ("launch", "frame", "time", "access", "slope", "error", "times", "spread")
 
 _LEAST, _MOST = 1e-24, 1e24
-"""In base units. What lies beyond is no device, and sums and quotients of what lies within stay finite."""
+"""In base units. What lies beyond is no device, and sums and quotients of what lies within stay
+finite.
+"""
 
 
 class TomlTable:
@@ -66,7 +70,11 @@ class TomlTable:
         value = self.get(name, "a list of strings" if needed else None)
         if value is None:
             return ()
-        if not isinstance(value, list) or (needed and not value) or not all(isinstance(item, str) and item for item in value):
+        if (
+            not isinstance(value, list)
+            or (needed and not value)
+            or not all(isinstance(item, str) and item for item in value)
+        ):
             raise self.fault(name, f"is {quoted(value)}; a list of strings is needed")
         return tuple(value)
 
@@ -84,7 +92,13 @@ class TomlTable:
     def quantity(self, name: str, known: Units) -> Quantity:
         """A number with unit and origin."""
         table, unit = self._number(name, known)
-        value = _checked(table, table.get("value", f"a number of {unit}"), unit, known[unit], name in _MAY_BE_ZERO)
+        value = _checked(
+            table,
+            table.get("value", f"a number of {unit}"),
+            unit,
+            known[unit],
+            name in _MAY_BE_ZERO,
+        )
         return Quantity(value, unit, value * known[unit], *_origin(table))
 
     def optional(self, name: str, known: Units) -> Quantity | None:
@@ -95,8 +109,12 @@ class TomlTable:
         table, unit = self._number(name, known)
         values = table.get("value", f"a list of numbers of {unit}")
         if not isinstance(values, list) or not values:
-            raise table.fault("value", f"is {quoted(values)}; a list of numbers of {unit} is needed")
-        found = tuple(_checked(table, value, unit, known[unit], name in _MAY_BE_ZERO) for value in values)
+            raise table.fault(
+                "value", f"is {quoted(values)}; a list of numbers of {unit} is needed"
+            )
+        found = tuple(
+            _checked(table, value, unit, known[unit], name in _MAY_BE_ZERO) for value in values
+        )
         return Series(found, unit, tuple(value * known[unit] for value in found), *_origin(table))
 
     def _number(self, name: str, known: Units) -> tuple[TomlTable, str]:
@@ -118,19 +136,31 @@ class TomlTable:
         unknown = sorted(set(self.value) - self._read)
         if unknown:
             known = ", ".join(sorted(self._read))
-            raise self.fault(unknown[0], f"is {quoted(self.value[unknown[0]])}, a key that is not known here; known: {known}")
+            raise self.fault(
+                unknown[0],
+                f"is {quoted(self.value[unknown[0]])}, a key that is not known here; known: {known}",
+            )
 
 
 def _checked(table: TomlTable, value: object, unit: str, factor: float, zero: bool) -> float:
     """A number above 0, or from 0 on where that has a meaning, within the bounds of this module."""
     wanted = f"a number {'from 0 on' if zero else 'above 0'}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value in (math.inf, -math.inf) or value != value:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or value in (math.inf, -math.inf)
+        or value != value
+    ):
         raise table.fault("value", f"is {quoted(value)}; {wanted} is needed")
     if value < 0 or (value == 0 and not zero):
         raise table.fault("value", f"is {quoted(value)} {unit}; {wanted} is needed")
     least, most = 0 if zero else _LEAST / factor, _MOST / factor
-    if not least <= value <= most:  # compared as it is: an integer of hundreds of digits is no float
-        raise table.fault("value", f"is {quoted(value)} {unit}; a number from {least:.3g} to {most:.3g} is needed")
+    if (
+        not least <= value <= most
+    ):  # compared as it is: an integer of hundreds of digits is no float
+        raise table.fault(
+            "value", f"is {quoted(value)} {unit}; a number from {least:.3g} to {most:.3g} is needed"
+        )
     return float(value)
 
 
@@ -140,5 +170,7 @@ def _origin(table: TomlTable) -> tuple[str, str]:
         raise table.fault("origin", f"is {quoted(origin)}; one of {', '.join(ORIGINS)} is needed")
     if source not in table.sources:
         known = ", ".join(table.sources) or "nothing"
-        raise table.fault("source", f"is {quoted(source)}, which [sources] does not explain; it has {known}")
+        raise table.fault(
+            "source", f"is {quoted(source)}, which [sources] does not explain; it has {known}"
+        )
     return origin, source

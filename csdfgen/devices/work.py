@@ -1,6 +1,8 @@
-"""How much does a phase of a layer have to do? Multiply-accumulates, elements, bytes: what times are given per.
+"""How much does a phase of a layer have to do? Multiply-accumulates, elements, bytes: what times
+are given per.
 
-Everything is taken from the conversion (the row rule) and the operators' own cost; nothing here knows a device.
+Everything is taken from the conversion (the row rule) and the operators' own cost; nothing here
+knows a device.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 
-from csdfgen.conversion import ActorWork
-from csdfgen.network import Layer, Tensor
+from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
+from csdfgen.phases.conversion import ActorWork
 
 __all__ = ["MULTIPLYING", "PhaseWork", "kernel_class", "layer_key", "phase_works", "tensor_key"]
 
@@ -25,8 +27,10 @@ DEPTHWISE = "depthwise"
 
 @dataclass(frozen=True, slots=True)
 class PhaseWork:
-    """One phase: rows that it writes (or reads, where it accumulates), amounts of `profile.WORK`, floating point
-    operations of the layer and of what is applied in its slab, and bytes that it reads anew and writes."""
+    """One phase: rows that it writes (or reads, where it accumulates), amounts of `profile.WORK`,
+    floating point operations of the layer and of what is applied in its slab, and bytes that it
+    reads anew and writes.
+    """
 
     rows: int
     amounts: Mapping[str, float]
@@ -35,7 +39,8 @@ class PhaseWork:
 
 
 def kernel_class(layer: Layer) -> str:
-    """ "3x3" for a layer with that window, "depthwise" for one channel a group, "" without a window.
+    """ "3x3" for a layer with that window, "depthwise" for one channel a group, "" without a
+    window.
 
     A rule of a profile may name it.
     """
@@ -64,15 +69,25 @@ def layer_key(layer: Layer) -> str:
     ins = ",".join(tensor_key(tensor) for tensor in layer.inputs if tensor is not None)
     weights = ",".join("x".join(map(str, array.shape)) or "1" for array in layer.constants.values())
     outs = ",".join(map(tensor_key, layer.outputs))
-    settings = ",".join(f"{name}={text}" for name, value in sorted(layer.attributes.items()) if (text := _setting(value)))
-    return " ".join(filter(None, [function, ins, f"[{weights}]" if weights else "", "->", outs, settings]))
+    settings = ",".join(
+        f"{name}={text}"
+        for name, value in sorted(layer.attributes.items())
+        if (text := _setting(value))
+    )
+    return " ".join(
+        filter(None, [function, ins, f"[{weights}]" if weights else "", "->", outs, settings])
+    )
 
 
 def _setting(value: object) -> str:
     """An attribute as text; "" for what is no number, string or short list of them."""
     if isinstance(value, (bool, int, float, str)):
         return str(value)
-    if isinstance(value, (tuple, list)) and len(value) <= 8 and all(isinstance(item, (int, float)) for item in value):
+    if (
+        isinstance(value, (tuple, list))
+        and len(value) <= 8
+        and all(isinstance(item, (int, float)) for item in value)
+    ):
         return "x".join(map(str, value))
     return ""
 
@@ -94,7 +109,10 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
             "input": sum(len(read.rows[number]) * read.tensor.row_elements for read in work.reads),
             "tap": _taps(layer) * part,
         }
-        moved = sum((read.need[number] - (read.need[number - 1] if number else 0)) * read.tensor.row_bytes for read in work.reads)
+        moved = sum(
+            (read.need[number] - (read.need[number - 1] if number else 0)) * read.tensor.row_bytes
+            for read in work.reads
+        )
         yield PhaseWork(
             rows=_rows(work, number),
             amounts=MappingProxyType(amounts),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from csdfgen.network import Layer
+from csdfgen.model.network import Layer
 from csdfgen.ops import (
     activation,
     arithmetic,

@@ -13,9 +13,9 @@ from itertools import groupby
 
 import numpy as np
 
-from csdfgen.network import Shape
+from csdfgen.model.network import Shape
+from csdfgen.model.rows import Rows
 from csdfgen.ops.base import Call, Scratch
-from csdfgen.rows import Rows
 
 __all__ = [
     "OUTSIDE",
@@ -40,12 +40,16 @@ MANY = 8
 """Strided copies that cost about as much as one `np.take` through scratch."""
 
 SHORT = 4
-"""Up to this many elements, numpy's loop over a dimension costs more than what it copies (measured: 3 to 5 times)."""
+"""Up to this many elements, numpy's loop over a dimension costs more than what it copies (measured:
+3 to 5 times).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A regular run of indices: first, first + step, ... (`count` of them), each `repeat` times; it begins at `at`."""
+    """A regular run of indices: first, first + step, ... (`count` of them), each `repeat` times; it
+    begins at `at`.
+    """
 
     at: int
     first: int
@@ -96,7 +100,9 @@ def cut(array: np.ndarray, axis: int, part: slice) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """Positions to read along an axis, and the same as regular runs; found once, used by every phase."""
+    """Positions to read along an axis, and the same as regular runs; found once, used by every
+    phase.
+    """
 
     indices: np.ndarray
     runs: tuple[Segment, ...]
@@ -107,14 +113,20 @@ class Selection:
         return cls(np.ascontiguousarray(indices, np.intp), segments(indices.tolist()))
 
 
-def copy_segments(target: np.ndarray, source: np.ndarray, chosen: Iterable[tuple[int, Segment]]) -> Call:
-    """One copy: along every axis of `chosen` the target positions of its segment, from the source positions it names."""
+def copy_segments(
+    target: np.ndarray, source: np.ndarray, chosen: Iterable[tuple[int, Segment]]
+) -> Call:
+    """One copy: along every axis of `chosen` the target positions of its segment, from the source
+    positions it names.
+    """
     for axis, segment in sorted(chosen, key=lambda pair: -pair[0]):
         target = cut(target, axis, segment.target)
         source = cut(source, axis, segment.source)
         if segment.repeat > 1:
             shape = target.shape
-            target = target.reshape(*shape[:axis], segment.count, segment.repeat, *shape[axis + 1 :])
+            target = target.reshape(
+                *shape[:axis], segment.count, segment.repeat, *shape[axis + 1 :]
+            )
             source = np.expand_dims(source, axis + 1)
     return np.copyto, (target, source)
 
@@ -129,9 +141,16 @@ def contiguous(array: np.ndarray, scratch: Scratch, calls: list[Call]) -> np.nda
 
 
 def take(
-    source: np.ndarray, indices: np.ndarray, axis: int, scratch: Scratch, calls: list[Call], target: np.ndarray | None = None
+    source: np.ndarray,
+    indices: np.ndarray,
+    axis: int,
+    scratch: Scratch,
+    calls: list[Call],
+    target: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The elements at `indices` along an axis, contiguous; written to `target` if given and contiguous, else to scratch."""
+    """The elements at `indices` along an axis, contiguous; written to `target` if given and
+    contiguous, else to scratch.
+    """
     source = contiguous(source, scratch, calls)
     if target is None or not target.flags.c_contiguous:
         shape = (*source.shape[:axis], len(indices), *source.shape[axis + 1 :])
@@ -141,8 +160,12 @@ def take(
     return target
 
 
-def gather(target: np.ndarray, source: np.ndarray, chosen: Selection, axis: int, scratch: Scratch) -> list[Call]:
-    """Calls that write source[..., indices, ...] to target: strided copies while they are few, else `np.take`."""
+def gather(
+    target: np.ndarray, source: np.ndarray, chosen: Selection, axis: int, scratch: Scratch
+) -> list[Call]:
+    """Calls that write source[..., indices, ...] to target: strided copies while they are few, else
+    `np.take`.
+    """
     if len(chosen.runs) <= MANY:
         return [copy_segments(target, source, [(axis, run)]) for run in chosen.runs]
     calls: list[Call] = []
@@ -153,9 +176,11 @@ def gather(target: np.ndarray, source: np.ndarray, chosen: Selection, axis: int,
 
 
 def strided_copy(target: np.ndarray, source: np.ndarray) -> list[Call]:
-    """Calls that copy between arrays of equal shape, one for each position of an inner dimension that is very short.
+    """Calls that copy between arrays of equal shape, one for each position of an inner dimension
+    that is very short.
 
-    numpy loops over the innermost dimension of the target; a channel shuffle makes that the two or three groups.
+    numpy loops over the innermost dimension of the target; a channel shuffle makes that the two or
+    three groups.
     """
     axis = next((a for a in reversed(range(target.ndim)) if target.shape[a] > 1), None)
     if axis is None or target.shape[axis] > SHORT or source.strides[axis] == source.itemsize:
@@ -184,17 +209,21 @@ def reshaped_copy(target: np.ndarray, source: np.ndarray, scratch: Scratch) -> l
 
 @dataclass(frozen=True, slots=True)
 class RowTable:
-    """The row rule of an operator that is given by a table: output rows [a, b) need [starts[a], stops[b - 1])."""
+    """The row rule of an operator that is given by a table: output rows [a, b) need [starts[a],
+    stops[b - 1]).
+    """
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
 
     @classmethod
     def of(cls, first: Sequence[int], last: Sequence[int], height: int) -> RowTable:
-        """From the first and the last input row that each output row reads; `OUTSIDE` where it reads none.
+        """From the first and the last input row that each output row reads; `OUTSIDE` where it
+        reads none.
 
-        Ranges must never move back, so a row's range begins where any later row begins and ends where
-        any earlier row has ended. That costs no memory: rows which a later phase reads are held anyway.
+        Ranges must never move back, so a row's range begins where any later row begins and ends
+        where any earlier row has ended. That costs no memory: rows which a later phase reads are
+        held anyway.
 
         >>> RowTable.of([1, 0, 1], [1, 0, 1], 2)
         RowTable(starts=(0, 0, 1), stops=(2, 2, 2))
@@ -210,7 +239,9 @@ class RowTable:
         return cls(tuple(reversed(starts)), tuple(stops))
 
     def input_rows(self, out: Rows) -> Rows:
-        """Input rows that output rows `out` need; empty, at the boundary reached, where they need none."""
+        """Input rows that output rows `out` need; empty, at the boundary reached, where they need
+        none.
+        """
         if not out:
             return Rows(0, 0)
         stop = self.stops[out.stop - 1]

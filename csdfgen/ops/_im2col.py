@@ -1,9 +1,12 @@
-"""What does a sliding window read, and how does it get there? Axes, jobs, boxes, and copies with padding.
+"""What does a sliding window read, and how does it get there? Axes, jobs, boxes, and copies with
+padding.
 
-A convolution over any number of axes is a `Job`: per axis an `Axis` record (which input index does output
-pixel t read through tap u?), an image, weights, and where the result goes. Whatever lies outside the image
-reads as zero, so padding, cropping and the edges of a slab are one and the same thing.
-`_window_products` computes jobs; here they are cut into boxes of bounded size and their windows are copied.
+A convolution over any number of axes is a `Job`: per axis an `Axis` record (which input index does
+output pixel t read through tap u?), an image, weights, and where the result goes. Whatever lies
+outside the image reads as zero, so padding, cropping and the edges of a slab are one and the same
+thing.
+`_window_products` computes jobs; here they are cut into boxes of bounded size and their windows are
+copied.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from csdfgen.network import Shape
+from csdfgen.model.network import Shape
 from csdfgen.ops.base import Call, Scratch
 
 __all__ = ["Axis", "Job", "Store", "boxes", "copy_image", "copy_taps", "merged", "split", "windows"]
@@ -28,7 +31,9 @@ Ranges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a sliding window: output pixel t and tap u read input index first + t*stride + u*dilation."""
+    """One axis of a sliding window: output pixel t and tap u read input index first + t*stride +
+    u*dilation.
+    """
 
     count: int
     first: int
@@ -83,11 +88,14 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """out[t..., :] = bias + sum over taps u of image[first + t*stride + u*dilation ..., :] times weights.
+    """out[t..., :] = bias + sum over taps u of image[first + t*stride + u*dilation ..., :] times
+    weights.
 
     axes: at least two (a leading axis of one pixel costs nothing).
-    image: (sizes..., C), one size per axis, then the channels. out: (counts..., channels out). Both may be strided.
-    weights: in the dtype that is computed in; laid out as the function that computes the job wants them.
+    image: (sizes..., C), one size per axis, then the channels. out: (counts..., channels out). Both
+        may be strided.
+    weights: in the dtype that is computed in; laid out as the function that computes the job wants
+        them.
     add: the result is added to what `out` holds; then there is no bias.
     """
 
@@ -120,38 +128,58 @@ class Job:
 
     @cached_property
     def copies_image(self) -> bool:
-        """Whether the image under the windows is read from a copy: padded, in the dtype of the weights, channels together."""
+        """Whether the image under the windows is read from a copy: padded, in the dtype of the
+        weights, channels together.
+        """
         image = self.image
-        padded = not all(axis.inside(size) for axis, size in zip(self.axes, image.shape, strict=False))
-        return padded or image.dtype != self.weights.dtype or (self.channels > 1 and image.strides[-1] != image.itemsize)
+        padded = not all(
+            axis.inside(size) for axis, size in zip(self.axes, image.shape, strict=False)
+        )
+        return (
+            padded
+            or image.dtype != self.weights.dtype
+            or (self.channels > 1 and image.strides[-1] != image.itemsize)
+        )
 
     @cached_property
     def copies_taps(self) -> bool:
-        """Whether each tap is copied by itself instead: where wide holes make the copy of the image the larger one."""
+        """Whether each tap is copied by itself instead: where wide holes make the copy of the image
+        the larger one.
+        """
         return self.copies_image and prod(self.spans) > self.pixels * prod(self.taps)
 
     @property
     def under(self) -> np.ndarray:
-        """The image under the windows, index 0 at every axis' `first`; for jobs that do not copy the image."""
+        """The image under the windows, index 0 at every axis' `first`; for jobs that do not copy
+        the image.
+        """
         return self.image[tuple(slice(axis.first, axis.first + axis.span) for axis in self.axes)]
 
     @cached_property
     def left(self) -> np.ndarray | None:
-        """The windows as the left matrix (pixels, C) of a product where they lie; None if they must be copied."""
+        """The windows as the left matrix (pixels, C) of a product where they lie; None if they must
+        be copied.
+        """
         if prod(self.taps) != 1 or self.copies_image:
             return None
         return merged(self.under[tuple(slice(None, None, axis.stride) for axis in self.axes)])
 
     @cached_property
     def target(self) -> np.ndarray | None:
-        """The output as the result matrix (pixels, channels) of a product; None if it is not to be written directly.
+        """The output as the result matrix (pixels, channels) of a product; None if it is not to be
+        written directly.
 
-        A bias is added in contiguous memory: numpy takes strided operands through buffers, which costs more than a copy.
+        A bias is added in contiguous memory: numpy takes strided operands through buffers, which
+            costs more than a copy.
         """
         if self.out.dtype != self.weights.dtype:
             return None
         matrix = merged(self.out)
-        return None if matrix is None or (self.bias is not None and not matrix.flags.c_contiguous) else matrix
+        return (
+            None
+            if matrix is None or (self.bias is not None and not matrix.flags.c_contiguous)
+            else matrix
+        )
 
     def box(self, ranges: Ranges) -> Job:
         """The part of the job that computes a box of output pixels."""
@@ -182,7 +210,8 @@ def _cuts(size: int, limit: int) -> list[tuple[int, int]]:
 
 
 def boxes(extents: Shape, limit: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Boxes of at most `limit` points that tile the extents, each a contiguous range in row-major order.
+    """Boxes of at most `limit` points that tile the extents, each a contiguous range in row-major
+    order.
 
     >>> list(boxes((2, 3), 4))
     [((0, 1), (0, 3)), ((1, 2), (0, 3))]
@@ -190,14 +219,17 @@ def boxes(extents: Shape, limit: int) -> Iterator[tuple[tuple[int, int], ...]]:
     cuts = []
     for extent in reversed(extents):
         cuts.append(_cuts(extent, limit))
-        # a cut axis leaves 1 here, since balanced ranges are longer than half the limit: outer axes go by single steps
+        # a cut axis leaves 1 here, since balanced ranges are longer than half the limit: outer axes
+        # go by single steps
         limit //= cuts[-1][0][1]
     return product(*reversed(cuts))
 
 
 def split(job: Job, limit: int) -> list[Job]:
     """The job in boxes of at most `limit` output pixels."""
-    return [job] if job.pixels <= limit else [job.box(ranges) for ranges in boxes(job.counts, limit)]
+    return (
+        [job] if job.pixels <= limit else [job.box(ranges) for ranges in boxes(job.counts, limit)]
+    )
 
 
 def windows(base: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
@@ -209,8 +241,12 @@ def windows(base: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
     return as_strided(base, shape, (*steps, *holes, *base.strides[n:]))
 
 
-def copy_tap(axes: Sequence[Axis], image: np.ndarray, target: np.ndarray, tap: Sequence[int]) -> list[Call]:
-    """Calls that fill `target` (counts..., channels...) with what every pixel reads through one tap, zeros beside the image."""
+def copy_tap(
+    axes: Sequence[Axis], image: np.ndarray, target: np.ndarray, tap: Sequence[int]
+) -> list[Call]:
+    """Calls that fill `target` (counts..., channels...) with what every pixel reads through one
+    tap, zeros beside the image.
+    """
     calls: list[Call] = []
     inner, outer = [], []
     for k, (axis, u, size) in enumerate(zip(axes, tap, image.shape, strict=False)):
@@ -218,7 +254,11 @@ def copy_tap(axes: Sequence[Axis], image: np.ndarray, target: np.ndarray, tap: S
         if start == stop:
             return [(target.fill, (0,))]
         edges = (slice(0, start), slice(stop, axis.count))
-        calls += [(target[(slice(None),) * k + (edge,)].fill, (0,)) for edge in edges if edge.start < edge.stop]
+        calls += [
+            (target[(slice(None),) * k + (edge,)].fill, (0,))
+            for edge in edges
+            if edge.start < edge.stop
+        ]
         first = axis.first + u * axis.dilation + start * axis.stride
         inner.append(slice(start, stop))
         outer.append(slice(first, first + (stop - start) * axis.stride, axis.stride))
@@ -226,12 +266,18 @@ def copy_tap(axes: Sequence[Axis], image: np.ndarray, target: np.ndarray, tap: S
 
 
 def copy_image(axes: Sequence[Axis], image: np.ndarray, copy: np.ndarray) -> list[Call]:
-    """Calls that fill `copy` (spans..., channels...) with the image under the windows, zeros beside it."""
+    """Calls that fill `copy` (spans..., channels...) with the image under the windows, zeros beside
+    it.
+    """
     return copy_tap([Axis(axis.span, axis.first) for axis in axes], image, copy, (0,) * len(axes))
 
 
-def copy_taps(axes: Sequence[Axis], image: np.ndarray, panel: np.ndarray, taps: Ranges) -> list[Call]:
-    """Calls that fill `panel` (counts..., taps..., channels...) with a box of taps one by one, zeros beside the image."""
+def copy_taps(
+    axes: Sequence[Axis], image: np.ndarray, panel: np.ndarray, taps: Ranges
+) -> list[Call]:
+    """Calls that fill `panel` (counts..., taps..., channels...) with a box of taps one by one,
+    zeros beside the image.
+    """
     calls: list[Call] = []
     for tap in product(*(range(*r) for r in taps)):
         at = tuple(u - start for u, (start, _) in zip(tap, taps, strict=True))
@@ -240,7 +286,9 @@ def copy_taps(axes: Sequence[Axis], image: np.ndarray, panel: np.ndarray, taps: 
 
 
 def merged(array: np.ndarray) -> np.ndarray | None:
-    """View (pixels, C) of (..., C); None where pixels are not evenly spaced or channels do not lie together."""
+    """View (pixels, C) of (..., C); None where pixels are not evenly spaced or channels do not lie
+    together.
+    """
     *counts, channels = array.shape
     if channels > 1 and array.strides[-1] != array.itemsize:
         return None

@@ -25,9 +25,11 @@ MODES = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How one axis of `length` positions becomes one of `resized`; the fields are the attributes of ONNX's Resize.
+    """How one axis of `length` positions becomes one of `resized`; the fields are the attributes of
+    ONNX's Resize.
 
-    scale: resized / length, or the factor that the size was computed from, which need not divide it.
+    scale: resized / length, or the factor that the size was computed from, which need not divide
+        it.
     roi: the part of the original, 0 to 1, that tf_crop_and_resize resizes.
     precise: positions in float64, for float64 tensors.
     """
@@ -48,8 +50,8 @@ class Sampling:
     def is_identity(self) -> bool:
         """Whether the axis keeps every position.
 
-        Where the size stays, onnxruntime resamples nothing at scale 1, not even a cropped region, and
-        nothing at any scale if it antialiases.
+        Where the size stays, onnxruntime resamples nothing at scale 1, not even a cropped region,
+        and nothing at any scale if it antialiases.
         """
         return self.length == self.resized and (self.scale == 1 or self.antialias)
 
@@ -106,10 +108,13 @@ COORDINATES: Mapping[str, Position] = MappingProxyType(
         "tf_crop_and_resize": _crop_and_resize,
     }
 )
-"""coordinate_transformation_mode -> original positions of resized positions (an array of floats)."""
+"""coordinate_transformation_mode -> original positions of resized positions (an array of floats).
+"""
 
 TIE = 1e-6
-"""Positions so near to the middle between two neighbours count as the middle, as in onnxruntime 1.31."""
+"""Positions so near to the middle between two neighbours count as the middle, as in onnxruntime
+1.31.
+"""
 
 ROUNDINGS: Mapping[str, Position] = MappingProxyType(
     {
@@ -134,7 +139,9 @@ def _cubic(s: Sampling, x: np.ndarray) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-KERNELS: Mapping[str, tuple[int, Position]] = MappingProxyType({"linear": (1, _linear), "cubic": (2, _cubic)})
+KERNELS: Mapping[str, tuple[int, Position]] = MappingProxyType(
+    {"linear": (1, _linear), "cubic": (2, _cubic)}
+)
 """mode -> (support on either side, weight of a neighbour at a distance)."""
 
 
@@ -152,7 +159,8 @@ def taps_of(s: Sampling) -> Taps:
     if s.mode == "nearest":
         nearest = ROUNDINGS[s.rounding](s, position)
         return Taps(np.clip(nearest, 0, s.length - 1).astype(np.intp)[None], None, outside)
-    # The kernel is stretched where antialiasing averages over the input positions of one output position.
+    # The kernel is stretched where antialiasing averages over the input positions of one output
+    # position.
     support, kernel = KERNELS[s.mode]
     stretch = min(s.scale, 1.0) if s.antialias else 1.0
     first = int(np.floor(-support / stretch)) + 1

@@ -1,4 +1,5 @@
-"""What do axes, sizes and shapes given to a node mean? Checked once, for the families that move elements.
+"""What do axes, sizes and shapes given to a node mean? Checked once, for the families that move
+elements.
 
 Source: https://onnx.ai/onnx/operators/ (negative axes count from the back; what was an attribute in
 early opsets became a constant input later).
@@ -14,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops.base import require_constant
-from csdfgen.rows import Rows
 
 __all__ = [
     "attribute_or_input",
@@ -58,12 +59,16 @@ def normal_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 def integers(array: np.ndarray, what: str) -> tuple[int, ...]:
     """A constant scalar or 1-D operand as Python integers; ModelError if it is neither."""
     if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise ModelError(f"'{what}' is a {array.dtype} array of rank {array.ndim}, a 1-D integer array is needed")
+        raise ModelError(
+            f"'{what}' is a {array.dtype} array of rank {array.ndim}, a 1-D integer array is needed"
+        )
     return tuple(int(value) for value in array.reshape(-1))
 
 
 def attribute_or_input(node: Node, name: str, position: int, since: int) -> tuple[int, ...] | None:
-    """Integers that were an attribute before opset `since` and are a constant input from there on; None if absent."""
+    """Integers that were an attribute before opset `since` and are a constant input from there on;
+    None if absent.
+    """
     if node.opset < since:
         value = node.attributes.get(name)
         return None if value is None else tuple(int(v) for v in value)
@@ -75,9 +80,13 @@ def attribute_or_input(node: Node, name: str, position: int, since: int) -> tupl
 def checked_shape(shape: Shape) -> Shape:
     """The shape itself; ModelError if a dimension is not positive, or if there are too many."""
     if len(shape) > MOST_AXES:
-        raise ModelError(f"the output would have {len(shape)} axes, at most {MOST_AXES} are supported")
+        raise ModelError(
+            f"the output would have {len(shape)} axes, at most {MOST_AXES} are supported"
+        )
     if any(size < 1 for size in shape):
-        raise ModelError(f"the output would be {'x'.join(map(str, shape))}, which has no elements; check the node's constants")
+        raise ModelError(
+            f"the output would be {'x'.join(map(str, shape))}, which has no elements; check the node's constants"
+        )
     return shape
 
 
@@ -91,7 +100,9 @@ def storage_axis(tensor: Tensor, axis: int) -> int:
 
 
 def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: Any) -> Layer:
-    """A layer that reads one activation along its own row axis; all other operands are settled into attributes."""
+    """A layer that reads one activation along its own row axis; all other operands are settled into
+    attributes.
+    """
     rest = (None,) * (len(node.inputs) - 1)
     return Layer(
         node.name,
@@ -116,5 +127,7 @@ def source_of(layer: Layer) -> Tensor:
 
 
 def first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
-    """`input_rows` of a layer whose input 0 is computed and whose other inputs are constants or absent."""
+    """`input_rows` of a layer whose input 0 is computed and whose other inputs are constants or
+    absent.
+    """
     return (rows, *(None,) * (len(layer.inputs) - 1))

@@ -1,7 +1,8 @@
-"""What do pools, normalisations and reductions share? Axes of slabs, sums of squares, float16 through float32.
+"""What do pools, normalisations and reductions share? Axes of slabs, sums of squares, float16
+through float32.
 
 A slab has its rows first, then the axes behind the row axis, then those before it
-(`csdfgen.network`): `slab_dims` tells where ONNX axes lie in it.
+(`csdfgen.model.network`): `slab_dims` tells where ONNX axes lie in it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Node, Tensor
+from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import storage_axis
 from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
 
@@ -41,17 +42,24 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 
 
 def data_input(node: Node, dtypes: Sequence[str] = FLOATS, least_rank: int = 0) -> Tensor:
-    """Input 0 of a node: a computed tensor of one of the `dtypes`, of at least `least_rank` axes, without empty axes.
+    """Input 0 of a node: a computed tensor of one of the `dtypes`, of at least `least_rank` axes,
+    without empty axes.
 
     Raises ModelError.
     """
     tensor = require_tensor(node, 0)
     if tensor.dtype not in dtypes:
-        raise ModelError(f"input of type {tensor.dtype}; {node.op_type} runs in {', '.join(dtypes)}, insert a Cast")
+        raise ModelError(
+            f"input of type {tensor.dtype}; {node.op_type} runs in {', '.join(dtypes)}, insert a Cast"
+        )
     if len(tensor.shape) < least_rank:
-        raise ModelError(f"input of shape {list(tensor.shape)} has {len(tensor.shape)} axes, at least {least_rank} are needed")
+        raise ModelError(
+            f"input of shape {list(tensor.shape)} has {len(tensor.shape)} axes, at least {least_rank} are needed"
+        )
     if 0 in tensor.shape:
-        raise ModelError(f"input of shape {list(tensor.shape)} has no elements; fix its sizes with --shape")
+        raise ModelError(
+            f"input of shape {list(tensor.shape)} has no elements; fix its sizes with --shape"
+        )
     return tensor
 
 
@@ -84,10 +92,15 @@ def _einsum(subscripts: str, array: np.ndarray, out: np.ndarray) -> None:
 
 
 def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
-    """The call that sums squares over `dims`, without an array of squares; `out` keeps those dimensions as 1."""
+    """The call that sums squares over `dims`, without an array of squares; `out` keeps those
+    dimensions as 1.
+    """
     letters = "abcdefghijklmnop"[: array.ndim]
     kept = "".join(letter for i, letter in enumerate(letters) if i not in dims)
-    index = (*(0 if i in dims else slice(None) for i in range(array.ndim)), ...)  # the dots make it an array in any case
+    index = (
+        *(0 if i in dims else slice(None) for i in range(array.ndim)),
+        ...,
+    )  # the dots make it an array in any case
     return (_einsum, (f"{letters},{letters}->{kept}", array, out[index]))
 
 
@@ -128,7 +141,9 @@ def sum_over(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
 
 
 def working_dtype(dtype: str) -> str:
-    """The type that a kernel computes in: float32 for float16 (numpy's own float16 is slow and rounds at every step)."""
+    """The type that a kernel computes in: float32 for float16 (numpy's own float16 is slow and
+    rounds at every step).
+    """
     return "float32" if dtype == "float16" else dtype
 
 
@@ -137,9 +152,16 @@ def _widened(array: np.ndarray, scratch: Scratch) -> np.ndarray:
 
 
 def in_float32(emit: Emit) -> Emit:
-    """A kernel that sees float16 slabs and results as float32 and rounds once at the end; other types pass through."""
+    """A kernel that sees float16 slabs and results as float32 and rounds once at the end; other
+    types pass through.
+    """
 
-    def wide(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> Iterable[Call]:
+    def wide(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> Iterable[Call]:
         sources = [None if slab is None else _widened(slab, scratch) for slab in slabs]
         targets = [_widened(result, scratch) for result in results]
         before = [(np.copyto, (w, s)) for w, s in zip(sources, slabs, strict=True) if w is not s]

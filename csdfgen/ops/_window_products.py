@@ -1,9 +1,10 @@
-"""How are windows multiplied by weights? By matrix products over panels, or one einsum where channels stay apart.
+"""How are windows multiplied by weights? By matrix products over panels, or one einsum where
+channels stay apart.
 
 Windows are copied into a panel (im2col) and multiplied by the weight matrix; a window of one tap is
-multiplied where it lies. A depthwise convolution would leave matrix products idle (one column each): it is
-one `einsum` over the windows. Jobs are cut into boxes of output pixels and a box's taps into groups, so
-that the workspace does not grow with the phase.
+multiplied where it lies. A depthwise convolution would leave matrix products idle (one column
+each): it is one `einsum` over the windows. Jobs are cut into boxes of output pixels and a box's
+taps into groups, so that the workspace does not grow with the phase.
 """
 
 from __future__ import annotations
@@ -16,27 +17,47 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from csdfgen.network import Shape
-from csdfgen.ops._im2col import Axis, Job, Ranges, Store, boxes, copy_image, copy_taps, split, windows
+from csdfgen.model.network import Shape
+from csdfgen.ops._im2col import (
+    Axis,
+    Job,
+    Ranges,
+    Store,
+    boxes,
+    copy_image,
+    copy_taps,
+    split,
+    windows,
+)
 from csdfgen.ops.base import Call, Scratch
 
 __all__ = ["depthwise_products", "matrix_products", "tiled"]
 
 PANEL_ELEMENTS = 65536
-"""Elements of one panel (256 KiB of float32): stays in a second-level cache, and larger ones are no faster."""
+"""Elements of one panel (256 KiB of float32): stays in a second-level cache, and larger ones are no
+faster.
+"""
 
 PIXELS = 128
-"""Boxes may have so many pixels, however deep: every product packs its weights anew, which few pixels are not worth."""
+"""Boxes may have so many pixels, however deep: every product packs its weights anew, which few
+pixels are not worth.
+"""
 
 TILE_ELEMENTS = 512
-"""Depthwise weights are repeated to rows of about this length, since short inner loops are slow; longer ones gain little."""
+"""Depthwise weights are repeated to rows of about this length, since short inner loops are slow;
+longer ones gain little.
+"""
 
 GATHER_CHANNELS = 128
-"""With fewer channels, strided depthwise windows are copied apart so that they can use repeated weights."""
+"""With fewer channels, strided depthwise windows are copied apart so that they can use repeated
+weights.
+"""
 
 
 def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
-    """Calls for dense and grouped windows. Weights: (groups, taps..., C / groups, channels out / groups)."""
+    """Calls for dense and grouped windows. Weights: (groups, taps..., C / groups, channels out /
+    groups).
+    """
     calls: list[Call] = []
     parts: list[Job] = []
     for job in jobs:
@@ -50,8 +71,16 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     if not parts:
         return calls
     dtype = parts[0].weights.dtype
-    images = Store(scratch, (prod(p.spans) * p.channels for p in parts if p.copies_image and not p.copies_taps), dtype)
-    panels = Store(scratch, (max(map(_points, _tap_boxes(p))) * p.pixels * p.channels for p in parts if p.left is None), dtype)
+    images = Store(
+        scratch,
+        (prod(p.spans) * p.channels for p in parts if p.copies_image and not p.copies_taps),
+        dtype,
+    )
+    panels = Store(
+        scratch,
+        (max(map(_points, _tap_boxes(p))) * p.pixels * p.channels for p in parts if p.left is None),
+        dtype,
+    )
     totals = Store(scratch, (p.out.size for p in parts if p.target is None), dtype)
     sums = Store(scratch, (p.out.size for p in parts if p.add or len(_tap_boxes(p)) > 1), dtype)
     for part in parts:
@@ -60,7 +89,9 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
 
 
 def _without_taps(job: Job) -> list[Call]:
-    """No window reaches the image: rows between the strides of a transposed convolution, or a slab that is cropped away."""
+    """No window reaches the image: rows between the strides of a transposed convolution, or a slab
+    that is cropped away.
+    """
     if job.add:
         return []
     return [(job.out.fill, (0,))] if job.bias is None else [(np.copyto, (job.out, job.bias))]
@@ -71,7 +102,9 @@ def _points(box: Ranges) -> int:
 
 
 def _tap_boxes(job: Job) -> list[tuple[tuple[int, int], ...]]:
-    """Groups of taps whose panel stays within PANEL_ELEMENTS; each is a range of rows of the weight matrix."""
+    """Groups of taps whose panel stays within PANEL_ELEMENTS; each is a range of rows of the weight
+    matrix.
+    """
     return list(boxes(job.taps, max(1, PANEL_ELEMENTS // (job.pixels * job.channels))))
 
 
@@ -85,7 +118,9 @@ def _matrix_part(job: Job, images: Store, panels: Store, totals: Store, sums: St
     for prepare, left, weights in _factors(job, images, panels):
         result = sums.view(total.shape) if adds else total
         calls += prepare
-        calls.append((np.matmul, (left, weights if groups > 1 else weights[0], _by_group(result, groups))))
+        calls.append(
+            (np.matmul, (left, weights if groups > 1 else weights[0], _by_group(result, groups)))
+        )
         if adds:
             calls.append((np.add, (total, result, total)))
         adds = True
@@ -102,8 +137,12 @@ def _hand_over(job: Job, total: np.ndarray) -> list[Call]:
     return [*biased, (np.copyto, (job.out, total))]
 
 
-def _factors(job: Job, images: Store, panels: Store) -> Iterator[tuple[list[Call], np.ndarray, np.ndarray]]:
-    """For every group of taps: the calls that fill the left matrix, that matrix, and the rows of the weights."""
+def _factors(
+    job: Job, images: Store, panels: Store
+) -> Iterator[tuple[list[Call], np.ndarray, np.ndarray]]:
+    """For every group of taps: the calls that fill the left matrix, that matrix, and the rows of
+    the weights.
+    """
     groups = len(job.weights)
     weights = job.weights.reshape(groups, -1, job.weights.shape[-1])
     if job.left is not None:
@@ -121,7 +160,11 @@ def _factors(job: Job, images: Store, panels: Store) -> Iterator[tuple[list[Call
         if job.copies_taps:
             pending = copy_taps(job.axes, image, target, box)
         else:
-            corner = image[tuple(slice(r[0] * axis.dilation, None) for r, axis in zip(box, job.axes, strict=True))]
+            corner = image[
+                tuple(
+                    slice(r[0] * axis.dilation, None) for r, axis in zip(box, job.axes, strict=True)
+                )
+            ]
             axes = [axis.through(*r) for r, axis in zip(box, job.axes, strict=True)]
             pending = [*pending, (np.copyto, (target, windows(corner, axes)))]
         depth = prod(taps) * width
@@ -132,7 +175,9 @@ def _factors(job: Job, images: Store, panels: Store) -> Iterator[tuple[list[Call
 
 
 def _base(job: Job, images: Store) -> tuple[list[Call], np.ndarray]:
-    """The image under the windows, index 0 at every axis' `first`: where it lies, or copied by the calls."""
+    """The image under the windows, index 0 at every axis' `first`: where it lies, or copied by the
+    calls.
+    """
     if not job.copies_image:
         return [], job.under
     copy = images.view((*job.spans, job.channels))
@@ -147,11 +192,14 @@ def _by_group(matrix: np.ndarray, groups: int) -> np.ndarray:
 def _split_channels(array: np.ndarray, groups: int) -> np.ndarray:
     """(..., C) as (..., groups, C / groups), a view."""
     width, step = array.shape[-1] // groups, array.strides[-1]
-    return as_strided(array, (*array.shape[:-1], groups, width), (*array.strides[:-1], width * step, step))
+    return as_strided(
+        array, (*array.shape[:-1], groups, width), (*array.strides[:-1], width * step, step)
+    )
 
 
 def tiled(weights: np.ndarray, width: int) -> np.ndarray:
-    """Depthwise weights (taps..., C) repeated for several of `width` output pixels: (taps..., pixels * C).
+    """Depthwise weights (taps..., C) repeated for several of `width` output pixels: (taps...,
+    pixels * C).
 
     >>> tiled(np.zeros((3, 3, 32), np.float32), 112).shape
     (3, 3, 512)
@@ -162,7 +210,9 @@ def tiled(weights: np.ndarray, width: int) -> np.ndarray:
 
 
 def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
-    """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tiled` makes them."""
+    """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tiled` makes
+    them.
+    """
     calls: list[Call] = []
     parts: list[Job] = []
     for job in jobs:
@@ -174,7 +224,9 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
         return calls
     dtype = parts[0].weights.dtype
     copies = Store(scratch, map(_copied, parts), dtype)
-    totals = Store(scratch, (p.out.size for p in parts if p.add or not _is_dense(p.out, dtype)), dtype)
+    totals = Store(
+        scratch, (p.out.size for p in parts if p.add or not _is_dense(p.out, dtype)), dtype
+    )
     for part in parts:
         calls += _depthwise_part(part, copies, totals)
     return calls
@@ -183,7 +235,9 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
 def _copied_per_pixel(job: Job) -> int:
     """Image pixels that are copied for one output pixel in a box of one row, at most."""
     lead, last = job.axes[:-1], job.axes[-1]
-    holes = any(axis.stride > axis.taps or (axis.dilation > 1 and axis.taps > 1) for axis in job.axes)
+    holes = any(
+        axis.stride > axis.taps or (axis.dilation > 1 and axis.taps > 1) for axis in job.axes
+    )
     return prod(axis.taps for axis in lead) * (last.taps if holes or _gathers(job) else last.stride)
 
 
@@ -200,14 +254,22 @@ def _is_dense(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
     """Whether pixels along the last axis lie together, in the dtype that is computed in."""
     pixels, channels = array.shape[-2:]
     together = channels == 1 or array.strides[-1] == array.itemsize
-    return array.dtype == dtype and together and (pixels == 1 or array.strides[-2] == channels * array.itemsize)
+    return (
+        array.dtype == dtype
+        and together
+        and (pixels == 1 or array.strides[-2] == channels * array.itemsize)
+    )
 
 
 def _gathers(job: Job) -> bool:
-    """Whether windows whose neighbours do not lie together (strides, slabs out of wider rows) are copied apart."""
+    """Whether windows whose neighbours do not lie together (strides, slabs out of wider rows) are
+    copied apart.
+    """
     if job.copies_taps or job.channels >= GATHER_CHANNELS or job.axes[-1].count == 1:
         return False
-    return job.axes[-1].stride > 1 or not (job.copies_image or _is_dense(job.image, job.weights.dtype))
+    return job.axes[-1].stride > 1 or not (
+        job.copies_image or _is_dense(job.image, job.weights.dtype)
+    )
 
 
 def _gathered_shape(job: Job) -> Shape:
@@ -230,15 +292,20 @@ def _depthwise_windows(job: Job, copies: Store) -> tuple[list[Call], np.ndarray]
     *lead, last = job.axes
     apart = copies.view(_gathered_shape(job))
     plain = [Axis(axis.span, axis.first) for axis in lead]
-    panel = np.moveaxis(apart, n - 1, n).reshape(*job.spans[:-1], last.count, *(1,) * (n - 1), last.taps, job.channels)
+    panel = np.moveaxis(apart, n - 1, n).reshape(
+        *job.spans[:-1], last.count, *(1,) * (n - 1), last.taps, job.channels
+    )
     calls = copy_taps([*plain, last], job.image, panel, [(0, 1)] * (n - 1) + [(0, last.taps)])
-    # the last axis is now two: a tap is a step along the first, an output pixel one along the second
+    # the last axis is now two: a tap is a step along the first, an output pixel one along the
+    # second
     view = windows(apart, (*lead, Axis(1, 0, taps=last.taps), Axis(last.count, 0)))
     return calls, view.reshape((*job.counts, *job.taps, job.channels))
 
 
 def _depthwise_part(job: Job, copies: Store, totals: Store) -> list[Call]:
-    """One box: an einsum over as many neighbouring pixels at a time as the repeated weights hold, and one for the rest."""
+    """One box: an einsum over as many neighbouring pixels at a time as the repeated weights hold,
+    and one for the rest.
+    """
     calls, view = _depthwise_windows(job, copies)
     dtype = job.weights.dtype
     total = totals.view(job.out.shape) if job.add or not _is_dense(job.out, dtype) else job.out
@@ -250,14 +317,18 @@ def _depthwise_part(job: Job, copies: Store, totals: Store) -> list[Call]:
         if width:
             part = (slice(None),) * (n - 1) + (slice(start, stop),)
             source, target = _in_rows(view[part], n - 1, width), _in_rows(total[part], n - 1, width)
-            calls.append((_einsum, (_subscripts(n), source, job.weights[..., : width * channels], target)))
+            calls.append(
+                (_einsum, (_subscripts(n), source, job.weights[..., : width * channels], target))
+            )
     if total is job.out:
         return calls if job.bias is None else [*calls, (np.add, (total, job.bias, total))]
     return calls + _hand_over(job, total)
 
 
 def _in_rows(array: np.ndarray, axis: int, pixels: int) -> np.ndarray:
-    """Every `pixels` neighbours along an axis joined with their channels, a view: their channels must lie together."""
+    """Every `pixels` neighbours along an axis joined with their channels, a view: their channels
+    must lie together.
+    """
     shape, strides = list(array.shape), list(array.strides)
     shape[axis] //= pixels
     strides[axis] *= pixels

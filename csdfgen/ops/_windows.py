@@ -4,7 +4,7 @@ Sources: the ONNX pages of Conv, ConvTranspose, MaxPool, AveragePool and LpPool
 (https://onnx.ai/onnx/operators/), which give `auto_pad`, `pads` and `ceil_mode`;
 docs/model.md for the row rule.
 
-A window is a `csdfgen.rows.Window` along any spatial axis, not only along the rows:
+A window is a `csdfgen.model.rows.Window` along any spatial axis, not only along the rows:
 output position p reads input positions p*stride - pad_top + j*dilation for its taps
 j = 0 .. kernel-1, as far as they lie inside the input.
 """
@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Node
-from csdfgen.rows import Rows, Window
+from csdfgen.model.network import Node
+from csdfgen.model.rows import Rows, Window
 
 __all__ = [
     "AUTO_PADS",
@@ -50,7 +50,9 @@ def resolve_pads(
     (0, 0, 1, 1)
     """
     if auto_pad not in AUTO_PADS:
-        raise ModelError(f"auto_pad='{auto_pad}' is not one of {', '.join(AUTO_PADS)}; export explicit pads")
+        raise ModelError(
+            f"auto_pad='{auto_pad}' is not one of {', '.join(AUTO_PADS)}; export explicit pads"
+        )
     if auto_pad == "NOTSET":
         return tuple(pads)
     if auto_pad == "VALID":
@@ -68,16 +70,26 @@ def _lengths(node: Node, name: str, count: int, default: int, least: int | None)
     """An attribute that holds `count` integers, each at least `least` (None: any)."""
     values = tuple(int(v) for v in node.attributes.get(name) or (default,) * count)
     if len(values) != count:
-        raise ModelError(f"attribute '{name}' has {len(values)} values, the input's spatial axes need {count}")
+        raise ModelError(
+            f"attribute '{name}' has {len(values)} values, the input's spatial axes need {count}"
+        )
     if least is not None and min(values, default=least) < least:
-        raise ModelError(f"attribute '{name}'={list(values)} holds {min(values)}, the least allowed is {least}")
+        raise ModelError(
+            f"attribute '{name}'={list(values)} holds {min(values)}, the least allowed is {least}"
+        )
     return values
 
 
 def window_attributes(
-    node: Node, kernel: Sequence[int], spatial: Sequence[int], *, same_ignores_dilations: bool = False, crops: bool = False
+    node: Node,
+    kernel: Sequence[int],
+    spatial: Sequence[int],
+    *,
+    same_ignores_dilations: bool = False,
+    crops: bool = False,
 ) -> dict[str, Any]:
-    """The attributes kernel_shape, strides, dilations and pads of a node, complete, with auto_pad resolved.
+    """The attributes kernel_shape, strides, dilations and pads of a node, complete, with auto_pad
+    resolved.
 
     kernel: window lengths; spatial: lengths of the input's spatial axes.
     same_ignores_dilations: pad SAME_* as if the windows had no holes, as onnxruntime's pools do.
@@ -86,14 +98,20 @@ def window_attributes(
     """
     rank = len(spatial)
     if len(kernel) != rank:
-        raise ModelError(f"attribute 'kernel_shape' has {len(kernel)} values, the input has {rank} spatial axes")
+        raise ModelError(
+            f"attribute 'kernel_shape' has {len(kernel)} values, the input has {rank} spatial axes"
+        )
     if min(kernel, default=1) < 1:
-        raise ModelError(f"attribute 'kernel_shape'={list(kernel)} holds {min(kernel)}, the least allowed is 1")
+        raise ModelError(
+            f"attribute 'kernel_shape'={list(kernel)} holds {min(kernel)}, the least allowed is 1"
+        )
     strides = _lengths(node, "strides", rank, default=1, least=1)
     dilations = _lengths(node, "dilations", rank, default=1, least=1)
     pads = _lengths(node, "pads", 2 * rank, default=0, least=None if crops else 0)
     holes = (1,) * rank if same_ignores_dilations else dilations
-    pads = resolve_pads(str(node.attributes.get("auto_pad", "NOTSET")), kernel, strides, holes, pads, spatial)
+    pads = resolve_pads(
+        str(node.attributes.get("auto_pad", "NOTSET")), kernel, strides, holes, pads, spatial
+    )
     return {"kernel_shape": tuple(kernel), "strides": strides, "dilations": dilations, "pads": pads}
 
 
@@ -102,7 +120,10 @@ def windows_of(attributes: Mapping[str, Any]) -> tuple[Window, ...]:
     kernel, pads = attributes["kernel_shape"], attributes["pads"]
     rank = len(kernel)
     return tuple(
-        Window(kernel[i], attributes["strides"][i], attributes["dilations"][i], pads[i], pads[rank + i]) for i in range(rank)
+        Window(
+            kernel[i], attributes["strides"][i], attributes["dilations"][i], pads[i], pads[rank + i]
+        )
+        for i in range(rank)
     )
 
 
@@ -158,19 +179,31 @@ def read_rows(window: Window, out: Rows, length: int) -> Rows:
 
     There are such rows where taps leave holes and where a whole position lies in the padding.
 
-    Ranges of later positions never start earlier, so the first rows may be ones that only a later position reads.
+    Ranges of later positions never start earlier, so the first rows may be ones that only a later
+    position reads.
 
     >>> read_rows(Window(3, 2, 2, 1, 1), Rows(0, 1), 8), Window(3, 2, 2, 1, 1).input_rows(Rows(0, 1), 8)
     (Rows(start=1, stop=4), Rows(start=0, stop=4))
     """
     declared = window.input_rows(out, length)
-    if not declared or (window.dilation == 1 and max(window.pad_top, window.pad_bottom) < window.kernel):
+    if not declared or (
+        window.dilation == 1 and max(window.pad_top, window.pad_bottom) < window.kernel
+    ):
         return declared
-    # Only positions that begin in the padding above can miss the first rows; only those that end below the last ones.
+    # Only positions that begin in the padding above can miss the first rows; only those that end
+    # below the last ones.
     above = Rows(out.start, max(out.stop, -(-window.pad_top // window.stride) + 1))
-    below = Rows(min(out.start, max(0, (length + window.pad_top - window.extent) // window.stride)), out.stop)
+    below = Rows(
+        min(out.start, max(0, (length + window.pad_top - window.extent) // window.stride)), out.stop
+    )
     offset = window.pad_top
-    starts = [r.start * window.stride - offset + t * window.dilation for t, r in taps(window, above, length)]
-    stops = [(r.stop - 1) * window.stride - offset + t * window.dilation + 1 for t, r in taps(window, below, length)]
+    starts = [
+        r.start * window.stride - offset + t * window.dilation
+        for t, r in taps(window, above, length)
+    ]
+    stops = [
+        (r.stop - 1) * window.stride - offset + t * window.dilation + 1
+        for t, r in taps(window, below, length)
+    ]
     start, stop = min(starts, default=declared.start), max(stops, default=declared.start)
     return Rows(start, max(start, stop))

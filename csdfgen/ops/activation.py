@@ -1,4 +1,5 @@
-"""What are the numpy calls of a function of one tensor? Activations, rounding, transcendental functions.
+"""What are the numpy calls of a function of one tensor? Activations, rounding, transcendental
+functions.
 
 Formulas are those of https://onnx.ai/onnx/operators/, rearranged so that no intermediate value
 overflows where the result does not, and so that a slab takes few passes: slabs lie in the cache,
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops._reducing import FLOATS, maximum, minimum
 from csdfgen.ops.arithmetic import OPERATORS as ARITHMETIC
 from csdfgen.ops.base import Call, Operator, require_constant
@@ -48,7 +49,8 @@ ERF_COEFFICIENTS = (
     -5.66846925415e-6,
     1.41851859745e-7,
 )
-"""p, lowest power first, with |erf(x) - tanh(x * p(x^2))| <= 1e-7 |erf(x)| for |x| <= 3.9; beyond, erf is 1 within 4e-8.
+"""p, lowest power first, with |erf(x) - tanh(x * p(x^2))| <= 1e-7 |erf(x)| for |x| <= 3.9; beyond,
+erf is 1 within 4e-8.
 
 Fitted for this program to least relative error of erf (iteratively reweighted least squares).
 """
@@ -74,7 +76,10 @@ def _polynomial(coefficients: Sequence[float], t: np.ndarray, out: np.ndarray) -
     """out = c0 + t * (c1 + t * (c2 + ...)); at least two coefficients, the lowest power first."""
     scalar = out.dtype.type
     *lower, highest = coefficients
-    calls: list[Call] = [(np.multiply, (t, scalar(highest), out)), (np.add, (out, scalar(lower.pop()), out))]
+    calls: list[Call] = [
+        (np.multiply, (t, scalar(highest), out)),
+        (np.add, (out, scalar(lower.pop()), out)),
+    ]
     for c in reversed(lower):
         calls += [(np.multiply, (out, t, out)), (np.add, (out, scalar(c), out))]
     return calls
@@ -95,12 +100,25 @@ _AT_BOUND: Mapping[str, Callable[..., Any]] = {"min": maximum, "max": minimum}
 
 def _clip(task: Task) -> list[Call]:
     if "bounds" not in task.layer.attributes:
-        return [(_CLIP, (task.x, task.scalar(task.attribute("min")), task.scalar(task.attribute("max")), task.out))]
+        return [
+            (
+                _CLIP,
+                (
+                    task.x,
+                    task.scalar(task.attribute("min")),
+                    task.scalar(task.attribute("max")),
+                    task.out,
+                ),
+            )
+        ]
     x, *bounds = task.operands
     # the last bound may be the memory of `out`
     steps = [task.temporary() for _ in bounds[1:]] + [task.out]
     names = task.attribute("bounds")
-    return [(_AT_BOUND[n], (a, b, c)) for n, a, b, c in zip(names, (x, *steps), bounds, steps, strict=False)]
+    return [
+        (_AT_BOUND[n], (a, b, c))
+        for n, a, b, c in zip(names, (x, *steps), bounds, steps, strict=False)
+    ]
 
 
 def _larger_of_x_and(slope: Any, task: Task, larger: Callable[..., Any]) -> list[Call]:
@@ -185,11 +203,15 @@ def _elu(task: Task) -> list[Call]:
 
 
 def _selu(task: Task) -> list[Call]:
-    return _exponential_below(task, inner=1.0, outer=task.attribute("alpha"), gain=task.attribute("gamma"))
+    return _exponential_below(
+        task, inner=1.0, outer=task.attribute("alpha"), gain=task.attribute("gamma")
+    )
 
 
 def _celu(task: Task) -> list[Call]:
-    return _exponential_below(task, inner=1 / task.attribute("alpha"), outer=task.attribute("alpha"))
+    return _exponential_below(
+        task, inner=1 / task.attribute("alpha"), outer=task.attribute("alpha")
+    )
 
 
 # Smooth ------------------------------------------------------------------------------------------
@@ -207,7 +229,9 @@ def _sigmoid(task: Task) -> list[Call]:
 
 
 def _swish(task: Task) -> list[Call]:
-    """x * sigmoid(alpha * x) = x / 2 * (tanh(alpha * x / 2) + 1); from the second call on, x / 2 in `out` is enough."""
+    """x * sigmoid(alpha * x) = x / 2 * (tanh(alpha * x / 2) + 1); from the second call on, x / 2 in
+    `out` is enough.
+    """
     out, gate, alpha = task.out, task.temporary(), task.attribute("alpha")
     scaled: list[Call] = [(np.multiply, (out, task.scalar(alpha), gate)), (np.tanh, (gate, gate))]
     return [
@@ -219,7 +243,9 @@ def _swish(task: Task) -> list[Call]:
 
 
 def _mish(task: Task) -> list[Call]:
-    """x * tanh(log(1 + e^x)) = x * n / (n + 2) with n = e^x (e^x + 2); above x = 20 the fraction is 1."""
+    """x * tanh(log(1 + e^x)) = x * n / (n + 2) with n = e^x (e^x + 2); above x = 20 the fraction is
+    1.
+    """
     n, other = task.temporary(), task.temporary()
     return [
         (_CLIP, (task.x, _limits(n.dtype)[0], task.scalar(20), n)),
@@ -254,8 +280,12 @@ def _softsign(task: Task) -> list[Call]:
     ]
 
 
-def _odd_polynomial(task: Task, coefficients: Sequence[float], limit: float) -> tuple[list[Call], np.ndarray]:
-    """Calls for x * p(min(x^2, limit^2)) and the temporary that they fill; no square of a large x overflows."""
+def _odd_polynomial(
+    task: Task, coefficients: Sequence[float], limit: float
+) -> tuple[list[Call], np.ndarray]:
+    """Calls for x * p(min(x^2, limit^2)) and the temporary that they fill; no square of a large x
+    overflows.
+    """
     square, value = task.temporary(), task.temporary()
     calls: list[Call] = [
         (_CLIP, (task.x, task.scalar(-limit), task.scalar(limit), square)),
@@ -272,10 +302,14 @@ def _erf(task: Task) -> list[Call]:
 
 
 _GELU_INNER: Mapping[str, tuple[tuple[float, ...], float]] = {
-    "none": (tuple(c / sqrt(2) / 2**k for k, c in enumerate(ERF_COEFFICIENTS)), _ERF_LIMIT * sqrt(2)),
+    "none": (
+        tuple(c / sqrt(2) / 2**k for k, c in enumerate(ERF_COEFFICIENTS)),
+        _ERF_LIMIT * sqrt(2),
+    ),
     "tanh": ((sqrt(2 / pi), sqrt(2 / pi) * 0.044715), 10.0),
 }
-"""`approximate` -> (p, limit) with Gelu(x) = x / 2 * (1 + tanh(x * p(x^2))): erf(x / sqrt(2)), or ONNX's cubic.
+"""`approximate` -> (p, limit) with Gelu(x) = x / 2 * (1 + tanh(x * p(x^2))): erf(x / sqrt(2)), or
+ONNX's cubic.
 
 At the limit tanh is 1 already.
 """
@@ -301,7 +335,9 @@ def _copy(task: Task) -> list[Call]:
 
 
 def _clip_bounds(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """min and max as numbers: attributes before opset 11, constant inputs since; absent: the type's finite range."""
+    """min and max as numbers: attributes before opset 11, constant inputs since; absent: the type's
+    finite range.
+    """
     data = node.inputs[0]
     assert data is not None
     dtype = np.dtype(data.dtype)
@@ -315,26 +351,34 @@ def _clip_bounds(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]
         elif node.operand(position) is not None:
             constant = require_constant(node, position)
             if constant.size != 1:
-                raise ModelError(f"{name} has {constant.size} elements, Clip takes 1; use Min and Max instead")
+                raise ModelError(
+                    f"{name} has {constant.size} elements, Clip takes 1; use Min and Max instead"
+                )
             bounds[name] = constant.item()
     return bounds
 
 
 def _build_clip(node: Node) -> Layer:
-    """Bounds of which one is computed at run time are operands, as those of Max and Min are; others are attributes."""
+    """Bounds of which one is computed at run time are operands, as those of Max and Min are; others
+    are attributes.
+    """
     bounds = {k: bound for k in (1, 2) if (bound := node.operand(k)) is not None}
     if not any(isinstance(bound, Tensor) for bound in bounds.values()):
         return _CONSTANT_CLIP.build(node)
     for k, bound in bounds.items():
         if prod(bound.shape) != 1:
-            raise ModelError(f"{_BOUNDS[k]} has {prod(bound.shape)} elements, Clip takes 1; use Min and Max instead")
+            raise ModelError(
+                f"{_BOUNDS[k]} has {prod(bound.shape)} elements, Clip takes 1; use Min and Max instead"
+            )
     built = _MAX.build(replace(node, op_type="Max", inputs=(node.inputs[0], *bounds.values())))
     places = (0, *bounds)  # of its operands among the inputs of the node
     return replace(
         built,
         op_type="Clip",
         inputs=tuple(built.inputs[places.index(k)] if k in places else None for k in range(3)),
-        input_axes=tuple(built.input_axes[places.index(k)] if k in places else None for k in range(3)),
+        input_axes=tuple(
+            built.input_axes[places.index(k)] if k in places else None for k in range(3)
+        ),
         constants=MappingProxyType({places[k]: array for k, array in built.constants.items()}),
         attributes=MappingProxyType({"bounds": tuple(_BOUNDS[k] for k in bounds)}),
     )
@@ -356,18 +400,24 @@ def _celu_alpha(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 def _inference_only(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Nothing of Dropout's settings matters as long as it drops nothing."""
     if any(node.outputs[1:]):
-        raise ModelError(f"output 1, the mask '{node.outputs[1]}', is used; export the model for inference")
+        raise ModelError(
+            f"output 1, the mask '{node.outputs[1]}', is used; export the model for inference"
+        )
     if node.operand(2) is not None and bool(np.any(require_constant(node, 2))):
         raise ModelError("training_mode is true; export the model for inference")
     return {}
 
 
 def _prelu_types(node: Node, dtypes: Sequence[str]) -> str:
-    """The common type; ModelError also if the slope would widen the result (broadcasting goes one way only)."""
+    """The common type; ModelError also if the slope would widen the result (broadcasting goes one
+    way only).
+    """
     x, slope = node.inputs
     assert x is not None and slope is not None
     if np.broadcast_shapes(x.shape, slope.shape) != x.shape:
-        raise ModelError(f"slope of shape {slope.shape} does not broadcast to the input's {x.shape}")
+        raise ModelError(
+            f"slope of shape {slope.shape} does not broadcast to the input's {x.shape}"
+        )
     return same(NUMERIC)(node, dtypes)
 
 
@@ -414,8 +464,19 @@ _FLOAT = same(FLOATS)
 _ERF_NOTE = "the error function within 1e-7 of its value, in float64 too"
 
 OPERATORS: tuple[Operator, ...] = (
-    *(elementwise(name, one_call(function), same(types), since=since) for name, function, types, since in _ONE_CALL),
-    elementwise("Celu", _celu, _FLOAT, since=12, attributes={"alpha": 1.0}, normalise=_celu_alpha, compute_in=WIDE),
+    *(
+        elementwise(name, one_call(function), same(types), since=since)
+        for name, function, types, since in _ONE_CALL
+    ),
+    elementwise(
+        "Celu",
+        _celu,
+        _FLOAT,
+        since=12,
+        attributes={"alpha": 1.0},
+        normalise=_celu_alpha,
+        compute_in=WIDE,
+    ),
     replace(_CONSTANT_CLIP, build=_build_clip),
     elementwise(
         "Dropout",
@@ -439,17 +500,36 @@ OPERATORS: tuple[Operator, ...] = (
         compute_in=WIDE,
         notes=_ERF_NOTE,
     ),
-    elementwise("HardSigmoid", _hard_sigmoid, _FLOAT, attributes={"alpha": 0.2, "beta": 0.5}, compute_in=WIDE),
+    elementwise(
+        "HardSigmoid",
+        _hard_sigmoid,
+        _FLOAT,
+        attributes={"alpha": 0.2, "beta": 0.5},
+        compute_in=WIDE,
+    ),
     elementwise("HardSwish", _hard_swish, _FLOAT, since=14, compute_in=WIDE),
     elementwise("Identity", _copy, same(EVERY), aliases=view_of_first, notes="a view"),
     elementwise("LeakyRelu", _leaky_relu, _FLOAT, attributes={"alpha": 0.01}, compute_in=WIDE),
     elementwise("Mish", _mish, _FLOAT, since=18, compute_in=WIDE),
     elementwise("PRelu", _prelu, _prelu_types, operands=2, compute_in=WIDE),
     elementwise("Relu", _relu, same(SIGNED)),
-    elementwise("Selu", _selu, _FLOAT, attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}, compute_in=WIDE),
+    elementwise(
+        "Selu",
+        _selu,
+        _FLOAT,
+        attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323},
+        compute_in=WIDE,
+    ),
     elementwise("Sigmoid", _sigmoid, _FLOAT, compute_in=WIDE),
     elementwise("Softplus", _softplus, _FLOAT, compute_in=WIDE),
     elementwise("Softsign", _softsign, _FLOAT, compute_in=WIDE),
     elementwise("Swish", _swish, _FLOAT, since=24, attributes={"alpha": 1.0}, compute_in=WIDE),
-    elementwise("ThresholdedRelu", _thresholded_relu, _FLOAT, since=10, attributes={"alpha": 1.0}, compute_in=WIDE),
+    elementwise(
+        "ThresholdedRelu",
+        _thresholded_relu,
+        _FLOAT,
+        since=10,
+        attributes={"alpha": 1.0},
+        compute_in=WIDE,
+    ),
 )

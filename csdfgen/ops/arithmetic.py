@@ -1,4 +1,5 @@
-"""What are the numpy calls of a function of several tensors? Arithmetic, comparisons, choices, casts.
+"""What are the numpy calls of a function of several tensors? Arithmetic, comparisons, choices,
+casts.
 
 Source: https://onnx.ai/onnx/operators/. Types follow ONNX: operands agree (Pow and Where have
 rules of their own), integers divide towards zero, comparisons give bool.
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node
+from csdfgen.model.network import Layer, Node
 from csdfgen.ops._reducing import FLOATS, INTEGERS, maximum, minimum
 from csdfgen.ops.base import REQUIRED, Alias, Call, Operator
 from csdfgen.ops.elementwise import (
@@ -35,7 +36,9 @@ __all__ = ["OPERATORS"]
 
 
 def _divide(task: Task) -> list[Call]:
-    """a / b; for signed integers the quotient of what remains without a's remainder of a's sign, which is exact."""
+    """a / b; for signed integers the quotient of what remains without a's remainder of a's sign,
+    which is exact.
+    """
     a, b = task.operands
     if task.out.dtype.kind != "i":
         return [(np.divide if task.out.dtype.kind == "f" else np.floor_divide, (a, b, task.out))]
@@ -47,11 +50,18 @@ def _divide(task: Task) -> list[Call]:
     ]
 
 
-_POWERS: Mapping[float, Callable[..., Any]] = {-1.0: np.reciprocal, 0.5: np.sqrt, 1.0: np.positive, 2.0: np.square}
+_POWERS: Mapping[float, Callable[..., Any]] = {
+    -1.0: np.reciprocal,
+    0.5: np.sqrt,
+    1.0: np.positive,
+    2.0: np.square,
+}
 """Exponents for which numpy has a function, many times faster than np.power."""
 
 _POW_IN: Mapping[str, str] = MappingProxyType({**WIDE, **dict.fromkeys(INTEGERS, "float64")})
-"""Integers too are raised in floating point, as onnxruntime does: negative and broken exponents are allowed."""
+"""Integers too are raised in floating point, as onnxruntime does: negative and broken exponents are
+allowed.
+"""
 
 
 def _power(task: Task) -> list[Call]:
@@ -80,12 +90,16 @@ def _modulo_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]
     data = node.inputs[0]
     assert data is not None
     if str(data.dtype) in FLOATS and not attributes["fmod"] and node.opset < 28:
-        raise ModelError(f"fmod=0 with type {data.dtype} before opset 28 (here {node.opset}); export fmod=1")
+        raise ModelError(
+            f"fmod=0 with type {data.dtype} before opset 28 (here {node.opset}); export fmod=1"
+        )
     return attributes
 
 
 def _folded(function: Callable[..., Any], mean: bool = False) -> Callable[[Task], list[Call]]:
-    """The recipe of a variadic operator: function(function(a, b), c) ..., divided by their number for the mean."""
+    """The recipe of a variadic operator: function(function(a, b), c) ..., divided by their number
+    for the mean.
+    """
 
     def recipe(task: Task) -> list[Call]:
         first, *rest = task.operands
@@ -151,7 +165,9 @@ def _cast_types(node: Node, dtypes: Sequence[str]) -> str:
     if code is REQUIRED:
         raise ModelError("attribute 'to' is missing")
     if code not in _ONNX_TYPES:
-        raise ModelError(f"to={code} is not one of {', '.join(f'{k} ({v})' for k, v in _ONNX_TYPES.items())}")
+        raise ModelError(
+            f"to={code} is not one of {', '.join(f'{k} ({v})' for k, v in _ONNX_TYPES.items())}"
+        )
     same(EVERY)(node, dtypes)
     return _ONNX_TYPES[code]
 
@@ -179,7 +195,9 @@ _ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Sub", np.subtract, NUMERIC, 7),
     ("Xor", np.logical_xor, BOOL, 7),
 )
-"""(operator, numpy function, element types, first opset) of two operands of one type, which is the result's."""
+"""(operator, numpy function, element types, first opset) of two operands of one type, which is the
+result's.
+"""
 
 _COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Equal", np.equal, EVERY, 7),
@@ -193,8 +211,14 @@ _COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] =
 _FLOAT = same(FLOATS)
 
 OPERATORS: tuple[Operator, ...] = (
-    *(elementwise(name, one_call(f), same(types), operands=2, since=since) for name, f, types, since in _ONE_CALL),
-    *(elementwise(name, one_call(f), same(types, "bool"), operands=2, since=since) for name, f, types, since in _COMPARISONS),
+    *(
+        elementwise(name, one_call(f), same(types), operands=2, since=since)
+        for name, f, types, since in _ONE_CALL
+    ),
+    *(
+        elementwise(name, one_call(f), same(types, "bool"), operands=2, since=since)
+        for name, f, types, since in _COMPARISONS
+    ),
     elementwise(
         "Cast",
         _cast,
@@ -218,7 +242,15 @@ OPERATORS: tuple[Operator, ...] = (
     elementwise("Max", _folded(maximum), same(NUMERIC), operands=None),
     elementwise("Mean", _folded(np.add, mean=True), _FLOAT, operands=None, compute_in=WIDE),
     elementwise("Min", _folded(minimum), same(NUMERIC), operands=None),
-    elementwise("Mod", _modulo, same(NUMERIC), operands=2, since=10, attributes={"fmod": 0}, normalise=_modulo_kind),
+    elementwise(
+        "Mod",
+        _modulo,
+        same(NUMERIC),
+        operands=2,
+        since=10,
+        attributes={"fmod": 0},
+        normalise=_modulo_kind,
+    ),
     elementwise("Pow", _power, _pow_types, operands=2, compute_in=_POW_IN),
     elementwise("Sum", _folded(np.add), _FLOAT, operands=None, compute_in=WIDE),
     elementwise("Where", _where, _where_types, operands=3, since=9, aliases=_over_y),

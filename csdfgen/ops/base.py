@@ -1,4 +1,5 @@
-"""What does an operator have to say? One record per ONNX operator; nothing else branches on op types.
+"""What does an operator have to say? One record per ONNX operator; nothing else branches on op
+types.
 
 An operator tells, for a layer: its outputs (`build`), which input rows output rows need
 (`input_rows`), what it costs, which outputs share memory with which inputs (`aliases`),
@@ -22,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
-from csdfgen.rows import Rows, Window, slabs
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows, Window, slabs
 
 __all__ = [
     "REQUIRED",
@@ -70,8 +71,10 @@ class Phase:
 
     out: rows of the outputs it writes (`ROWS`); for `ACCUMULATE` and `WHOLE` all rows of the
         output, which an accumulating layer holds as its state from the first phase to the last.
-    ins: by input position the rows that its slab holds, along `Layer.input_axes`; None for a constant.
-    first, last: an accumulating layer initialises its state in the first phase, finishes in the last.
+    ins: by input position the rows that its slab holds, along `Layer.input_axes`; None for a
+        constant.
+    first, last: an accumulating layer initialises its state in the first phase, finishes in the
+        last.
     """
 
     out: Rows
@@ -114,8 +117,9 @@ class CountingScratch(Scratch):
 Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]
 """(phase, slabs, results, scratch) -> calls.
 
-slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a constant; maybe strided, read only.
-results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every element is to be written.
+slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a constant; maybe
+strided, read only. results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every
+element is to be written.
 """
 
 
@@ -161,17 +165,19 @@ def _row_phased(layer: Layer) -> Mode:
 class Operator:
     """One ONNX operator: what it accepts and the functions that define it.
 
-    build: Node -> Layer. Checks attributes and operands, settles output shapes, dtypes and row axes,
-        and normalises attributes so that nothing later depends on the opset. Raises ModelError.
-    input_rows: (layer, output rows) -> rows of each input along `layer.input_axes`, None for constants.
-        For ACCUMULATE it is asked with all output rows; for WHOLE likewise.
+    build: Node -> Layer. Checks attributes and operands, settles output shapes, dtypes and row
+        axes, and normalises attributes so that nothing later depends on the opset. Raises
+        ModelError.
+    input_rows: (layer, output rows) -> rows of each input along `layer.input_axes`, None for
+        constants. For ACCUMULATE it is asked with all output rows; for WHOLE likewise.
     kernel: layer -> Emit. May prepare (pack) weights once.
     cost: (layer, output rows) -> work in multiply-accumulates, or elements where there are none.
-    mode: how the layer divides into phases. accumulate_over: input position whose rows it accumulates.
+    mode: how the layer divides into phases. accumulate_over: input position whose rows it
+        accumulates.
     aliases: the memory that outputs may share with inputs.
     rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
-    shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared calls
-        can be reused for equal addresses.
+    shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
+        calls can be reused for equal addresses.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
     constant_inputs: positions that must be constants.
     attributes: accepted attributes and their defaults; any other is refused.
@@ -200,7 +206,9 @@ class Operator:
         return f"https://onnx.ai/onnx/operators/onnx__{self.op_type}.html"
 
     def repeats(self, layer: Layer) -> bool:
-        """Whether interior phases of this layer differ by a shift alone, so that equal addresses mean equal calls."""
+        """Whether interior phases of this layer differ by a shift alone, so that equal addresses
+        mean equal calls.
+        """
         return self.shift_invariant or (self.rowwise and _rows_alike(layer))
 
     def attribute(self, node: Node, name: str) -> Any:
@@ -225,12 +233,16 @@ def require_constant(node: Node, position: int) -> np.ndarray:
     operand = node.operand(position)
     if not isinstance(operand, np.ndarray):
         state = "absent" if operand is None else f"computed at run time ('{operand.name}')"
-        raise ModelError(f"input {position} is {state}; it must be a constant, fix free sizes with --shape or fold it")
+        raise ModelError(
+            f"input {position} is {state}; it must be a constant, fix free sizes with --shape or fold it"
+        )
     return operand
 
 
 def aligned_axis(tensor: Tensor, output: Tensor) -> int | None:
-    """The axis of `tensor` that broadcasts against the row axis of `output`; None if it has none there."""
+    """The axis of `tensor` that broadcasts against the row axis of `output`; None if it has none
+    there.
+    """
     if output.row_axis is None:
         return None
     axis = output.row_axis - (len(output.shape) - len(tensor.shape))
@@ -238,7 +250,9 @@ def aligned_axis(tensor: Tensor, output: Tensor) -> int | None:
 
 
 def _rows_alike(layer: Layer) -> bool:
-    """Whether no operand of a row-by-row layer has values of its own for each row, but those read row by row."""
+    """Whether no operand of a row-by-row layer has values of its own for each row, but those read
+    row by row.
+    """
     for constant in layer.constants.values():
         axis = aligned_axis(Tensor("", constant.shape), layer.output)
         if axis is not None and constant.shape[axis] > 1:
@@ -253,7 +267,11 @@ def _rows_alike(layer: Layer) -> bool:
 
 def is_aligned(tensor: Tensor, axis: int | None, output: Tensor) -> bool:
     """Whether rows of `tensor` along `axis` are the rows of `output`, one for one."""
-    return axis is not None and axis == aligned_axis(tensor, output) and tensor.shape[axis] == output.rows
+    return (
+        axis is not None
+        and axis == aligned_axis(tensor, output)
+        and tensor.shape[axis] == output.rows
+    )
 
 
 def height_along(tensor: Tensor, axis: int | None) -> int:
@@ -262,7 +280,9 @@ def height_along(tensor: Tensor, axis: int | None) -> int:
 
 
 def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    """`input_rows` of elementwise operators: the same rows where the operand has them, else the whole operand."""
+    """`input_rows` of elementwise operators: the same rows where the operand has them, else the
+    whole operand.
+    """
     found: list[Rows | None] = []
     for tensor, axis in zip(layer.inputs, layer.input_axes, strict=True):
         if tensor is None:
@@ -274,13 +294,19 @@ def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return tuple(found)
 
 
-def operand_view(slab: np.ndarray, tensor: Tensor, axis: int | None, output: Tensor, out: Rows) -> np.ndarray:
-    """A slab of an operand (rows as `aligned_rows` says), broadcastable against (len(out), *output.row_shape)."""
+def operand_view(
+    slab: np.ndarray, tensor: Tensor, axis: int | None, output: Tensor, out: Rows
+) -> np.ndarray:
+    """A slab of an operand (rows as `aligned_rows` says), broadcastable against (len(out),
+    *output.row_shape).
+    """
     array = replace(tensor, row_axis=axis).to_onnx(slab)
     return broadcast_view(array, output, out, sliced=is_aligned(tensor, axis, output))
 
 
-def broadcast_view(array: np.ndarray, output: Tensor, out: Rows, *, sliced: bool = False) -> np.ndarray:
+def broadcast_view(
+    array: np.ndarray, output: Tensor, out: Rows, *, sliced: bool = False
+) -> np.ndarray:
     """An array in ONNX axis order, broadcastable against (len(out), *output.row_shape).
 
     sliced: along the row axis the array holds rows `out` only; otherwise it is whole and cut here.
@@ -296,7 +322,9 @@ def broadcast_view(array: np.ndarray, output: Tensor, out: Rows, *, sliced: bool
 
 
 def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tuple[Phase, ...]:
-    """The phases of a layer with `height` rows a phase (of its output; of its input where it accumulates)."""
+    """The phases of a layer with `height` rows a phase (of its output; of its input where it
+    accumulates).
+    """
     output_rows = Rows(0, layer.output.rows)
     whole = operator.input_rows(layer, output_rows)
     mode = operator.mode(layer)
@@ -308,22 +336,31 @@ def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tup
         assert tensor is not None
         parts = slabs(height_along(tensor, layer.input_axes[over]), height)
         return tuple(
-            Phase(output_rows, (*whole[:over], part, *whole[over + 1 :]), i == 0, i == len(parts) - 1)
+            Phase(
+                output_rows, (*whole[:over], part, *whole[over + 1 :]), i == 0, i == len(parts) - 1
+            )
             for i, part in enumerate(parts)
         )
     parts = slabs(layer.output.rows, height)
-    return tuple(Phase(part, operator.input_rows(layer, part), i == 0, i == len(parts) - 1) for i, part in enumerate(parts))
+    return tuple(
+        Phase(part, operator.input_rows(layer, part), i == 0, i == len(parts) - 1)
+        for i, part in enumerate(parts)
+    )
 
 
 def stored_rows(layer: Layer, position: int, rows: Rows) -> Rows:
-    """Rows of the tensor as stored that must be present to read `rows` along the layer's input axis."""
+    """Rows of the tensor as stored that must be present to read `rows` along the layer's input
+    axis.
+    """
     tensor = layer.inputs[position]
     assert tensor is not None
     return rows if layer.input_axes[position] == tensor.row_axis else Rows(0, tensor.rows)
 
 
 def presented(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np.ndarray:
-    """The slab of `rows` along the layer's input axis, out of the stored rows `stored_rows` (a view)."""
+    """The slab of `rows` along the layer's input axis, out of the stored rows `stored_rows` (a
+    view).
+    """
     tensor = layer.inputs[position]
     assert tensor is not None
     axis = layer.input_axes[position]

@@ -1,12 +1,13 @@
 """Conv and ConvTranspose: which rows does a convolution need, and how is a slab of them computed?
 
-Sources: https://onnx.ai/onnx/operators/onnx__Conv.html, https://onnx.ai/onnx/operators/onnx__ConvTranspose.html;
-the row rule is that of docs/model.md. One to three spatial axes, of which the first carries the rows;
-images of a batch are convolved one by one.
+Sources: https://onnx.ai/onnx/operators/onnx__Conv.html,
+https://onnx.ai/onnx/operators/onnx__ConvTranspose.html; the row rule is that of docs/model.md.
+One to three spatial axes, of which the first carries the rows; images of a batch are convolved
+one by one.
 
-A transposed convolution is computed as it is read, not as it is scattered: the output pixels of one residue
-modulo the strides see the same taps, so that they are an ordinary convolution of stride 1, and an output row
-is written once, by the phase that it belongs to.
+A transposed convolution is computed as it is read, not as it is scattered: the output pixels of one
+residue modulo the strides see the same taps, so that they are an ordinary convolution of stride 1,
+and an output row is written once, by the phase that it belongs to.
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import Axis, Job
 from csdfgen.ops._window_products import depthwise_products, matrix_products, tiled
 from csdfgen.ops._windows import read_rows, window_attributes, windows_of
-from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant, require_tensor
-from csdfgen.rows import Rows, Window
+from csdfgen.ops.base import (
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    require_constant,
+    require_tensor,
+)
 
 __all__ = ["OPERATORS", "window"]
 
@@ -35,7 +45,9 @@ ROW_AXIS = 2
 COMPUTED_IN: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {"float16": np.dtype("float32"), "float32": np.dtype("float32"), "float64": np.dtype("float64")}
 )
-"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights say."""
+"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights
+say.
+"""
 
 # --- what a node says ---------------------------------------------------------------------------
 
@@ -46,12 +58,16 @@ def _operands(node: Node) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
     weights = require_constant(node, 1)
     bias = None if node.operand(2) is None else require_constant(node, 2)
     if not 3 <= len(x.shape) <= 5:
-        raise ModelError(f"input of rank {len(x.shape)}; convolutions of rank 3, 4 and 5 (1-D to 3-D) are supported")
+        raise ModelError(
+            f"input of rank {len(x.shape)}; convolutions of rank 3, 4 and 5 (1-D to 3-D) are supported"
+        )
     if x.dtype not in COMPUTED_IN:
         raise ModelError(f"dtype {x.dtype} is not one of {', '.join(COMPUTED_IN)}")
     for name, array in (("weights", weights), ("bias", bias)):
         if array is not None and array.dtype != x.dtype:
-            raise ModelError(f"{name} are {array.dtype}, the input is {x.dtype}; they must be the same")
+            raise ModelError(
+                f"{name} are {array.dtype}, the input is {x.dtype}; they must be the same"
+            )
     if weights.ndim != len(x.shape):
         raise ModelError(f"weights of rank {weights.ndim} for an input of rank {len(x.shape)}")
     if 0 in x.shape or 0 in weights.shape:
@@ -81,7 +97,9 @@ def _layer(
     sizes: Sequence[int],
 ) -> Layer:
     if min(sizes) < 1:
-        raise ModelError(f"the output would be {[*sizes]}: windows of {attributes['kernel_shape']} do not fit {x.shape[2:]}")
+        raise ModelError(
+            f"the output would be {[*sizes]}: windows of {attributes['kernel_shape']} do not fit {x.shape[2:]}"
+        )
     if bias is not None and bias.shape != (channels,):
         raise ModelError(f"bias of shape {bias.shape} for {channels} output channels")
     output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), x.dtype, ROW_AXIS)
@@ -106,7 +124,9 @@ def _build_conv(node: Node) -> Layer:
     attributes = _attributes(CONV, node, x, weights)
     group = attributes["group"]
     if weights.shape[1] * group != x.shape[1]:
-        raise ModelError(f"weights take {weights.shape[1]} channels in {group} groups, the input has {x.shape[1]}")
+        raise ModelError(
+            f"weights take {weights.shape[1]} channels in {group} groups, the input has {x.shape[1]}"
+        )
     if weights.shape[0] % group:
         raise ModelError(f"group={group} does not divide the {weights.shape[0]} output channels")
     sizes = [
@@ -117,9 +137,11 @@ def _build_conv(node: Node) -> Layer:
 
 
 def _channels_last(weights: np.ndarray) -> np.ndarray:
-    """The same weights (out, in, kernel...) stored as (kernel..., in, out), as matrix products want them.
+    """The same weights (out, in, kernel...) stored as (kernel..., in, out), as matrix products want
+    them.
 
-    Elementwise arithmetic (a folded BatchNormalization) keeps this order, so that packing need not copy.
+    Elementwise arithmetic (a folded BatchNormalization) keeps this order, so that packing need not
+    copy.
     """
     stored = np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
     return np.moveaxis(stored, (-1, -2), (0, 1))
@@ -136,7 +158,9 @@ def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _conv_mode(layer: Layer) -> Mode:
-    """One output row out of several input rows is a sum over them: a fully connected layer in disguise."""
+    """One output row out of several input rows is a sum over them: a fully connected layer in
+    disguise.
+    """
     rows = window(layer)
     sums_rows = layer.output.rows == 1 and rows.kernel > 1 and rows.pad_top == rows.pad_bottom == 0
     return Mode.ACCUMULATE if sums_rows and layer.output.dtype != "float16" else Mode.ROWS
@@ -156,7 +180,12 @@ def _conv_kernel(layer: Layer) -> Emit:
     weights = arithmetic.pack(_by_group(layer).swapaxes(1, 2))
     accumulates = _conv_mode(layer) is Mode.ACCUMULATE
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, held = slabs[0], phase.ins[0]
         assert slab is not None and held is not None
         row = rows.part(phase.out.start, phase.out.stop).moved(held.start)
@@ -180,7 +209,9 @@ def _conv_kernel(layer: Layer) -> Emit:
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """How weights meet windows: depthwise layers keep their channels apart, all others are matrix products."""
+    """How weights meet windows: depthwise layers keep their channels apart, all others are matrix
+    products.
+    """
 
     depthwise: bool
     axes: int
@@ -190,7 +221,12 @@ class _Arithmetic:
     @classmethod
     def of(cls, layer: Layer) -> _Arithmetic:
         depthwise = 1 < layer.attributes["group"] == _input(layer).shape[1] == layer.output.shape[1]
-        return cls(depthwise, len(layer.output.shape) - 2, layer.output.shape[-1], COMPUTED_IN[layer.output.dtype])
+        return cls(
+            depthwise,
+            len(layer.output.shape) - 2,
+            layer.output.shape[-1],
+            COMPUTED_IN[layer.output.dtype],
+        )
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
         """(group, in, out, kernel...) of every group, as `products` takes them."""
@@ -218,7 +254,11 @@ def _input(layer: Layer) -> Tensor:
 
 def _bias(layer: Layer) -> np.ndarray | None:
     bias = layer.constants.get(2)
-    return None if bias is None else bias.reshape(-1).astype(COMPUTED_IN[layer.output.dtype], copy=False)
+    return (
+        None
+        if bias is None
+        else bias.reshape(-1).astype(COMPUTED_IN[layer.output.dtype], copy=False)
+    )
 
 
 def _by_group(layer: Layer) -> np.ndarray:
@@ -233,7 +273,9 @@ def _two_axes(*axes: Axis) -> tuple[Axis, ...]:
 
 
 def _images(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Every image (rows, ..., C) of a slab (rows, ..., N, C); a signal (rows, C) as an image of one row."""
+    """Every image (rows, ..., C) of a slab (rows, ..., N, C); a signal (rows, C) as an image of one
+    row.
+    """
     for n in range(array.shape[-2]):
         image = array[..., n, :]
         yield image if image.ndim > 2 else image[None]
@@ -250,24 +292,37 @@ def _build_transpose(node: Node) -> Layer:
     windows = windows_of(attributes)
     count = len(windows)
     surplus = _sizes(node, "output_padding", count, least=0) or (0,) * count
-    natural = [(size - 1) * w.stride + extra + w.extent for size, w, extra in zip(x.shape[2:], windows, surplus, strict=True)]
+    natural = [
+        (size - 1) * w.stride + extra + w.extent
+        for size, w, extra in zip(x.shape[2:], windows, surplus, strict=True)
+    ]
     sizes = _sizes(node, "output_shape", count, least=1)
     mode = CONV_TRANSPOSE.attribute(node, "auto_pad")
     if sizes is None and mode.startswith("SAME"):
         # SAME only ever pads: without overlap the natural size stays
-        sizes = tuple(min(size * w.stride, whole) for size, w, whole in zip(x.shape[2:], windows, natural, strict=True))
+        sizes = tuple(
+            min(size * w.stride, whole)
+            for size, w, whole in zip(x.shape[2:], windows, natural, strict=True)
+        )
     if sizes is None:
-        sizes = tuple(whole - w.pad_top - w.pad_bottom for whole, w in zip(natural, windows, strict=True))
+        sizes = tuple(
+            whole - w.pad_top - w.pad_bottom for whole, w in zip(natural, windows, strict=True)
+        )
     else:
         # the size is given, the padding follows from it
         surplus = tuple(max(0, whole - size) for whole, size in zip(natural, sizes, strict=True))
         begins = tuple(total // 2 if mode == "SAME_UPPER" else -(-total // 2) for total in surplus)
-        attributes["pads"] = (*begins, *(total - begin for total, begin in zip(surplus, begins, strict=True)))
+        attributes["pads"] = (
+            *begins,
+            *(total - begin for total, begin in zip(surplus, begins, strict=True)),
+        )
     return _layer(node, x, weights, bias, attributes, weights.shape[1] * attributes["group"], sizes)
 
 
 def _sizes(node: Node, name: str, count: int, *, least: int) -> Shape | None:
-    """An attribute with one integer per spatial axis (of a whole shape, the last ones), None if absent."""
+    """An attribute with one integer per spatial axis (of a whole shape, the last ones), None if
+    absent.
+    """
     values = CONV_TRANSPOSE.attribute(node, name)
     if not values:
         return None
@@ -277,7 +332,8 @@ def _sizes(node: Node, name: str, count: int, *, least: int) -> Shape | None:
 
 
 def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    """Input row i reaches output rows i*s - p to i*s - p + (k-1)*d; [a, b) needs those that reach into it.
+    """Input row i reaches output rows i*s - p to i*s - p + (k-1)*d; [a, b) needs those that reach
+    into it.
 
     Exact for dilation 1. With holes, a row may be claimed that only neighbouring output rows read.
     """
@@ -292,7 +348,9 @@ def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _transpose_cost(layer: Layer, out: Rows) -> int:
-    """Multiply-accumulates: of the taps of an output pixel, one in every stride meets an input pixel."""
+    """Multiply-accumulates: of the taps of an output pixel, one in every stride meets an input
+    pixel.
+    """
     weights, attributes = layer.constants[1], layer.attributes
     per_pixel = weights.shape[0] // attributes["group"] * prod(weights.shape[2:])
     return max(1, len(out) * layer.output.row_elements * per_pixel // prod(attributes["strides"]))
@@ -300,7 +358,9 @@ def _transpose_cost(layer: Layer, out: Rows) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Residues:
-    """One axis of a transposed convolution: output o reads tap j of input i where i*stride - pad + j*dilation == o."""
+    """One axis of a transposed convolution: output o reads tap j of input i where i*stride - pad +
+    j*dilation == o.
+    """
 
     stride: int
     pad: int
@@ -309,26 +369,36 @@ class _Residues:
 
     @property
     def classes(self) -> dict[int, tuple[int, ...]]:
-        """Residue of o + pad modulo the stride -> its taps, those of earlier input first; residues without taps left out."""
+        """Residue of o + pad modulo the stride -> its taps, those of earlier input first; residues
+        without taps left out.
+        """
         found: dict[int, tuple[int, ...]] = {}
         for j in reversed(range(self.kernel)):
             residue = j * self.dilation % self.stride
             found[residue] = (*found.get(residue, ()), j)
         return found
 
-    def outputs(self, residue: int, taps: Sequence[int], start: int, stop: int) -> tuple[slice, Axis] | None:
-        """Where in outputs [start, stop) those of a residue are, and what they read; None if there is none."""
+    def outputs(
+        self, residue: int, taps: Sequence[int], start: int, stop: int
+    ) -> tuple[slice, Axis] | None:
+        """Where in outputs [start, stop) those of a residue are, and what they read; None if there
+        is none.
+        """
         first = start + (residue - start - self.pad) % self.stride
         if first >= stop:
             return None
         count = -(-(stop - first) // self.stride)
         read = (first + self.pad - taps[0] * self.dilation) // self.stride
         dilation = self.dilation // gcd(self.dilation, self.stride)
-        return slice(first - start, stop - start, self.stride), Axis(count, read, 1, len(taps), dilation)
+        return slice(first - start, stop - start, self.stride), Axis(
+            count, read, 1, len(taps), dilation
+        )
 
 
 def _transpose_kernel(layer: Layer) -> Emit:
-    axes = [_Residues(w.stride, w.pad_top, w.kernel, w.dilation) for w in windows_of(layer.attributes)]
+    axes = [
+        _Residues(w.stride, w.pad_top, w.kernel, w.dilation) for w in windows_of(layer.attributes)
+    ]
     arithmetic, bias, by_group = _Arithmetic.of(layer), _bias(layer), _by_group(layer)
     classes = [
         (residues, [axis.classes[r] for axis, r in zip(axes, residues, strict=True)])
@@ -337,23 +407,39 @@ def _transpose_kernel(layer: Layer) -> Emit:
     packed = [arithmetic.pack(by_group[(slice(None),) * 3 + np.ix_(*taps)]) for _, taps in classes]
     unreached = any(len(axis.classes) < axis.stride for axis in axes)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, held = slabs[0], phase.ins[0]
         assert slab is not None and held is not None
-        ranges = [(phase.out.start, phase.out.stop), *((0, size) for size in layer.output.shape[3:])]
+        ranges = [
+            (phase.out.start, phase.out.stop),
+            *((0, size) for size in layer.output.shape[3:]),
+        ]
         jobs = []
         for (residues, taps), weights in zip(classes, packed, strict=True):
-            parts = [a.outputs(r, t, *ab) for a, r, t, ab in zip(axes, residues, taps, ranges, strict=True)]
+            parts = [
+                a.outputs(r, t, *ab)
+                for a, r, t, ab in zip(axes, residues, taps, ranges, strict=True)
+            ]
             found = [part for part in parts if part is not None]
             if len(found) < len(parts):
                 continue
             (_, row), *_ = found
             read = _two_axes(row.moved(held.start), *(axis for _, axis in found[1:]))
             target = results[0][tuple(where for where, _ in found)]
-            jobs += [Job(read, i, weights, o, bias) for i, o in zip(_images(slab), _images(target), strict=True)]
+            jobs += [
+                Job(read, i, weights, o, bias)
+                for i, o in zip(_images(slab), _images(target), strict=True)
+            ]
         calls: list[Call] = []
         if unreached:
-            calls.append((results[0].fill, (0,)) if bias is None else (np.copyto, (results[0], bias)))
+            calls.append(
+                (results[0].fill, (0,)) if bias is None else (np.copyto, (results[0], bias))
+            )
         return calls + arithmetic.products(jobs, scratch)
 
     return emit
@@ -361,7 +447,14 @@ def _transpose_kernel(layer: Layer) -> Emit:
 
 # --- the records --------------------------------------------------------------------------------
 
-_ATTRIBUTES = {"auto_pad": "NOTSET", "dilations": None, "group": 1, "kernel_shape": None, "pads": None, "strides": None}
+_ATTRIBUTES = {
+    "auto_pad": "NOTSET",
+    "dilations": None,
+    "group": 1,
+    "kernel_shape": None,
+    "pads": None,
+    "strides": None,
+}
 
 CONV = Operator(
     op_type="Conv",

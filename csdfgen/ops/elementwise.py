@@ -1,4 +1,5 @@
-"""What do all elementwise operators share? Broadcasting, element types, rows, results in place, rounding.
+"""What do all elementwise operators share? Broadcasting, element types, rows, results in place,
+rounding.
 
 An elementwise operator is a row of a table (`activation`, `arithmetic`): a name, the element types
 it takes, and a *recipe*, which says what numpy calls turn operands into a result. This module
@@ -18,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops._reducing import FLOATS, INTEGERS
 from csdfgen.ops.base import (
     Alias,
@@ -32,7 +34,6 @@ from csdfgen.ops.base import (
     broadcast_view,
     operand_view,
 )
-from csdfgen.rows import Rows
 
 __all__ = [
     "BOOL",
@@ -57,7 +58,8 @@ BOOL = ("bool",)
 EVERY = (*NUMERIC, *BOOL)
 
 WIDE: Mapping[str, str] = MappingProxyType({"float16": "float32"})
-"""Result type -> type to compute in, where they differ: several roundings to float16 would add up."""
+"""Result type -> type to compute in, where they differ: several roundings to float16 would add up.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,15 @@ def one_call(function: Callable[..., Any]) -> Recipe:
 
 
 def same(allowed: Sequence[str], result: str | None = None) -> Types:
-    """All operands have the same type, one of `allowed`; the result has it too, unless `result` is given."""
+    """All operands have the same type, one of `allowed`; the result has it too, unless `result` is
+    given.
+    """
 
     def settle(node: Node, dtypes: Sequence[str]) -> str:
         if len(set(dtypes)) > 1:
-            raise ModelError(f"inputs of types {', '.join(dtypes)}; insert a Cast so that they agree")
+            raise ModelError(
+                f"inputs of types {', '.join(dtypes)}; insert a Cast so that they agree"
+            )
         if dtypes[0] not in allowed:
             raise ModelError(f"type {dtypes[0]} is not one of {', '.join(allowed)}; insert a Cast")
         return result or dtypes[0]
@@ -165,11 +171,13 @@ def elementwise(
         since=since,
         aliases=aliases,
         rowwise=True,
-        # Constants and operands read whole may differ from row to row: then no phase is another one shifted.
+        # Constants and operands read whole may differ from row to row: then no phase is another one
+        # shifted.
         shift_invariant=operands == 1,
         constant_inputs=constant_inputs,
         attributes=accepted,
-        notes=notes or ("" if operands == 1 else "operands without the output's rows are read whole"),
+        notes=notes
+        or ("" if operands == 1 else "operands without the output's rows are read whole"),
     )
 
 
@@ -177,14 +185,22 @@ def _cost(layer: Layer, out: Rows) -> int:
     return len(out) * layer.output.row_elements
 
 
-def _build(types: Types, count: int | None, accepted: Mapping[str, Any], normalise: Normalise | None, node: Node) -> Layer:
+def _build(
+    types: Types,
+    count: int | None,
+    accepted: Mapping[str, Any],
+    normalise: Normalise | None,
+    node: Node,
+) -> Layer:
     operands = _operands(node, len(node.inputs) if count is None else count)
     computed = [x for x in operands if isinstance(x, Tensor)]
     if not computed:
         raise ModelError("no input is computed; fold the constants")
     shape = _broadcast_shape([x.shape for x in operands])
     dtype = types(node, [str(x.dtype) for x in operands])
-    attributes: Mapping[str, Any] = {name: node.attributes.get(name, default) for name, default in accepted.items()}
+    attributes: Mapping[str, Any] = {
+        name: node.attributes.get(name, default) for name, default in accepted.items()
+    }
     if normalise is not None:
         attributes = normalise(node, attributes)
     settings = (None,) * (len(node.inputs) - len(operands))
@@ -195,7 +211,9 @@ def _build(types: Types, count: int | None, accepted: Mapping[str, Any], normali
         inputs=(*tensors, *settings),
         outputs=(Tensor(node.outputs[0], shape, dtype, _row_axis(computed, shape)),),
         attributes=MappingProxyType(dict(attributes)),
-        constants=MappingProxyType({k: x for k, x in enumerate(operands) if isinstance(x, np.ndarray)}),
+        constants=MappingProxyType(
+            {k: x for k, x in enumerate(operands) if isinstance(x, np.ndarray)}
+        ),
         input_axes=(*(t.row_axis if t is not None else None for t in tensors), *settings),
     )
 
@@ -208,7 +226,9 @@ def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
         if operand is None:
             raise ModelError(f"input {position} is absent; {node.op_type} needs it")
         if 0 in operand.shape:
-            raise ModelError(f"input {position} has shape {operand.shape}, without elements; give its free sizes with --shape")
+            raise ModelError(
+                f"input {position} has shape {operand.shape}, without elements; give its free sizes with --shape"
+            )
         found.append(operand)
     return found
 
@@ -218,12 +238,18 @@ def _broadcast_shape(shapes: Sequence[Shape]) -> Shape:
         return tuple(int(size) for size in np.broadcast_shapes(*shapes))
     except ValueError:
         listed = ", ".join(map(str, shapes))
-        raise ModelError(f"inputs of shapes {listed} do not broadcast; sizes along an axis must agree or be 1") from None
+        raise ModelError(
+            f"inputs of shapes {listed} do not broadcast; sizes along an axis must agree or be 1"
+        ) from None
 
 
 def _row_axis(computed: Sequence[Tensor], shape: Shape) -> int | None:
-    """Row axis of the result: that of the first operand which has the result's rows, else of any with rows."""
-    axes = [(t.row_axis + len(shape) - len(t.shape), t.rows) for t in computed if t.row_axis is not None]
+    """Row axis of the result: that of the first operand which has the result's rows, else of any
+    with rows.
+    """
+    axes = [
+        (t.row_axis + len(shape) - len(t.shape), t.rows) for t in computed if t.row_axis is not None
+    ]
     candidates = [axis for axis, rows in axes if rows == shape[axis]] + [axis for axis, _ in axes]
     return candidates[0] if candidates else None
 
@@ -248,7 +274,12 @@ def _kernel(recipe: Recipe, compute_in: Mapping[str, str] | None, layer: Layer) 
         constant = constants[position]
         return constant if constant.shape[0] == 1 else constant[phase.out.start : phase.out.stop]
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         out = results[0]
         operands = [operand(k, phase, slabs[k]) for k in data]
         if working is None:

@@ -15,7 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops._copies import Selection, contiguous, cut, gather, take
 from csdfgen.ops._operands import (
     attribute_or_input,
@@ -41,7 +42,6 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
-from csdfgen.rows import Rows
 
 __all__ = ["OPERATORS"]
 
@@ -58,7 +58,9 @@ def _build_concat(node: Node) -> Layer:
     axis = normal_axis(int(CONCAT.attribute(node, "axis")), len(first.shape))
     for operand in operands:
         same = len(operand.shape) == len(first.shape) and all(
-            a == b for k, (a, b) in enumerate(zip(operand.shape, first.shape, strict=True)) if k != axis
+            a == b
+            for k, (a, b) in enumerate(zip(operand.shape, first.shape, strict=True))
+            if k != axis
         )
         if not same or np.dtype(operand.dtype) != np.dtype(first.dtype):
             raise ModelError(
@@ -74,7 +76,9 @@ def _build_concat(node: Node) -> Layer:
         tuple(operand if isinstance(operand, Tensor) else None for operand in operands),
         (Tensor(node.outputs[0], shape, first.dtype, row_axis),),
         MappingProxyType({"axis": axis, "sizes": sizes}),
-        MappingProxyType({k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}),
+        MappingProxyType(
+            {k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}
+        ),
         tuple(row_axis if isinstance(operand, Tensor) else None for operand in operands),
     )
 
@@ -105,7 +109,10 @@ def _operand_rows(layer: Layer, out: Rows) -> list[Rows]:
 
 
 def _concat_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return tuple(rows if tensor else None for rows, tensor in zip(_operand_rows(layer, out), layer.inputs, strict=True))
+    return tuple(
+        rows if tensor else None
+        for rows, tensor in zip(_operand_rows(layer, out), layer.inputs, strict=True)
+    )
 
 
 def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
@@ -129,15 +136,24 @@ def _concat_kernel(layer: Layer) -> Emit:
         for position, array in layer.constants.items()
     }
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         calls: list[Call] = []
         for position, rows in enumerate(_operand_rows(layer, phase.out)):
-            start = starts[position] + rows.start - phase.out.start if along_rows else starts[position]
+            start = (
+                starts[position] + rows.start - phase.out.start if along_rows else starts[position]
+            )
             size = len(rows) if along_rows else sizes[position]
             slab = slabs[position]
             source = constants[position][rows.start : rows.stop] if slab is None else slab
             if rows:
-                calls.append((np.copyto, (cut(results[0], place, slice(start, start + size)), source)))
+                calls.append(
+                    (np.copyto, (cut(results[0], place, slice(start, start + size)), source))
+                )
         return calls
 
     return emit
@@ -170,7 +186,9 @@ def _split_sizes(node: Node, length: int) -> tuple[int, ...]:
         chunk = -(-length // count)
         sizes = (*(chunk,) * (count - 1), length - chunk * (count - 1))
     if sum(sizes) != length or min(sizes) < 1 or len(sizes) != len(node.outputs):
-        raise ModelError(f"parts {sizes} do not make up {length} in {len(node.outputs)} outputs of at least one element")
+        raise ModelError(
+            f"parts {sizes} do not make up {length} in {len(node.outputs)} outputs of at least one element"
+        )
     return sizes
 
 
@@ -178,14 +196,17 @@ def _build_split(node: Node) -> Layer:
     source = require_tensor(node, 0)
     axis = normal_axis(int(SPLIT.attribute(node, "axis")), len(source.shape))
     sizes = _split_sizes(node, source.shape[axis])
-    # Parts of the row axis accumulate together, so they need as many rows each: unequal ones are one natural row.
+    # Parts of the row axis accumulate together, so they need as many rows each: unequal ones are
+    # one natural row.
     loses_rows = axis == source.row_axis and len(set(sizes)) > 1
     outputs: list[Tensor] = []
     starts: list[int] = []
     for name, start, size in zip(node.outputs, _starts(sizes), sizes, strict=True):
         if name:
             shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
-            outputs.append(Tensor(name, shape, source.dtype, None if loses_rows else source.row_axis))
+            outputs.append(
+                Tensor(name, shape, source.dtype, None if loses_rows else source.row_axis)
+            )
             starts.append(start)
     if not outputs:
         raise ModelError("no output has a name")
@@ -205,14 +226,22 @@ def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
     if _splits_rows(layer):
         return ()
     place = storage_axis(source_of(layer), layer.attributes["axis"])
-    return tuple(Alias(AliasKind.VIEW, 0, index, place - 1, start) for index, start in enumerate(layer.attributes["starts"]))
+    return tuple(
+        Alias(AliasKind.VIEW, 0, index, place - 1, start)
+        for index, start in enumerate(layer.attributes["starts"])
+    )
 
 
 def _split_kernel(layer: Layer) -> Emit:
     source, axis, starts = source_of(layer), layer.attributes["axis"], layer.attributes["starts"]
     place = storage_axis(source, axis)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, rows = slabs[0], phase.ins[0]
         assert slab is not None and rows is not None
         calls: list[Call] = []
@@ -221,7 +250,9 @@ def _split_kernel(layer: Layer) -> Emit:
             if not _splits_rows(layer):
                 calls.append((np.copyto, (result, cut(slab, place, slice(start, start + size)))))
                 continue
-            held = Rows(max(rows.start, start), max(rows.start, start, min(rows.stop, start + size)))
+            held = Rows(
+                max(rows.start, start), max(rows.start, start, min(rows.stop, start + size))
+            )
             if held:
                 whole = replace(output, row_axis=axis).to_storage(output.to_onnx(result))
                 part = slab[held.start - rows.start : held.stop - rows.start]
@@ -253,14 +284,20 @@ SPLIT = Operator(
 def _build_slice(node: Node) -> Layer:
     source = require_tensor(node, 0)
     rank = len(source.shape)
-    starts, ends = (attribute_or_input(node, name, k, since=10) for k, name in ((1, "starts"), (2, "ends")))
+    starts, ends = (
+        attribute_or_input(node, name, k, since=10) for k, name in ((1, "starts"), (2, "ends"))
+    )
     if starts is None or ends is None:
         raise ModelError("'starts' or 'ends' is missing")
     axes = attribute_or_input(node, "axes", 3, since=10)
     axes = tuple(range(len(starts))) if axes is None else axes
-    steps = (attribute_or_input(node, "steps", 4, since=10) if node.opset >= 10 else None) or (1,) * len(starts)
+    steps = (attribute_or_input(node, "steps", 4, since=10) if node.opset >= 10 else None) or (
+        1,
+    ) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise ModelError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match, or a step is 0")
+        raise ModelError(
+            f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match, or a step is 0"
+        )
     ranges = [range(size) for size in source.shape]
     for axis, start, end, step in zip(normal_axes(axes, rank), starts, ends, steps, strict=True):
         ranges[axis] = ranges[axis][start:end:step]
@@ -290,11 +327,23 @@ def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if all rows stay and at most one axis within the row is cut, with step 1."""
     source, output = source_of(layer), layer.output
     cut = [axis for axis, size in enumerate(source.shape) if output.shape[axis] != size]
-    if any(step != 1 for step in layer.attributes["steps"]) or len(cut) > 1 or source.row_axis in cut:
+    if (
+        any(step != 1 for step in layer.attributes["steps"])
+        or len(cut) > 1
+        or source.row_axis in cut
+    ):
         return ()
     if not cut:
         return (Alias(AliasKind.VIEW, 0),)
-    return (Alias(AliasKind.VIEW, 0, 0, storage_axis(source, cut[0]) - 1, layer.attributes["starts"][cut[0]]),)
+    return (
+        Alias(
+            AliasKind.VIEW,
+            0,
+            0,
+            storage_axis(source, cut[0]) - 1,
+            layer.attributes["starts"][cut[0]],
+        ),
+    )
 
 
 def _slice_kernel(layer: Layer) -> Emit:
@@ -304,11 +353,20 @@ def _slice_kernel(layer: Layer) -> Emit:
     cuts = [slice(None)] * len(output.storage_shape)
     for axis, size in enumerate(output.shape):
         stop = starts[axis] + steps[axis] * size
-        cuts[storage_axis(source, axis)] = slice(starts[axis], stop if stop >= 0 else None, steps[axis])
+        cuts[storage_axis(source, axis)] = slice(
+            starts[axis], stop if stop >= 0 else None, steps[axis]
+        )
     # the slab of a phase begins at the first row it reads; walking up from the last row it is whole
-    cuts[0] = slice(None, None, row_step) if row_step > 0 else slice(first_row, cuts[0].stop, row_step)
+    cuts[0] = (
+        slice(None, None, row_step) if row_step > 0 else slice(first_row, cuts[0].stop, row_step)
+    )
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         assert slabs[0] is not None
         return [(np.copyto, (results[0], slabs[0][tuple(cuts)]))]
 
@@ -343,8 +401,15 @@ def _build_gather(node: Node) -> Layer:
 def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
     source = require_tensor(node, 0)
     length = source.shape[axis]
-    if given.dtype.kind not in "iu" or given.size == 0 or given.min() < -length or given.max() >= length:
-        raise ModelError(f"indices must be at least one integer in [-{length}, {length}); found {given.reshape(-1)[:8]}")
+    if (
+        given.dtype.kind not in "iu"
+        or given.size == 0
+        or given.min() < -length
+        or given.max() >= length
+    ):
+        raise ModelError(
+            f"indices must be at least one integer in [-{length}, {length}); found {given.reshape(-1)[:8]}"
+        )
     indices = given.astype(np.intp) % length
     shape = checked_shape((*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :]))
     k = source.row_axis
@@ -352,7 +417,9 @@ def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
         k += indices.ndim - 1
     elif k == axis and indices.ndim != 1:
         k = None
-    layer = one_input_layer(node, source, Tensor(node.outputs[0], shape, source.dtype, k), axis=axis)
+    layer = one_input_layer(
+        node, source, Tensor(node.outputs[0], shape, source.dtype, k), axis=axis
+    )
     return replace(layer, attributes=MappingProxyType({"axis": axis, "indices": indices}))
 
 
@@ -361,10 +428,14 @@ def _gathers_rows(layer: Layer) -> bool:
 
 
 def _gather_mode(layer: Layer) -> Mode:
-    """Rows gathered in rising order are row-phased, in any other order (or into other than rows) whole."""
+    """Rows gathered in rising order are row-phased, in any other order (or into other than rows)
+    whole.
+    """
     if not _gathers_rows(layer):
         return Mode.ROWS
-    rising = layer.output.row_axis is not None and bool(np.all(np.diff(layer.attributes["indices"]) >= 0))
+    rising = layer.output.row_axis is not None and bool(
+        np.all(np.diff(layer.attributes["indices"]) >= 0)
+    )
     return Mode.ROWS if rising else Mode.WHOLE
 
 
@@ -380,7 +451,8 @@ def _gather_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _gather_kernel(layer: Layer) -> Emit:
     source, output = source_of(layer), layer.output
     axis, indices = layer.attributes["axis"], layer.attributes["indices"]
-    # the axis of the indices in a stored array; rows gathered by other than a list come out in natural order
+    # the axis of the indices in a stored array; rows gathered by other than a list come out in
+    # natural order
     natural = output.row_axis is None
     place = axis + 1 if natural else storage_axis(source, axis)
     before: tuple[slice | int, ...] = (slice(None),) * place
@@ -388,7 +460,12 @@ def _gather_kernel(layer: Layer) -> Emit:
     lists = indices.reshape(1) if indices.ndim == 0 else indices
     selections = {leading: Selection.of(lists[leading]) for leading in np.ndindex(lists.shape[:-1])}
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, rows, target = slabs[0], phase.ins[0], results[0]
         assert slab is not None and rows is not None
         if natural:
@@ -424,24 +501,47 @@ GATHER = Operator(
 
 
 def _build_gather_nd(node: Node) -> Layer:
-    """Positions of one coordinate each, which exporters write to index one axis, are a Gather; others read natural order."""
+    """Positions of one coordinate each, which exporters write to index one axis, are a Gather;
+    others read natural order.
+    """
     source, given = require_tensor(node, 0), require_constant(node, 1)
     batch, shape = int(GATHER_ND.attribute(node, "batch_dims")), source.shape
     found = given.shape[-1] if given.ndim else 0
     stop = batch + found
-    if batch < 0 or not found or stop > len(shape) or given.ndim <= batch or given.shape[:batch] != shape[:batch]:
-        raise ModelError(f"indices of shape {given.shape} with batch_dims={batch} do not fit a tensor of shape {shape}")
+    if (
+        batch < 0
+        or not found
+        or stop > len(shape)
+        or given.ndim <= batch
+        or given.shape[:batch] != shape[:batch]
+    ):
+        raise ModelError(
+            f"indices of shape {given.shape} with batch_dims={batch} do not fit a tensor of shape {shape}"
+        )
     lengths = np.array(shape[batch:stop])
-    if given.dtype.kind not in "iu" or given.size == 0 or np.any(given < -lengths) or np.any(given >= lengths):
-        raise ModelError(f"indices must be at least one position within {shape[batch:stop]}; found {given.reshape(-1)[:8]}")
+    if (
+        given.dtype.kind not in "iu"
+        or given.size == 0
+        or np.any(given < -lengths)
+        or np.any(given >= lengths)
+    ):
+        raise ModelError(
+            f"indices must be at least one position within {shape[batch:stop]}; found {given.reshape(-1)[:8]}"
+        )
     if stop == 1:
         return _gathered(node, 0, given[..., 0])
     coordinates = np.moveaxis(given.astype(np.intp) % lengths, -1, 0)
     batches = np.indices(given.shape[:-1])[:batch]
     flat = np.ravel_multi_index((*batches, *coordinates), shape[:stop])
-    output = Tensor(node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.dtype)
+    output = Tensor(
+        node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.dtype
+    )
     layer = one_input_layer(node, source, output)
-    return replace(layer, attributes=MappingProxyType({"flat": flat.reshape(-1)}), input_axes=(None, *layer.input_axes[1:]))
+    return replace(
+        layer,
+        attributes=MappingProxyType({"flat": flat.reshape(-1)}),
+        input_axes=(None, *layer.input_axes[1:]),
+    )
 
 
 def _is_flat(layer: Layer) -> bool:
@@ -451,10 +551,17 @@ def _is_flat(layer: Layer) -> bool:
 def _flat_kernel(layer: Layer) -> Emit:
     indices, rest = layer.attributes["flat"], layer.output.elements // len(layer.attributes["flat"])
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         assert slabs[0] is not None
         calls: list[Call] = []
-        taken = take(contiguous(slabs[0], scratch, calls).reshape(-1, rest), indices, 0, scratch, calls)
+        taken = take(
+            contiguous(slabs[0], scratch, calls).reshape(-1, rest), indices, 0, scratch, calls
+        )
         return [*calls, (np.copyto, (results[0], taken.reshape(results[0].shape)))]
 
     return emit
@@ -464,7 +571,9 @@ GATHER_ND = replace(
     GATHER,
     op_type="GatherND",
     build=_build_gather_nd,
-    input_rows=lambda layer, out: first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out),
+    input_rows=lambda layer, out: (
+        first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out)
+    ),
     kernel=lambda layer: (_flat_kernel if _is_flat(layer) else _gather_kernel)(layer),
     mode=lambda layer: Mode.WHOLE if _is_flat(layer) else _gather_mode(layer),
     since=11,

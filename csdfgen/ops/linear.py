@@ -1,9 +1,12 @@
-"""Gemm and MatMul: which rows of its operands does a row of a matrix product need, and how is it computed?
+"""Gemm and MatMul: which rows of its operands does a row of a matrix product need, and how is it
+computed?
 
-Sources: https://onnx.ai/onnx/operators/onnx__Gemm.html, https://onnx.ai/onnx/operators/onnx__MatMul.html.
-An axis that is not contracted appears in the output: rows along it are computed a few at a time, from the
-same rows of every operand that has the axis and from the whole of the others. A Gemm that reads a flattened
-map row by row is a third kind of layer, which `flattened_gemm` makes: it sums products of rows (docs/model.md).
+Sources: https://onnx.ai/onnx/operators/onnx__Gemm.html,
+    https://onnx.ai/onnx/operators/onnx__MatMul.html.
+An axis that is not contracted appears in the output: rows along it are computed a few at a time,
+from the same rows of every operand that has the axis and from the whole of the others. A Gemm that
+reads a flattened map row by row is a third kind of layer, which `flattened_gemm` makes: it sums
+products of rows (docs/model.md).
 """
 
 from __future__ import annotations
@@ -17,16 +20,19 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, height_along
-from csdfgen.rows import Rows
 
 __all__ = ["OPERATORS", "flattened_gemm"]
 
 COMPUTED_IN: Mapping[str, str] = MappingProxyType(
-    {name: name for name in ("float32", "float64", "int32", "int64", "uint32", "uint64")} | {"float16": "float32"}
+    {name: name for name in ("float32", "float64", "int32", "int64", "uint32", "uint64")}
+    | {"float16": "float32"}
 )
-"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights say."""
+"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights
+say.
+"""
 
 Operand = Tensor | np.ndarray
 
@@ -47,14 +53,19 @@ def _operands(node: Node) -> tuple[Operand, Operand, Operand | None]:
         raise ModelError("all inputs are constants; fold the node into a constant")
     dtypes = {str(operand.dtype) for operand in given}
     if len(dtypes) > 1 or not dtypes <= COMPUTED_IN.keys():
-        raise ModelError(f"dtypes {', '.join(sorted(dtypes))}; inputs must share one of {', '.join(COMPUTED_IN)}")
+        raise ModelError(
+            f"dtypes {', '.join(sorted(dtypes))}; inputs must share one of {', '.join(COMPUTED_IN)}"
+        )
     if any(0 in operand.shape for operand in given):
-        raise ModelError(f"empty operands of shapes {', '.join(str(operand.shape) for operand in given)}")
+        raise ModelError(
+            f"empty operands of shapes {', '.join(str(operand.shape) for operand in given)}"
+        )
     return a, b, c
 
 
 def _output_axes(attributes: Mapping[str, Any], a: int, b: int, c: int) -> OutputAxes:
-    """Operands of ranks a, b and c (0: a scalar or none): batch axes, then rows of a, then columns of b.
+    """Operands of ranks a, b and c (0: a scalar or none): batch axes, then rows of a, then columns
+    of b.
 
     >>> _output_axes({}, 3, 2, 0), _output_axes({"transB": 1}, 2, 2, 1)
     (((0, 1, None), (None, 2), ()), ((0, None), (1, None), (1,)))
@@ -72,7 +83,9 @@ def _output_axes(attributes: Mapping[str, Any], a: int, b: int, c: int) -> Outpu
 
 
 def _row_axis(operands: Sequence[Operand | None], axes: OutputAxes, shape: Shape) -> int | None:
-    """The output's row axis: that of the first operand whose rows survive, else the only axis of many matrix rows."""
+    """The output's row axis: that of the first operand whose rows survive, else the only axis of
+    many matrix rows.
+    """
     for operand, becomes in zip(operands, axes, strict=False):
         if isinstance(operand, Tensor) and operand.row_axis is not None:
             axis = becomes[operand.row_axis]
@@ -85,7 +98,9 @@ def _row_axis(operands: Sequence[Operand | None], axes: OutputAxes, shape: Shape
 
 
 def _read_along(tensor: Tensor, becomes: Sequence[int | None], output: Tensor) -> int | None:
-    """The axis along which an operand is read: the output's row axis if it has it, else its own (and read whole)."""
+    """The axis along which an operand is read: the output's row axis if it has it, else its own
+    (and read whole).
+    """
     for axis, size in enumerate(tensor.shape):
         if becomes[axis] is not None and becomes[axis] == output.row_axis and size == output.rows:
             return axis
@@ -105,16 +120,24 @@ def _layer(node: Node, operands: Sequence[Operand | None], attributes: Mapping[s
         inputs=inputs,
         outputs=(output,),
         attributes=MappingProxyType(dict(attributes)),
-        constants=MappingProxyType({k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}),
-        input_axes=tuple(None if x is None else _read_along(x, axes[k], output) for k, x in enumerate(inputs)),
+        constants=MappingProxyType(
+            {k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}
+        ),
+        input_axes=tuple(
+            None if x is None else _read_along(x, axes[k], output) for k, x in enumerate(inputs)
+        ),
         onnx_nodes=(node.name,),
     )
 
 
 def _product_shape(attributes: Mapping[str, Any], a: Shape, b: Shape) -> Shape:
-    """Shape of the product of operands of these shapes, by numpy's rules; ModelError if they do not fit."""
+    """Shape of the product of operands of these shapes, by numpy's rules; ModelError if they do not
+    fit.
+    """
     if not a or not b:
-        raise ModelError(f"operands of shapes {a} and {b}: a matrix product needs at least one axis each")
+        raise ModelError(
+            f"operands of shapes {a} and {b}: a matrix product needs at least one axis each"
+        )
     a = a[::-1] if attributes.get("transA") else a
     b = b[::-1] if attributes.get("transB") else b
     contracted = b[-2] if len(b) > 1 else b[0]
@@ -123,7 +146,9 @@ def _product_shape(attributes: Mapping[str, Any], a: Shape, b: Shape) -> Shape:
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
-        raise ModelError(f"shapes {a} and {b} do not fit: batches {a[:-2]} and {b[:-2]} do not broadcast") from None
+        raise ModelError(
+            f"shapes {a} and {b} do not fit: batches {a[:-2]} and {b[:-2]} do not broadcast"
+        ) from None
     return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
@@ -180,7 +205,11 @@ def _cost(layer: Layer, out: Rows) -> int:
     """Multiply-accumulates."""
     if _is_flattened(layer):
         return layer.constants[1].size
-    contracted = next(size for size, axis in zip(_shape_of(layer, 0), _axes(layer)[0], strict=True) if axis is None)
+    contracted = next(
+        size
+        for size, axis in zip(_shape_of(layer, 0), _axes(layer)[0], strict=True)
+        if axis is None
+    )
     return len(out) * layer.output.row_elements * contracted
 
 
@@ -188,7 +217,9 @@ def _cost(layer: Layer, out: Rows) -> int:
 
 
 def _is_matrix(array: np.ndarray) -> bool:
-    """Whether BLAS can take the last two axes as they lie, in either order; anything else is very slow."""
+    """Whether BLAS can take the last two axes as they lie, in either order; anything else is very
+    slow.
+    """
     (m, n), (step_m, step_n) = array.shape[-2:], array.strides[-2:]
     item = array.itemsize
     along = (n == 1 or step_n == item) and (m == 1 or (step_m >= n * item and step_m % item == 0))
@@ -196,8 +227,12 @@ def _is_matrix(array: np.ndarray) -> bool:
     return along or across
 
 
-def _ready(array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]) -> np.ndarray:
-    """The array as an operand of a matrix product: as it is, or copied in the right order and dtype."""
+def _ready(
+    array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]
+) -> np.ndarray:
+    """The array as an operand of a matrix product: as it is, or copied in the right order and
+    dtype.
+    """
     if array.dtype == dtype and (dtype.kind != "f" or _is_matrix(array)):
         return array
     copy = scratch.take(array.shape, dtype)
@@ -220,18 +255,35 @@ def _kernel(layer: Layer) -> Emit:
             assert tensor is not None
             return replace(tensor, row_axis=layer.input_axes[position]).to_onnx(slab)
         axis, array = _sliced(layer, axes, position), constants[position]
-        return array if axis is None else array[(slice(None),) * axis + (slice(phase.out.start, phase.out.stop),)]
+        return (
+            array
+            if axis is None
+            else array[(slice(None),) * axis + (slice(phase.out.start, phase.out.stop),)]
+        )
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         calls: list[Call] = []
-        a, b, out = operand(0, phase, slabs), operand(1, phase, slabs), layer.output.to_onnx(results[0])
+        a, b, out = (
+            operand(0, phase, slabs),
+            operand(1, phase, slabs),
+            layer.output.to_onnx(results[0]),
+        )
         a, b = (a.T if trans_a else a), (b.T if trans_b else b)
         if b.ndim == 1:
             b, out = b[:, None], out[..., None]
         if a.ndim == 1:
             a, out = a[None], out[..., None, :]
         a, b = (_ready(array, dtype, scratch, calls) for array in (a, b))
-        total = out if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out)) else scratch.take(out.shape, dtype)
+        total = (
+            out
+            if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out))
+            else scratch.take(out.shape, dtype)
+        )
         calls.append((np.matmul, (a, b, total)))
         if alpha != 1:
             calls.append((np.multiply, (total, alpha, total)))
@@ -248,9 +300,16 @@ def _kernel(layer: Layer) -> Emit:
 
 
 def _scaled(layer: Layer, dtype: np.dtype[Any]) -> tuple[dict[int, np.ndarray], Any, Any]:
-    """Constants in the dtype that is computed in, times alpha or beta where they can carry it; what is left of these."""
-    constants = {position: array.astype(dtype, copy=False) for position, array in layer.constants.items()}
-    left = {"alpha": dtype.type(layer.attributes.get("alpha", 1)), "beta": dtype.type(layer.attributes.get("beta", 1))}
+    """Constants in the dtype that is computed in, times alpha or beta where they can carry it; what
+    is left of these.
+    """
+    constants = {
+        position: array.astype(dtype, copy=False) for position, array in layer.constants.items()
+    }
+    left = {
+        "alpha": dtype.type(layer.attributes.get("alpha", 1)),
+        "beta": dtype.type(layer.attributes.get("beta", 1)),
+    }
     for position, name in ((0, "alpha"), (1, "alpha"), (2, "beta")):
         if position in constants and left[name] != 1:
             constants[position] = constants[position] * left[name]
@@ -266,13 +325,15 @@ def _has_addend(layer: Layer) -> bool:
 
 
 def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
-    """The Gemm or MatMul `layer` of a flattened map, reading the map itself: one product per slab of rows, summed.
+    """The Gemm or MatMul `layer` of a flattened map, reading the map itself: one product per slab
+    of rows, summed.
 
-    layer: its only computed input, of shape (1, K), is `source` flattened; its right operand (K, out) is constant.
+    layer: its only computed input, of shape (1, K), is `source` flattened; its right operand (K,
+        out) is constant.
     source: the map, K elements in ONNX order.
-    Returns a Gemm layer with attribute `flattened`, whose constants[1] has shape (rows, *row shape, out) in the
-    storage order of `source` (a view: only the kernel packs it, since it can be most of a network's weights),
-    and constants[2], if any, shape (1, out); alpha and beta are in them.
+    Returns a Gemm layer with attribute `flattened`, whose constants[1] has shape (rows, *row shape,
+    out) in the storage order of `source` (a view: only the kernel packs it, since it can be most of
+    a network's weights), and constants[2], if any, shape (1, out); alpha and beta are in them.
     """
     constants, alpha, beta = _scaled(layer, np.dtype(layer.output.dtype))
     assert alpha == beta == 1, "operands are constant, so that they carry the factors"
@@ -294,7 +355,9 @@ def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
 
 
 def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """(rows, ..., out) as a matrix (elements of all rows, out), outputs first in memory if they are so already."""
+    """(rows, ..., out) as a matrix (elements of all rows, out), outputs first in memory if they are
+    so already.
+    """
     out = weights.shape[-1]
     if weights.strides[-1] == max(weights.strides):
         return np.ascontiguousarray(np.moveaxis(weights, -1, 0), dtype).reshape(out, -1).T
@@ -306,7 +369,12 @@ def _flattened_kernel(layer: Layer) -> Emit:
     weights, elements = _packed(layer.constants[1], dtype), prod(layer.constants[1].shape[1:-1])
     bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, held = slabs[0], phase.ins[0]
         assert slab is not None and held is not None
         calls: list[Call] = []
@@ -317,7 +385,12 @@ def _flattened_kernel(layer: Layer) -> Emit:
         state = layer.output.to_onnx(results[0])
         direct = phase.first and state.dtype == dtype and _is_matrix(state)
         total = state if direct else scratch.take(state.shape, dtype)
-        calls.append((np.matmul, (slab.reshape(1, -1), weights[held.start * elements : held.stop * elements], total)))
+        calls.append(
+            (
+                np.matmul,
+                (slab.reshape(1, -1), weights[held.start * elements : held.stop * elements], total),
+            )
+        )
         if phase.first and bias is not None:
             calls.append((np.add, (total, bias, total)))
         if not phase.first:
@@ -342,11 +415,18 @@ def _build_gemm(node: Node) -> Layer:
     attributes = {name: GEMM.attribute(node, name) for name in GEMM.attributes}
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise ModelError(f"operands of shapes {a.shape} and {b.shape}; both must be matrices")
-    fractions = [f"{name}={attributes[name]}" for name in ("alpha", "beta") if not float(attributes[name]).is_integer()]
+    fractions = [
+        f"{name}={attributes[name]}"
+        for name in ("alpha", "beta")
+        if not float(attributes[name]).is_integer()
+    ]
     if fractions and not np.issubdtype(a.dtype, np.floating):
         raise ModelError(f"{', '.join(fractions)} with {a.dtype}; whole numbers are needed")
     shape = _product_shape(attributes, a.shape, b.shape)
-    if c is not None and (len(c.shape) > 2 or any(n not in (1, m) for n, m in zip(c.shape[::-1], shape[::-1], strict=False))):
+    if c is not None and (
+        len(c.shape) > 2
+        or any(n not in (1, m) for n, m in zip(c.shape[::-1], shape[::-1], strict=False))
+    ):
         raise ModelError(f"input 2 of shape {c.shape} does not broadcast to {shape}")
     return _layer(node, (a, b, c), attributes)
 

@@ -1,4 +1,5 @@
-"""How are values normalised? By constants (BatchNormalization), by neighbours (LRN), by their own statistics.
+"""How are values normalised? By constants (BatchNormalization), by neighbours (LRN), by their own
+statistics.
 
 Sources: https://onnx.ai/onnx/operators/ (one page per operator of the table at the end).
 
@@ -20,7 +21,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import normal_axes, normal_axis, output_elements, storage_axis
 from csdfgen.ops._reducing import (
     constant,
@@ -33,8 +35,18 @@ from csdfgen.ops._reducing import (
     sum_over,
     working_dtype,
 )
-from csdfgen.ops.base import REQUIRED, Alias, AliasKind, Call, Emit, Mode, Operator, Phase, Scratch, broadcast_view
-from csdfgen.rows import Rows, Window
+from csdfgen.ops.base import (
+    REQUIRED,
+    Alias,
+    AliasKind,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    broadcast_view,
+)
 
 __all__ = ["OPERATORS"]
 
@@ -56,10 +68,14 @@ def _input(layer: Layer) -> Tensor:
     return tensor
 
 
-def _layer(node: Node, tensor: Tensor, axes: Sequence[int], row_axis: int | None, **attributes: Any) -> Layer:
-    """A layer that keeps the shape of input 0; further operands are constants, or read whole in natural order.
+def _layer(
+    node: Node, tensor: Tensor, axes: Sequence[int], row_axis: int | None, **attributes: Any
+) -> Layer:
+    """A layer that keeps the shape of input 0; further operands are constants, or read whole in
+    natural order.
 
-    axes: those that one normalised value depends on; row_axis: along which input 0 is read and the output written.
+    axes: those that one normalised value depends on; row_axis: along which input 0 is read and the
+        output written.
     """
     rest = node.inputs[1:]
     return Layer(
@@ -68,7 +84,9 @@ def _layer(node: Node, tensor: Tensor, axes: Sequence[int], row_axis: int | None
         (tensor, *(operand if isinstance(operand, Tensor) else None for operand in rest)),
         (Tensor(node.outputs[0], tensor.shape, tensor.dtype, row_axis),),
         MappingProxyType({"axes": tuple(axes), **attributes}),
-        MappingProxyType({k: operand for k, operand in enumerate(rest, 1) if isinstance(operand, np.ndarray)}),
+        MappingProxyType(
+            {k: operand for k, operand in enumerate(rest, 1) if isinstance(operand, np.ndarray)}
+        ),
         (row_axis, *(None for _ in rest)),
         onnx_nodes=(node.name,),
     )
@@ -77,7 +95,9 @@ def _layer(node: Node, tensor: Tensor, axes: Sequence[int], row_axis: int | None
 def _refuse_statistics(node: Node) -> None:
     if any(node.outputs[1:]):
         wanted = next(name for name in node.outputs[1:] if name)
-        raise ModelError(f"output '{wanted}' (statistics for training) is not computed; export for inference")
+        raise ModelError(
+            f"output '{wanted}' (statistics for training) is not computed; export for inference"
+        )
 
 
 def _check_parameters(node: Node, positions: Sequence[int], shape: tuple[int, ...]) -> None:
@@ -87,7 +107,9 @@ def _check_parameters(node: Node, positions: Sequence[int], shape: tuple[int, ..
         if operand is None:
             raise ModelError(f"input {position} is absent, {node.op_type} needs it")
         if tuple(operand.shape) != shape:
-            raise ModelError(f"input {position} has shape {list(operand.shape)}, the input's channels need {list(shape)}")
+            raise ModelError(
+                f"input {position} has shape {list(operand.shape)}, the input's channels need {list(shape)}"
+            )
 
 
 def _epsilon(node: Node) -> float:
@@ -110,7 +132,11 @@ def _build_batch(node: Node) -> Layer:
 
 def _build_local_response(node: Node) -> Layer:
     tensor = data_input(node, least_rank=2)
-    settings = {name: float(node.attributes.get(name, default)) for name, default in _LRN.items() if name != "size"}
+    settings = {
+        name: float(node.attributes.get(name, default))
+        for name, default in _LRN.items()
+        if name != "size"
+    }
     size = int(node.attributes["size"])
     if size < 1:
         raise ModelError(f"attribute 'size'={size}; the window over channels needs at least 1")
@@ -121,7 +147,9 @@ def _build_local_response(node: Node) -> Layer:
 def _build_instance(node: Node) -> Layer:
     tensor = data_input(node, least_rank=3)
     _check_parameters(node, (1, 2), tensor.shape[1:2])
-    return _layer(node, tensor, range(2, len(tensor.shape)), tensor.row_axis, epsilon=_epsilon(node))
+    return _layer(
+        node, tensor, range(2, len(tensor.shape)), tensor.row_axis, epsilon=_epsilon(node)
+    )
 
 
 def _build_group(node: Node) -> Layer:
@@ -131,25 +159,39 @@ def _build_group(node: Node) -> Layer:
     if groups < 1 or channels % groups:
         raise ModelError(f"num_groups={groups} does not divide the {channels} channels")
     _check_parameters(node, (1, 2), (groups,) if node.opset < 21 else (channels,))
-    return _layer(node, tensor, range(1, len(tensor.shape)), tensor.row_axis, num_groups=groups, epsilon=_epsilon(node))
+    return _layer(
+        node,
+        tensor,
+        range(1, len(tensor.shape)),
+        tensor.row_axis,
+        num_groups=groups,
+        epsilon=_epsilon(node),
+    )
 
 
 def _build_layer(node: Node) -> Layer:
-    """LayerNormalization and RMSNormalization: all axes from `axis` on; scale and bias broadcast against the input.
+    """LayerNormalization and RMSNormalization: all axes from `axis` on; scale and bias broadcast
+    against the input.
 
-    Mean and inverse deviation are outputs where somebody reads them. They lose the row axis if it is normalised;
-    then all outputs are one row in natural order.
+    Mean and inverse deviation are outputs where somebody reads them. They lose the row axis if it
+    is normalised; then all outputs are one row in natural order.
     """
     tensor = data_input(node, least_rank=1)
     rank = len(tensor.shape)
     for position, operand in enumerate(node.inputs[1:], 1):
         shape = () if operand is None else tuple(operand.shape)
         aligned = tensor.shape[rank - len(shape) :] if len(shape) <= rank else ()
-        if len(shape) > rank or any(size not in (1, wide) for size, wide in zip(shape, aligned, strict=True)):
-            raise ModelError(f"input {position} of shape {list(shape)} does not broadcast against {list(tensor.shape)}")
+        if len(shape) > rank or any(
+            size not in (1, wide) for size, wide in zip(shape, aligned, strict=True)
+        ):
+            raise ModelError(
+                f"input {position} of shape {list(shape)} does not broadcast against {list(tensor.shape)}"
+            )
     first = normal_axis(int(node.attributes.get("axis", -1)), rank)
     axes = range(first, rank)
-    statistics = tuple(name for name, wanted in zip(_STATISTICS, node.outputs[1:], strict=False) if wanted)
+    statistics = tuple(
+        name for name, wanted in zip(_STATISTICS, node.outputs[1:], strict=False) if wanted
+    )
     row_axis = tensor.row_axis if not statistics or rows_apart(tensor, axes) else None
     layer = _layer(node, tensor, axes, row_axis, epsilon=_epsilon(node), statistics=statistics)
     shape = (*tensor.shape[:first], *(1 for _ in axes))
@@ -158,7 +200,9 @@ def _build_layer(node: Node) -> Layer:
 
 
 def _build_softmax(node: Node) -> Layer:
-    """Before opset 13 all axes from `axis` (default 1) on count as one; from then on `axis` (default -1) alone."""
+    """Before opset 13 all axes from `axis` (default 1) on count as one; from then on `axis`
+    (default -1) alone.
+    """
     tensor = data_input(node, least_rank=1)
     rank = len(tensor.shape)
     one = node.opset >= 13
@@ -210,8 +254,12 @@ def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
 # Kernels ------------------------------------------------------------------------------------------
 
 
-def _parameter(layer: Layer, position: int, slabs: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """An operand in ONNX axis order: a constant in the type that the kernel works in, or a view of its slab."""
+def _parameter(
+    layer: Layer, position: int, slabs: Sequence[np.ndarray | None]
+) -> np.ndarray | None:
+    """An operand in ONNX axis order: a constant in the type that the kernel works in, or a view of
+    its slab.
+    """
     if position in layer.constants:
         return layer.constants[position].astype(working_dtype(layer.output.dtype))
     slab = slabs[position] if position < len(slabs) else None
@@ -224,7 +272,9 @@ def _per_channel(values: np.ndarray, layer: Layer, out: Rows) -> np.ndarray:
     return broadcast_view(values[beside_channels], layer.output, out)
 
 
-def _affine(x: np.ndarray, y: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None) -> Iterator[Call]:
+def _affine(
+    x: np.ndarray, y: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None
+) -> Iterator[Call]:
     if scale is not None:
         yield np.multiply, (x, scale, y)
         x = y
@@ -242,7 +292,12 @@ def _batch_kernel(layer: Layer) -> Emit:
         factor = scale / np.sqrt(variance + epsilon)
         folded = factor.astype(dtype), (bias - mean * factor).astype(dtype)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         x, y = slabs[0], results[0]
         assert x is not None
         calls: list[Call] = []
@@ -259,7 +314,12 @@ def _batch_kernel(layer: Layer) -> Emit:
                 (np.multiply, (mean, gain, shift)),
                 (np.subtract, (bias, shift, shift)),
             ]
-        return [*calls, *_affine(x, y, _per_channel(gain, layer, phase.out), _per_channel(shift, layer, phase.out))]
+        return [
+            *calls,
+            *_affine(
+                x, y, _per_channel(gain, layer, phase.out), _per_channel(shift, layer, phase.out)
+            ),
+        ]
 
     return in_float32(emit)
 
@@ -267,16 +327,27 @@ def _batch_kernel(layer: Layer) -> Emit:
 def _local_response_kernel(layer: Layer) -> Emit:
     """y = x / (bias + alpha / size * (sum of squares over the window))**beta.
 
-    Squares are stored with zeros between the pixels, so that the sums over windows are a few additions of
-    one long vector to itself, shifted; the sums that straddle two pixels are not read.
+    Squares are stored with zeros between the pixels, so that the sums over windows are a few
+    additions of one long vector to itself, shifted; the sums that straddle two pixels are not read.
     """
     settings, channels = layer.attributes, _input(layer).shape[1]
     size, dtype = settings["size"], working_dtype(layer.output.dtype)
-    before, after = min((size - 1) // 2, channels - 1), min(size - 1 - (size - 1) // 2, channels - 1)
-    alpha, bias, beta, zero = (constant(v, dtype) for v in (settings["alpha"] / size, settings["bias"], settings["beta"], 0))
+    before, after = (
+        min((size - 1) // 2, channels - 1),
+        min(size - 1 - (size - 1) // 2, channels - 1),
+    )
+    alpha, bias, beta, zero = (
+        constant(v, dtype)
+        for v in (settings["alpha"] / size, settings["bias"], settings["beta"], 0)
+    )
     dim = storage_axis(layer.output, 1)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         assert slabs[0] is not None
         x, y = np.moveaxis(slabs[0], dim, -1), np.moveaxis(results[0], dim, -1)
         padded = scratch.take((*x.shape[:-1], before + channels + after), dtype)
@@ -292,10 +363,17 @@ def _local_response_kernel(layer: Layer) -> Emit:
             (np.multiply, (inside, x, inside)),
             (np.add, (row[:count], bias, total)),
         ]
-        calls += [(np.add, (total, row[shift : shift + count], total)) for shift in range(1, before + after + 1)]
+        calls += [
+            (np.add, (total, row[shift : shift + count], total))
+            for shift in range(1, before + after + 1)
+        ]
         if settings["beta"] == 0.75:
             root = row[:count]
-            calls += [(np.sqrt, (total, root)), (np.sqrt, (root, total)), (np.multiply, (total, root, total))]
+            calls += [
+                (np.sqrt, (total, root)),
+                (np.sqrt, (root, total)),
+                (np.multiply, (total, root, total)),
+            ]
         else:
             calls.append((np.power, (total, beta, total)))
         return [*calls, (np.divide, (x, sums.reshape(padded.shape)[..., :channels], y))]
@@ -307,7 +385,12 @@ def _split(array: np.ndarray, dim: int, groups: int) -> np.ndarray:
     """View of an array with a dimension of C cut into (groups, C / groups)."""
     size = array.shape[dim] // groups
     shape = (*array.shape[:dim], groups, size, *array.shape[dim + 1 :])
-    strides = (*array.strides[:dim], size * array.strides[dim], array.strides[dim], *array.strides[dim + 1 :])
+    strides = (
+        *array.strides[:dim],
+        size * array.strides[dim],
+        array.strides[dim],
+        *array.strides[dim + 1 :],
+    )
     return as_strided(array, shape, strides)
 
 
@@ -327,9 +410,11 @@ def _standardize(
     centre: bool = True,
     statistics: Mapping[str, np.ndarray] = _NOTHING,
 ) -> Iterator[Call]:
-    """y = scale * (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over `dims`; y may be x.
+    """y = scale * (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over `dims`;
+    y may be x.
 
-    Without `centre` the mean counts as 0 (root mean square). statistics: where to put those of `_STATISTICS`.
+    Without `centre` the mean counts as 0 (root mean square). statistics: where to put those of
+    `_STATISTICS`.
     """
     moment = scratch.take(_folded_shape(x, dims), x.dtype)
     count, least = constant(prod(x.shape[d] for d in dims), x.dtype), constant(epsilon, x.dtype)
@@ -359,11 +444,20 @@ def _standardize(
 def _instance_kernel(layer: Layer) -> Emit:
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         x, scale, bias = slabs[0], _parameter(layer, 1, slabs), _parameter(layer, 2, slabs)
         assert x is not None and scale is not None and bias is not None
         scale, bias = (_per_channel(values, layer, phase.out) for values in (scale, bias))
-        return list(_standardize(x, results[0], dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias))
+        return list(
+            _standardize(
+                x, results[0], dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias
+            )
+        )
 
     return in_float32(emit)
 
@@ -374,12 +468,23 @@ def _group_kernel(layer: Layer) -> Emit:
     spatial = slab_dims(layer.output, layer.attributes["axes"][1:])
     dims = tuple(sorted([channel + 1, *(d + (d > channel) for d in spatial)]))
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         x, scale, bias = slabs[0], _parameter(layer, 1, slabs), _parameter(layer, 2, slabs)
         assert x is not None and scale is not None and bias is not None
         spread = (_per_channel(values, layer, phase.out) for values in (scale, bias))
-        source, target, scale, bias = (_split(array, channel, groups) for array in (x, results[0], *spread))
-        return list(_standardize(source, target, dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias))
+        source, target, scale, bias = (
+            _split(array, channel, groups) for array in (x, results[0], *spread)
+        )
+        return list(
+            _standardize(
+                source, target, dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias
+            )
+        )
 
     return in_float32(emit)
 
@@ -388,15 +493,32 @@ def _layer_kernel(layer: Layer, *, centre: bool) -> Emit:
     """LayerNormalization, RMSNormalization and MeanVarianceNormalization."""
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         x = slabs[0]
         assert x is not None
         operands = [_parameter(layer, position, slabs) for position in (1, 2)]
-        scale, bias = (None if p is None else broadcast_view(p, layer.output, phase.out) for p in operands)
+        scale, bias = (
+            None if p is None else broadcast_view(p, layer.output, phase.out) for p in operands
+        )
         statistics = dict(zip(layer.attributes.get("statistics", ()), results[1:], strict=True))
         epsilon = layer.attributes["epsilon"]
         return list(
-            _standardize(x, results[0], dims, epsilon, scratch, scale=scale, bias=bias, centre=centre, statistics=statistics)
+            _standardize(
+                x,
+                results[0],
+                dims,
+                epsilon,
+                scratch,
+                scale=scale,
+                bias=bias,
+                centre=centre,
+                statistics=statistics,
+            )
         )
 
     return in_float32(emit)
@@ -406,7 +528,12 @@ def _lp_kernel(layer: Layer) -> Emit:
     """x / norm; where the norm is 0, x is 0 and stays so."""
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         x = slabs[0]
         assert x is not None
         norm = scratch.take(_folded_shape(x, dims), x.dtype)
@@ -425,7 +552,12 @@ def _lp_kernel(layer: Layer) -> Emit:
 def _softmax_kernel(layer: Layer, *, logarithm: bool) -> Emit:
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         x, y = slabs[0], results[0]
         assert x is not None
         folded = scratch.take(_folded_shape(x, dims), x.dtype)
@@ -445,7 +577,12 @@ def _softmax_kernel(layer: Layer, *, logarithm: bool) -> Emit:
 
 # Table --------------------------------------------------------------------------------------------
 
-_LRN: Mapping[str, Any] = {"alpha": 9.999999747378752e-05, "beta": 0.75, "bias": 1.0, "size": REQUIRED}
+_LRN: Mapping[str, Any] = {
+    "alpha": 9.999999747378752e-05,
+    "beta": 0.75,
+    "bias": 1.0,
+    "size": REQUIRED,
+}
 _MEAN_VARIANCE_AXES = (0, 2, 3)
 
 
@@ -460,7 +597,9 @@ def _operator(
     since: int = 7,
     notes: str = "",
 ) -> Operator:
-    """A record of this family. rowwise operators may join their producer's slab, the others run in place when whole."""
+    """A record of this family. rowwise operators may join their producer's slab, the others run in
+    place when whole.
+    """
     return Operator(
         op_type,
         build=build,
@@ -490,7 +629,14 @@ OPERATORS: tuple[Operator, ...] = (
         structure="row-phased",
         notes="For inference: training_mode=1, statistics as outputs and statistics per pixel (spatial=0) are refused.",
     ),
-    _operator("LRN", _build_local_response, _local_response_kernel, _LRN, rowwise=True, structure="row-phased"),
+    _operator(
+        "LRN",
+        _build_local_response,
+        _local_response_kernel,
+        _LRN,
+        rowwise=True,
+        structure="row-phased",
+    ),
     _operator(
         "InstanceNormalization",
         _build_instance,
@@ -538,7 +684,14 @@ OPERATORS: tuple[Operator, ...] = (
         structure=_BY_AXES,
         since=9,
     ),
-    _operator("LpNormalization", _build_lp, _lp_kernel, {"axis": -1, "p": 2}, rowwise=True, structure=_BY_AXES),
+    _operator(
+        "LpNormalization",
+        _build_lp,
+        _lp_kernel,
+        {"axis": -1, "p": 2},
+        rowwise=True,
+        structure=_BY_AXES,
+    ),
     *(
         _operator(
             op_type,

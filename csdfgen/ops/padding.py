@@ -1,4 +1,5 @@
-"""Which row of the input lies behind each row of a padded map? Pad: constant, edge, reflect, wrap, and crops.
+"""Which row of the input lies behind each row of a padded map? Pad: constant, edge, reflect, wrap,
+and crops.
 
 Source: https://onnx.ai/onnx/operators/onnx__Pad.html. A table per axis says which input position an
 output position shows, or that it shows the constant; the row axis's table is the row rule. Rows
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node
+from csdfgen.model.network import Layer, Node
+from csdfgen.model.rows import Rows
 from csdfgen.ops._copies import OUTSIDE, RowTable, Segment, copy_segments, cut, segments
 from csdfgen.ops._operands import (
     attribute_or_input,
@@ -40,7 +42,6 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
-from csdfgen.rows import Rows
 
 __all__ = ["OPERATORS"]
 
@@ -49,7 +50,9 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """What happens to one axis of `length` positions: `begin` before it, `end` behind it, negative to crop."""
+    """What happens to one axis of `length` positions: `begin` before it, `end` behind it, negative
+    to crop.
+    """
 
     length: int
     begin: int
@@ -77,7 +80,9 @@ def _table(padding: _Padding) -> tuple[int, ...]:
     """
     kept = padding.kept
     if padding.mode == "constant":
-        return tuple(k if k in kept else OUTSIDE for k in range(-padding.begin, padding.length + padding.end))
+        return tuple(
+            k if k in kept else OUTSIDE for k in range(-padding.begin, padding.length + padding.end)
+        )
     widths = max(0, padding.begin), max(0, padding.end)
     return tuple(int(k) for k in np.pad(np.array(kept), widths, mode=padding.mode))  # type: ignore[call-overload]
 
@@ -90,14 +95,20 @@ def _row_table(padding: _Padding) -> RowTable:
 
 def _padding(layer: Layer, axis: int) -> _Padding:
     pads, source = layer.attributes["pads"], source_of(layer)
-    return _Padding(source.shape[axis], pads[axis], pads[axis + len(source.shape)], layer.attributes["mode"])
+    return _Padding(
+        source.shape[axis], pads[axis], pads[axis + len(source.shape)], layer.attributes["mode"]
+    )
 
 
 def _pads(node: Node, rank: int) -> tuple[int, ...]:
     """Pads at the begin of every axis, then at the end of every axis."""
     pads = attribute_or_input(node, "pads", 1, since=11)
     given = node.operand(3)
-    axes = range(rank) if given is None else normal_axes(integers(require_constant(node, 3), "axes"), rank)
+    axes = (
+        range(rank)
+        if given is None
+        else normal_axes(integers(require_constant(node, 3), "axes"), rank)
+    )
     if pads is None or len(pads) != 2 * len(axes):
         raise ModelError(f"pads {pads} do not fit {len(axes)} axes; two values per axis are needed")
     full = [0] * (2 * rank)
@@ -125,19 +136,29 @@ def _build(node: Node) -> Layer:
         raise ModelError(f"mode '{mode}' is not one of {', '.join(MODES)}")
     rank = len(source.shape)
     pads = _pads(node, rank)
-    shape = checked_shape(tuple(size + pads[k] + pads[k + rank] for k, size in enumerate(source.shape)))
+    shape = checked_shape(
+        tuple(size + pads[k] + pads[k + rank] for k, size in enumerate(source.shape))
+    )
     output = replace(source, name=node.outputs[0], shape=shape)
-    layer = one_input_layer(node, source, output, pads=pads, mode=mode, value=_value(node, source.dtype))
+    layer = one_input_layer(
+        node, source, output, pads=pads, mode=mode, value=_value(node, source.dtype)
+    )
     for axis in range(rank):
         padding = _padding(layer, axis)
         if not padding.kept and mode != "constant":
-            raise ModelError(f"axis {axis} of {padding.length} is cropped away, so there is nothing to pad with mode '{mode}'")
+            raise ModelError(
+                f"axis {axis} of {padding.length} is cropped away, so there is nothing to pad with mode '{mode}'"
+            )
     return layer
 
 
 def _wraps_rows(layer: Layer) -> bool:
     k = source_of(layer).row_axis
-    return k is not None and layer.attributes["mode"] == "wrap" and max(_padding(layer, k).begin, _padding(layer, k).end) > 0
+    return (
+        k is not None
+        and layer.attributes["mode"] == "wrap"
+        and max(_padding(layer, k).begin, _padding(layer, k).end) > 0
+    )
 
 
 def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -165,13 +186,20 @@ def _kernel(layer: Layer) -> Emit:
     constant = layer.attributes["mode"] == "constant"
     value = np.array(layer.attributes["value"], source.dtype)
     paddings: Mapping[int, _Padding] = {
-        storage_axis(source, axis): _padding(layer, axis) for axis in range(len(source.shape)) if axis != source.row_axis
+        storage_axis(source, axis): _padding(layer, axis)
+        for axis in range(len(source.shape))
+        if axis != source.row_axis
     }
     inner = (slice(None), *(slice(p.kept.start, p.kept.stop) for _, p in sorted(paddings.items())))
     interior = (slice(None), *(p.interior for _, p in sorted(paddings.items())))
     sides = _sides(paddings)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, held, result = slabs[0], phase.ins[0], results[0]
         assert slab is not None and held is not None
         rows = _row_segments(layer, phase.out, held)
@@ -181,7 +209,8 @@ def _kernel(layer: Layer) -> Emit:
                 calls.append((np.copyto, (result[row.target], value)))
             else:
                 calls.append(copy_segments(result[interior], slab[inner], [(0, row)]))
-        # Constant rows are done. What is left lies beside the interior: axis by axis, each from what is written so far.
+        # Constant rows are done. What is left lies beside the interior: axis by axis, each from
+        # what is written so far.
         written = [row.target for row in rows if row.first != OUTSIDE]
         for side in sides if written else ():
             region = result[written[0].start : written[-1].stop][side.region]
@@ -196,7 +225,9 @@ def _kernel(layer: Layer) -> Emit:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One regular run of padded positions beside the interior, and the region of the row in which it is filled."""
+    """One regular run of padded positions beside the interior, and the region of the row in which
+    it is filled.
+    """
 
     axis: int
     segment: Segment
@@ -204,14 +235,18 @@ class _Side:
 
 
 def _sides(paddings: Mapping[int, _Padding]) -> tuple[_Side, ...]:
-    """The padded positions of a row, in the order in which they can be filled from what is there already."""
+    """The padded positions of a row, in the order in which they can be filled from what is there
+    already.
+    """
     found: list[_Side] = []
     region = [slice(None), *(paddings[axis].interior for axis in sorted(paddings))]
     for axis in sorted(paddings):
         padding = paddings[axis]
         region[axis] = slice(None)
         shift = padding.interior.start - padding.kept.start
-        positions = [OUTSIDE if position == OUTSIDE else position + shift for position in _table(padding)]
+        positions = [
+            OUTSIDE if position == OUTSIDE else position + shift for position in _table(padding)
+        ]
         for begin, stop in ((0, padding.interior.start), (padding.interior.stop, len(positions))):
             for run in segments(positions[begin:stop]):
                 found.append(_Side(axis, replace(run, at=run.at + begin), tuple(region)))

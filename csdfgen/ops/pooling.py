@@ -20,11 +20,19 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
-from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, sum_over, working_dtype
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows, Window
+from csdfgen.ops._reducing import (
+    FLOATS,
+    constant,
+    data_input,
+    in_float32,
+    maximum,
+    sum_over,
+    working_dtype,
+)
 from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
 from csdfgen.ops.base import REQUIRED, Call, Emit, Mode, Operator, Phase, Scratch
-from csdfgen.rows import Rows, Window
 
 __all__ = ["OPERATORS"]
 
@@ -34,7 +42,9 @@ __all__ = ["OPERATORS"]
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """How values become one: along whole dimensions, two by two into an output; and what a window without values holds."""
+    """How values become one: along whole dimensions, two by two into an output; and what a window
+    without values holds.
+    """
 
     along: Callable[[np.ndarray, Sequence[int], np.ndarray], Call]
     combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any]
@@ -59,7 +69,9 @@ _SUM = _Fold(sum_over, np.add, _zero)
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Positions `out` of a window over `length` input values, of which a slab holds `held` along one dimension."""
+    """Positions `out` of a window over `length` input values, of which a slab holds `held` along
+    one dimension.
+    """
 
     window: Window
     out: Rows
@@ -70,7 +82,12 @@ class _Axis:
     def is_whole(self) -> bool:
         """Whether one position reads just what is held, so that the dimension is folded at once."""
         reads = read_rows(self.window, self.out, self.length)
-        return len(self.out) == 1 and self.window.dilation == 1 and bool(self.held) and reads == self.held
+        return (
+            len(self.out) == 1
+            and self.window.dilation == 1
+            and bool(self.held)
+            and reads == self.held
+        )
 
 
 def _runs(flags: Sequence[bool], start: int) -> Iterator[tuple[bool, Rows]]:
@@ -90,8 +107,9 @@ def _runs(flags: Sequence[bool], start: int) -> Iterator[tuple[bool, Rows]]:
 def _steps(window: Window, out: Rows, length: int) -> tuple[tuple[str, tuple[int, ...], Rows], ...]:
     """(step, taps, positions): how positions `out` come from their taps with few calls.
 
-    Steps: "copy" a tap, "join" two taps, "fold" a tap into what is there, "empty" where no tap is inside the input.
-    The tap that most positions read goes first, so that padding only shortens the runs of the others.
+    Steps: "copy" a tap, "join" two taps, "fold" a tap into what is there, "empty" where no tap is
+    inside the input. The tap that most positions read goes first, so that padding only shortens the
+    runs of the others.
 
     >>> for step in _steps(Window(3, pad_top=1, pad_bottom=1), Rows(0, 8), 8): print(step)
     ('join', (1, 0), Rows(start=1, stop=8))
@@ -102,12 +120,17 @@ def _steps(window: Window, out: Rows, length: int) -> tuple[tuple[str, tuple[int
     written: set[int] = set()
     for tap, positions in sorted(taps(window, out, length), key=lambda item: -len(item[1])):
         flags = [p in written for p in range(positions.start, positions.stop)]
-        steps += [("fold" if done else "copy", (tap,), run) for done, run in _runs(flags, positions.start)]
+        steps += [
+            ("fold" if done else "copy", (tap,), run) for done, run in _runs(flags, positions.start)
+        ]
         written.update(range(positions.start, positions.stop))
     if len(steps) > 1 and steps[1][0] == "fold":
         (_, first, copied), (_, second, both) = steps[:2]
         rests = (Rows(copied.start, both.start), Rows(both.stop, copied.stop))
-        steps[:2] = [("join", (*first, *second), both), *(("copy", first, rest) for rest in rests if rest)]
+        steps[:2] = [
+            ("join", (*first, *second), both),
+            *(("copy", first, rest) for rest in rests if rest),
+        ]
     flags = [p in written for p in range(out.start, out.stop)]
     steps += [("empty", (), run) for done, run in _runs(flags, out.start) if not done]
     return tuple(steps)
@@ -119,13 +142,18 @@ def _along(array: np.ndarray, dim: int, start: int, count: int, step: int = 1) -
     return array[index]
 
 
-def _slide(fold: _Fold, source: np.ndarray, target: np.ndarray, dim: int, axis: _Axis) -> Iterator[Call]:
+def _slide(
+    fold: _Fold, source: np.ndarray, target: np.ndarray, dim: int, axis: _Axis
+) -> Iterator[Call]:
     """Calls that fold `source` along a dimension into `target`, window by window."""
     window = axis.window
     for step, read, run in _steps(window, axis.out, axis.length):
         part = _along(target, dim, run.start - axis.out.start, len(run))
         first = run.start * window.stride - window.pad_top - axis.held.start
-        values = [_along(source, dim, first + tap * window.dilation, len(run), window.stride) for tap in read]
+        values = [
+            _along(source, dim, first + tap * window.dilation, len(run), window.stride)
+            for tap in read
+        ]
         if step == "join":
             yield fold.combine, (*values, part)
         elif step == "fold":
@@ -136,7 +164,9 @@ def _slide(fold: _Fold, source: np.ndarray, target: np.ndarray, dim: int, axis: 
             yield np.copyto, (part, constant(fold.empty(part.dtype), part.dtype))
 
 
-def _fold_axes(fold: _Fold, source: np.ndarray, target: np.ndarray, axes: Sequence[_Axis], scratch: Scratch) -> list[Call]:
+def _fold_axes(
+    fold: _Fold, source: np.ndarray, target: np.ndarray, axes: Sequence[_Axis], scratch: Scratch
+) -> list[Call]:
     """Calls that fold the leading dimensions of `source`, one per axis, into `target`."""
     for dim, axis in enumerate(axes):
         if axis.window.kernel == 1 and not axis.is_whole:
@@ -184,7 +214,8 @@ def _unfinished(layer: Layer) -> Finish:
 
 
 def _counts(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[int, ...]:
-    """Values that an average at each position divides by; taps beyond the end padding (ceil_mode) never count.
+    """Values that an average at each position divides by; taps beyond the end padding (ceil_mode)
+    never count.
 
     >>> _counts(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, True), _counts(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, False)
     ((3, 3, 2), (2, 3, 1))
@@ -200,7 +231,9 @@ def _counts(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[
 
 
 def _divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
-    """Products of the counts along each axis, to divide (rows, ..., N, C) by; 0-dimensional if they are all equal."""
+    """Products of the counts along each axis, to divide (rows, ..., N, C) by; 0-dimensional if they
+    are all equal.
+    """
     product = np.ones((1,) * (len(counts) + 2))
     for dim, along in enumerate(counts):
         shape = [1] * product.ndim
@@ -269,10 +302,20 @@ def _lengths(layer: Layer) -> tuple[int, ...]:
     return _input(layer).shape[2:]
 
 
-def _layer(node: Node, tensor: Tensor, attributes: Mapping[str, Any], spatial: Sequence[int]) -> Layer:
+def _layer(
+    node: Node, tensor: Tensor, attributes: Mapping[str, Any], spatial: Sequence[int]
+) -> Layer:
     output = Tensor(node.outputs[0], (*tensor.shape[:2], *spatial), tensor.dtype, 2)
     settled = MappingProxyType(dict(attributes))
-    return Layer(node.name, node.op_type, (tensor,), (output,), settled, input_axes=(2,), onnx_nodes=(node.name,))
+    return Layer(
+        node.name,
+        node.op_type,
+        (tensor,),
+        (output,),
+        settled,
+        input_axes=(2,),
+        onnx_nodes=(node.name,),
+    )
 
 
 def _own_attributes(node: Node) -> dict[str, Any]:
@@ -285,8 +328,12 @@ def _own_attributes(node: Node) -> dict[str, Any]:
 
 def _build_sliding(node: Node) -> Layer:
     if any(node.outputs[1:]):
-        raise ModelError(f"output 1 ('{node.outputs[1]}', the indices of the maxima) is not computed; remove what reads it")
-    tensor = data_input(node, (*FLOATS, "int8", "uint8") if node.op_type == "MaxPool" else FLOATS, least_rank=3)
+        raise ModelError(
+            f"output 1 ('{node.outputs[1]}', the indices of the maxima) is not computed; remove what reads it"
+        )
+    tensor = data_input(
+        node, (*FLOATS, "int8", "uint8") if node.op_type == "MaxPool" else FLOATS, least_rank=3
+    )
     spatial = tensor.shape[2:]
     if "kernel_shape" not in node.attributes:
         raise ModelError("attribute 'kernel_shape' is missing")
@@ -294,13 +341,19 @@ def _build_sliding(node: Node) -> Layer:
     attributes = window_attributes(node, kernel, spatial, same_ignores_dilations=True)
     pads = attributes["pads"]
     if any(pad >= k for pad, k in zip(pads, (*kernel, *kernel), strict=True)):
-        raise ModelError(f"pads {list(pads)} reach the window's size {list(kernel)}; put a Pad node in front instead")
+        raise ModelError(
+            f"pads {list(pads)} reach the window's size {list(kernel)}; put a Pad node in front instead"
+        )
     ceil_mode = bool(node.attributes.get("ceil_mode", 0))
     windows = windows_of(attributes)
-    lengths = [output_length(w, n, ceil_mode=ceil_mode) for w, n in zip(windows, spatial, strict=True)]
+    lengths = [
+        output_length(w, n, ceil_mode=ceil_mode) for w, n in zip(windows, spatial, strict=True)
+    ]
     if min(lengths) < 1:
         extents = [w.extent for w in windows]
-        raise ModelError(f"windows that span {extents} do not fit into an input of {list(spatial)} with pads {list(pads)}")
+        raise ModelError(
+            f"windows that span {extents} do not fit into an input of {list(spatial)} with pads {list(pads)}"
+        )
     return _layer(node, tensor, {**attributes, **_own_attributes(node)}, lengths)
 
 
@@ -309,7 +362,12 @@ def _build_global(node: Node) -> Layer:
     spatial = tensor.shape[2:]
     rank = len(spatial)
     ones = (1,) * rank
-    attributes = {"kernel_shape": spatial, "strides": ones, "dilations": ones, "pads": (0,) * (2 * rank)}
+    attributes = {
+        "kernel_shape": spatial,
+        "strides": ones,
+        "dilations": ones,
+        "pads": (0,) * (2 * rank),
+    }
     return _layer(node, tensor, {**attributes, **_own_attributes(node)}, ones)
 
 
@@ -322,9 +380,15 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _mode(layer: Layer) -> Mode:
-    """Accumulating where one position of the window reads every row; float16 is summed in float32, which the state is not."""
+    """Accumulating where one position of the window reads every row; float16 is summed in float32,
+    which the state is not.
+    """
     window, height = _window(layer), _lengths(layer)[0]
-    covers = layer.output.rows == 1 and window.dilation == 1 and read_rows(window, Rows(0, 1), height) == Rows(0, height)
+    covers = (
+        layer.output.rows == 1
+        and window.dilation == 1
+        and read_rows(window, Rows(0, 1), height) == Rows(0, height)
+    )
     return Mode.ACCUMULATE if covers and layer.output.dtype != "float16" else Mode.ROWS
 
 
@@ -345,13 +409,22 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
             for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
         ]
 
-        def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        def emit(
+            phase: Phase,
+            slabs: Sequence[np.ndarray | None],
+            results: Sequence[np.ndarray],
+            scratch: Scratch,
+        ) -> list[Call]:
             slab, held, target = slabs[0], phase.ins[0], results[0]
             assert slab is not None and held is not None
             calls, source = prepare(slab, scratch)
             if not accumulates:
                 rows = _Axis(windows[0], phase.out, held, lengths[0])
-                return [*calls, *_fold_axes(pool.fold, source, target, (rows, *columns), scratch), *finish(phase.out, target)]
+                return [
+                    *calls,
+                    *_fold_axes(pool.fold, source, target, (rows, *columns), scratch),
+                    *finish(phase.out, target),
+                ]
             rows = _Axis(Window(len(held)), Rows(0, 1), Rows(0, len(held)), len(held))
             part = target if phase.first else scratch.take(target.shape, target.dtype)
             calls += _fold_axes(pool.fold, source, part, (rows, *columns), scratch)
@@ -386,8 +459,12 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         window=_window,
         shift_invariant=True,
         attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),
-        structure="row-phased; accumulating where one window covers all rows" if sliding else "accumulating",
-        notes=notes if sliding else f"{notes} float16 runs in one phase: its state would be rounded at every step.".strip(),
+        structure="row-phased; accumulating where one window covers all rows"
+        if sliding
+        else "accumulating",
+        notes=notes
+        if sliding
+        else f"{notes} float16 runs in one phase: its state would be rounded at every step.".strip(),
     )
 
 
@@ -397,7 +474,9 @@ _AS_ONNXRUNTIME = (
 )
 
 OPERATORS: tuple[Operator, ...] = (
-    _operator("MaxPool", _MAX, {"storage_order": 0}, f"The output Indices is refused. {_AS_ONNXRUNTIME}"),
+    _operator(
+        "MaxPool", _MAX, {"storage_order": 0}, f"The output Indices is refused. {_AS_ONNXRUNTIME}"
+    ),
     _operator(
         "AveragePool",
         _AVERAGE,

@@ -1,7 +1,7 @@
 """What is left of a tensor when axes are folded away? Reduce*, ArgMax, ArgMin; and CumSum.
 
-Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin, CumSum). `axes` is an
-attribute up to opset 17 (ReduceSum: 12) and a constant input from there on.
+Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin, CumSum). `axes` is
+an attribute up to opset 17 (ReduceSum: 12) and a constant input from there on.
 
 Axes within a row are folded row by row. Where the row axis itself is folded, every phase folds its
 slab into the result, which is the state; types in which the order of rounding shows run whole.
@@ -18,11 +18,28 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
-from csdfgen.ops._operands import attribute_or_input, integers, normal_axes, normal_axis, one_input_layer, output_elements
-from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, maximum, minimum, slab_dims, sum_of_squares, sum_over
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows, Window
+from csdfgen.ops._operands import (
+    attribute_or_input,
+    integers,
+    normal_axes,
+    normal_axis,
+    one_input_layer,
+    output_elements,
+)
+from csdfgen.ops._reducing import (
+    FLOATS,
+    constant,
+    data_input,
+    in_float32,
+    maximum,
+    minimum,
+    slab_dims,
+    sum_of_squares,
+    sum_over,
+)
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
-from csdfgen.rows import Rows, Window
 
 __all__ = ["OPERATORS"]
 
@@ -43,17 +60,25 @@ def _plain(reduce: Callable[..., Any]) -> Fold:
     return lambda slab, dims, target, scratch: [(reduce, (slab, dims, None, target, True))]
 
 
-def _sum_absolute(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+def _sum_absolute(
+    slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
+) -> list[Call]:
     absolute = scratch.take(slab.shape, slab.dtype)
     return [(np.absolute, (slab, absolute)), sum_over(absolute, dims, target)]
 
 
-def _sum_squares(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+def _sum_squares(
+    slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
+) -> list[Call]:
     return [sum_of_squares(slab, dims, target)]
 
 
-def _log_sum_exp(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
-    """log(sum(exp(x - peak))) + peak; the peak is kept finite, so that infinities do not become NaN."""
+def _log_sum_exp(
+    slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
+) -> list[Call]:
+    """log(sum(exp(x - peak))) + peak; the peak is kept finite, so that infinities do not become
+    NaN.
+    """
     peak = scratch.take(target.shape, slab.dtype)
     powers = scratch.take(slab.shape, slab.dtype)
     limits = np.finfo(slab.dtype)
@@ -79,7 +104,11 @@ def _mean(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
         return [(np.divide, (folded, by, folded))]
     # ONNX's integer mean is cut off towards zero; numpy's integer division rounds down.
     rest = scratch.take(folded.shape, folded.dtype)
-    return [(np.fmod, (folded, by, rest)), (np.subtract, (folded, rest, folded)), (np.floor_divide, (folded, by, folded))]
+    return [
+        (np.fmod, (folded, by, rest)),
+        (np.subtract, (folded, rest, folded)),
+        (np.floor_divide, (folded, by, folded)),
+    ]
 
 
 def _square_root(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
@@ -92,7 +121,8 @@ def _logarithm(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """How values are folded, how two partial results become one, what finishes them, and in which types.
+    """How values are folded, how two partial results become one, what finishes them, and in which
+    types.
 
     exact: neither order nor type of the partial results changes the outcome.
     """
@@ -104,7 +134,9 @@ class _Reduction:
     exact: bool = False
 
 
-def _sum(slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch) -> list[Call]:
+def _sum(
+    slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
+) -> list[Call]:
     return [sum_over(slab, dims, target)]
 
 
@@ -114,9 +146,13 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
         "ReduceL2": _Reduction(_sum_squares, finish=_square_root, dtypes=FLOATS),
         "ReduceLogSum": _Reduction(_sum, finish=_logarithm, dtypes=FLOATS),
         "ReduceLogSumExp": _Reduction(_log_sum_exp, combine=np.logaddexp, dtypes=FLOATS),
-        "ReduceMax": _Reduction(_plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED, exact=True),
+        "ReduceMax": _Reduction(
+            _plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED, exact=True
+        ),
         "ReduceMean": _Reduction(_sum, finish=_mean),
-        "ReduceMin": _Reduction(_plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED, exact=True),
+        "ReduceMin": _Reduction(
+            _plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED, exact=True
+        ),
         "ReduceProd": _Reduction(_plain(np.multiply.reduce), combine=np.multiply),
         "ReduceSum": _Reduction(_sum),
         "ReduceSumSquare": _Reduction(_sum_squares),
@@ -134,7 +170,9 @@ def _input(layer: Layer) -> Tensor:
 
 
 def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dtype: str) -> Tensor:
-    """What is left: rows stay rows; where they are folded away, the axis behind them takes their place, if any."""
+    """What is left: rows stay rows; where they are folded away, the axis behind them takes their
+    place, if any.
+    """
     if keepdims:
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(tensor.shape))
         return Tensor(node.outputs[0], shape, dtype, tensor.row_axis)
@@ -148,7 +186,9 @@ def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dty
 
 
 def _axes(node: Node, rank: int, since: int) -> tuple[int, ...]:
-    """The axes to fold, as `keepdims` counts them; all where none are given, unless noop_with_empty_axes."""
+    """The axes to fold, as `keepdims` counts them; all where none are given, unless
+    noop_with_empty_axes.
+    """
     given = attribute_or_input(node, "axes", 1, since)
     if given:
         return normal_axes(given, rank)
@@ -163,7 +203,13 @@ def _build(since: int) -> Callable[[Node], Layer]:
         tensor = data_input(node, _REDUCTIONS[node.op_type].dtypes)
         axes = _axes(node, len(tensor.shape), since)
         keepdims = bool(node.attributes.get("keepdims", 1))
-        return one_input_layer(node, tensor, _output(node, tensor, axes, keepdims, tensor.dtype), axes=axes, keepdims=keepdims)
+        return one_input_layer(
+            node,
+            tensor,
+            _output(node, tensor, axes, keepdims, tensor.dtype),
+            axes=axes,
+            keepdims=keepdims,
+        )
 
     return build
 
@@ -176,7 +222,9 @@ def _build_arg(node: Node) -> Layer:
     keepdims = bool(node.attributes.get("keepdims", 1))
     last = bool(node.attributes.get("select_last_index", 0))
     output = _output(node, tensor, (axis,), keepdims, "int64")
-    return one_input_layer(node, tensor, output, axes=(axis,), keepdims=keepdims, select_last_index=last)
+    return one_input_layer(
+        node, tensor, output, axes=(axis,), keepdims=keepdims, select_last_index=last
+    )
 
 
 def _build_cumulative(node: Node) -> Layer:
@@ -186,7 +234,9 @@ def _build_cumulative(node: Node) -> Layer:
         raise ModelError(f"'axis' holds {len(given)} numbers, CumSum runs along 1 axis")
     settings = {name: bool(node.attributes.get(name, 0)) for name in ("exclusive", "reverse")}
     output = Tensor(node.outputs[0], tensor.shape, tensor.dtype, tensor.row_axis)
-    return one_input_layer(node, tensor, output, axes=normal_axes(given, len(tensor.shape)), **settings)
+    return one_input_layer(
+        node, tensor, output, axes=normal_axes(given, len(tensor.shape)), **settings
+    )
 
 
 def _within_rows(layer: Layer) -> bool:
@@ -240,7 +290,12 @@ def _kernel(layer: Layer) -> Emit:
     count = prod(_input(layer).shape[axis] for axis in axes)
     accumulates = _mode(layer) is Mode.ACCUMULATE
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab = slabs[0]
         assert slab is not None
         target = _like_slab(layer, results[0])
@@ -248,20 +303,34 @@ def _kernel(layer: Layer) -> Emit:
             calls = reduction.fold(slab, dims, target, scratch)
         else:
             part = scratch.take(target.shape, target.dtype)
-            calls = [*reduction.fold(slab, dims, part, scratch), (reduction.combine, (target, part, target))]
-        return [*calls, *reduction.finish(target, count, scratch)] if not accumulates or phase.last else calls
+            calls = [
+                *reduction.fold(slab, dims, part, scratch),
+                (reduction.combine, (target, part, target)),
+            ]
+        return (
+            [*calls, *reduction.finish(target, count, scratch)]
+            if not accumulates or phase.last
+            else calls
+        )
 
     return in_float32(emit)
 
 
 def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
-    """Kernel of ArgMax or ArgMin: numpy's own search wants its axis last and the array contiguous, else it copies."""
+    """Kernel of ArgMax or ArgMin: numpy's own search wants its axis last and the array contiguous,
+    else it copies.
+    """
 
     def kernel(layer: Layer) -> Emit:
         (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
         last = layer.attributes["select_last_index"]
 
-        def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        def emit(
+            phase: Phase,
+            slabs: Sequence[np.ndarray | None],
+            results: Sequence[np.ndarray],
+            scratch: Scratch,
+        ) -> list[Call]:
             slab = slabs[0]
             assert slab is not None
             source = np.moveaxis(slab, dim, -1)
@@ -275,7 +344,10 @@ def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
             target = np.moveaxis(_like_slab(layer, results[0]), dim, -1)[..., 0]
             calls.append((search, (source, -1, found)))
             if last:
-                return [*calls, (np.subtract, (constant(source.shape[-1] - 1, "int64"), found, target))]
+                return [
+                    *calls,
+                    (np.subtract, (constant(source.shape[-1] - 1, "int64"), found, target)),
+                ]
             return [*calls, (np.copyto, (target, found))]
 
         return in_float32(emit)
@@ -286,7 +358,12 @@ def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
 def _cumulative_kernel(layer: Layer) -> Emit:
     (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab = slabs[0]
         assert slab is not None
         source, target = np.moveaxis(slab, dim, 0), np.moveaxis(results[0], dim, 0)
@@ -295,7 +372,11 @@ def _cumulative_kernel(layer: Layer) -> Emit:
         if not layer.attributes["exclusive"]:
             return [(np.add.accumulate, (source, 0, None, target))]
         first: Call = (np.copyto, (target[:1], constant(0, target.dtype)))
-        return [first, (np.add.accumulate, (source[:-1], 0, None, target[1:]))] if len(source) > 1 else [first]
+        return (
+            [first, (np.add.accumulate, (source[:-1], 0, None, target[1:]))]
+            if len(source) > 1
+            else [first]
+        )
 
     return in_float32(emit)
 

@@ -18,9 +18,27 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
-from csdfgen.ops._copies import Segment, Selection, contiguous, copy_segments, cut, gather, segments, take
-from csdfgen.ops._interpolation import COORDINATES, MODES, ROUNDINGS, Sampling, Taps, row_table, taps_of
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops._copies import (
+    Segment,
+    Selection,
+    contiguous,
+    copy_segments,
+    cut,
+    gather,
+    segments,
+    take,
+)
+from csdfgen.ops._interpolation import (
+    COORDINATES,
+    MODES,
+    ROUNDINGS,
+    Sampling,
+    Taps,
+    row_table,
+    taps_of,
+)
 from csdfgen.ops._operands import (
     checked_shape,
     first_only,
@@ -42,15 +60,18 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
-from csdfgen.rows import Rows
 
 __all__ = ["OPERATORS"]
 
 SHORT_RUN = 32
-"""Below this many elements behind an axis, weights are repeated for each of them: numpy's inner loop stays long."""
+"""Below this many elements behind an axis, weights are repeated for each of them: numpy's inner
+loop stays long.
+"""
 
 FEW_RUNS = 4
-"""Regular runs along one axis that are still worth a strided copy each, instead of a gather through the workspace."""
+"""Regular runs along one axis that are still worth a strided copy each, instead of a gather through
+the workspace.
+"""
 
 
 def _source(layer: Layer) -> Tensor:
@@ -71,18 +92,26 @@ def _resized_layer(node: Node, shape: Shape, scales: Sequence[float], **method: 
     """method: fields of `Sampling`, equal for all axes; `roi` holds starts, then ends, of all axes."""
     source = require_tensor(node, 0)
     if checked_shape(shape) == source.shape:
-        scales = (1.0,) * len(shape)  # onnxruntime copies a map that keeps its size, whatever factors say
+        scales = (1.0,) * len(
+            shape
+        )  # onnxruntime copies a map that keeps its size, whatever factors say
     if method["mode"] != "nearest" and np.dtype(source.dtype).kind != "f":
-        raise ModelError(f"mode '{method['mode']}' on {source.dtype} values is not supported; cast to float32 before")
+        raise ModelError(
+            f"mode '{method['mode']}' on {source.dtype} values is not supported; cast to float32 before"
+        )
     # a map in natural order is read by rows: what follows a Resize is usually a convolution
     axis = 2 if source.row_axis is None and len(shape) in (4, 5) else source.row_axis
     output = Tensor(node.outputs[0], shape, source.dtype, axis)
-    return _read_along(one_input_layer(node, source, output, scales=tuple(map(float, scales)), **method), axis)
+    return _read_along(
+        one_input_layer(node, source, output, scales=tuple(map(float, scales)), **method), axis
+    )
 
 
 def _factors(array: np.ndarray) -> list[float]:
     if array.dtype.kind != "f" or array.ndim != 1:
-        raise ModelError(f"'scales' is a {array.dtype} array of rank {array.ndim}, a 1-D float array is needed")
+        raise ModelError(
+            f"'scales' is a {array.dtype} array of rank {array.ndim}, a 1-D float array is needed"
+        )
     if not np.all((array > 0) & np.isfinite(array)):
         raise ModelError(f"scales {array.tolist()} are not all positive numbers")
     return [float(factor) for factor in array]
@@ -90,19 +119,34 @@ def _factors(array: np.ndarray) -> list[float]:
 
 def _scaled(shape: Shape, scales: Sequence[float]) -> Shape:
     """Sizes times factors, rounded down; in float32 as everywhere else."""
-    return tuple(int(np.float32(size) * np.float32(scale)) for size, scale in zip(shape, scales, strict=True))
+    return tuple(
+        int(np.float32(size) * np.float32(scale)) for size, scale in zip(shape, scales, strict=True)
+    )
 
 
 def _build_upsample(node: Node) -> Layer:
     source = require_tensor(node, 0)
     if node.opset >= 10:
-        raise ModelError(f"Upsample is gone since opset 10, the model says {node.opset}; export Resize instead")
-    given = np.array(node.attributes.get("scales", ()), np.float32) if node.opset < 9 else require_constant(node, 1)
+        raise ModelError(
+            f"Upsample is gone since opset 10, the model says {node.opset}; export Resize instead"
+        )
+    given = (
+        np.array(node.attributes.get("scales", ()), np.float32)
+        if node.opset < 9
+        else require_constant(node, 1)
+    )
     scales = _factors(given)
     if len(scales) != len(source.shape):
         raise ModelError(f"{len(scales)} scales for a tensor of rank {len(source.shape)}")
     mode = _one_of(UPSAMPLE.attribute(node, "mode"), "mode", ("nearest", "linear"))
-    return _resized_layer(node, _scaled(source.shape, scales), scales, mode=mode, coordinates="asymmetric", rounding="simple")
+    return _resized_layer(
+        node,
+        _scaled(source.shape, scales),
+        scales,
+        mode=mode,
+        coordinates="asymmetric",
+        rounding="simple",
+    )
 
 
 def _one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
@@ -125,7 +169,11 @@ def _sizes_and_scales(node: Node, shape: Shape, axes: tuple[int, ...]) -> tuple[
     by_size = _operand(node, 3) if node.opset >= 11 else None
     if (by_factor is None) == (by_size is None):
         raise ModelError("exactly one of 'scales' and 'sizes' is needed")
-    given = _factors(by_factor) if by_factor is not None else [float(v) for v in integers(require_constant(node, 3), "sizes")]
+    given = (
+        _factors(by_factor)
+        if by_factor is not None
+        else [float(v) for v in integers(require_constant(node, 3), "sizes")]
+    )
     if len(given) != len(axes):
         raise ModelError(f"{len(given)} scales or sizes for {len(axes)} axes")
     scales, sizes = [1.0] * len(shape), list(shape)
@@ -135,16 +183,25 @@ def _sizes_and_scales(node: Node, shape: Shape, axes: tuple[int, ...]) -> tuple[
         return _scaled(shape, scales), scales
     for axis, size in zip(axes, given, strict=True):
         sizes[axis], scales[axis] = int(size), size / shape[axis]
-    policy = _one_of(RESIZE.attribute(node, "keep_aspect_ratio_policy"), "keep_aspect_ratio_policy", tuple(POLICIES))
+    policy = _one_of(
+        RESIZE.attribute(node, "keep_aspect_ratio_policy"),
+        "keep_aspect_ratio_policy",
+        tuple(POLICIES),
+    )
     choose = POLICIES[policy]
     if choose is not None:
         common = float(np.float32(choose(scales[axis] for axis in axes)))
         for axis in axes:
-            sizes[axis], scales[axis] = int(np.float32(common) * np.float32(shape[axis]) + np.float32(0.5)), common
+            sizes[axis], scales[axis] = (
+                int(np.float32(common) * np.float32(shape[axis]) + np.float32(0.5)),
+                common,
+            )
     return tuple(sizes), scales
 
 
-POLICIES: Mapping[str, Any] = MappingProxyType({"stretch": None, "not_larger": min, "not_smaller": max})
+POLICIES: Mapping[str, Any] = MappingProxyType(
+    {"stretch": None, "not_larger": min, "not_smaller": max}
+)
 
 
 def _build_resize(node: Node) -> Layer:
@@ -155,13 +212,17 @@ def _build_resize(node: Node) -> Layer:
     shape, scales = _sizes_and_scales(node, source.shape, axes)
     mode = _one_of(RESIZE.attribute(node, "mode"), "mode", MODES)
     if node.opset < 11:
-        return _resized_layer(node, shape, scales, mode=mode, coordinates="asymmetric", rounding="simple")
+        return _resized_layer(
+            node, shape, scales, mode=mode, coordinates="asymmetric", rounding="simple"
+        )
     coordinates = RESIZE.attribute(node, "coordinate_transformation_mode")
     roi = [0.0] * rank + [1.0] * rank
     if coordinates == "tf_crop_and_resize":
         given = require_constant(node, 1).reshape(-1)
         if len(given) != 2 * len(axes):
-            raise ModelError(f"'roi' has {len(given)} values for {len(axes)} axes; a start and an end each are needed")
+            raise ModelError(
+                f"'roi' has {len(given)} values for {len(axes)} axes; a start and an end each are needed"
+            )
         for k, axis in enumerate(axes):
             roi[axis], roi[axis + rank] = float(given[k]), float(given[k + len(axes)])
     antialias = bool(RESIZE.attribute(node, "antialias"))
@@ -188,7 +249,11 @@ def _build_resize(node: Node) -> Layer:
 def _sampling(layer: Layer, axis: int) -> Sampling:
     """How an ONNX axis is resampled."""
     source, output = _source(layer), layer.output
-    method = {key: value for key, value in layer.attributes.items() if key not in ("scales", "extrapolation_value", "roi")}
+    method = {
+        key: value
+        for key, value in layer.attributes.items()
+        if key not in ("scales", "extrapolation_value", "roi")
+    }
     roi = layer.attributes.get("roi")
     if roi is not None:
         method["roi"] = (roi[axis], roi[axis + len(source.shape)])
@@ -220,8 +285,10 @@ class _Axis:
     """One axis to be resampled, as the kernel sees it.
 
     place: dimension of the stored array. size: resized positions.
-    chosen: what is read: for all resized positions their first tap, then for all the second, and so on.
-    weights: (taps * size, 1 or elements behind the axis), in the type that is computed in; None for copies.
+    chosen: what is read: for all resized positions their first tap, then for all the second, and so
+        on.
+    weights: (taps * size, 1 or elements behind the axis), in the type that is computed in; None for
+        copies.
     outside: runs of resized positions that show the extrapolation value.
     """
 
@@ -248,11 +315,15 @@ def _rows_of(taps: Taps, out: Rows, held: Rows) -> Taps:
     span = slice(out.start, out.stop)
     # taps of weight 0 may point at rows that are not held: any row that is will do
     indices = np.clip(taps.indices[:, span] - held.start, 0, len(held) - 1)
-    return Taps(indices, None if taps.weights is None else taps.weights[:, span], taps.outside[span])
+    return Taps(
+        indices, None if taps.weights is None else taps.weights[:, span], taps.outside[span]
+    )
 
 
 def _axes(layer: Layer, computing: np.dtype[Any]) -> tuple[Taps | None, tuple[_Axis, ...]]:
-    """The taps of the row axis, if it is resampled, and the axes within the row, in the order of its dimensions."""
+    """The taps of the row axis, if it is resampled, and the axes within the row, in the order of
+    its dimensions.
+    """
     source = _source(layer)
     rows, found = None, []
     for axis in range(len(source.shape)):
@@ -270,7 +341,9 @@ def _axes(layer: Layer, computing: np.dtype[Any]) -> tuple[Taps | None, tuple[_A
     return rows, tuple(sorted(found, key=lambda axis: axis.place))
 
 
-def _blended(source: np.ndarray, axis: _Axis, target: np.ndarray | None, scratch: Scratch, calls: list[Call]) -> np.ndarray:
+def _blended(
+    source: np.ndarray, axis: _Axis, target: np.ndarray | None, scratch: Scratch, calls: list[Call]
+) -> np.ndarray:
     """One axis by weighted neighbours, into `target` or the workspace."""
     indices, runs = axis.chosen.indices, axis.chosen.runs
     source = contiguous(source, scratch, calls)
@@ -285,7 +358,10 @@ def _blended(source: np.ndarray, axis: _Axis, target: np.ndarray | None, scratch
     calls.append((np.multiply, (read, axis.weights, gathered)))
     if target is None:
         target = scratch.take((*before, axis.size, *behind), source.dtype)
-    terms = [gathered[:, k : k + axis.size].reshape(target.shape) for k in range(0, len(indices), axis.size)]
+    terms = [
+        gathered[:, k : k + axis.size].reshape(target.shape)
+        for k in range(0, len(indices), axis.size)
+    ]
     total = terms[0]
     for term in terms[1:]:
         calls.append((np.add, (total, term, target)))
@@ -295,8 +371,12 @@ def _blended(source: np.ndarray, axis: _Axis, target: np.ndarray | None, scratch
     return target
 
 
-def _replicated(result: np.ndarray, source: np.ndarray, axes: Sequence[_Axis], scratch: Scratch) -> list[Call]:
-    """Axes by one neighbour each: copies of regular runs, after a gather along axes that have too many of them."""
+def _replicated(
+    result: np.ndarray, source: np.ndarray, axes: Sequence[_Axis], scratch: Scratch
+) -> list[Call]:
+    """Axes by one neighbour each: copies of regular runs, after a gather along axes that have too
+    many of them.
+    """
     if len(axes) == 1:
         return gather(result, source, axes[0].chosen, axes[0].place, scratch)
     calls: list[Call] = []
@@ -316,12 +396,21 @@ def _resize_kernel(layer: Layer) -> Emit:
     rows, within = _axes(layer, computing)
     blank = np.array(layer.attributes.get("extrapolation_value", 0.0)).astype(dtype)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, held, result = slabs[0], phase.ins[0], results[0]
         assert slab is not None and held is not None
         if not held:
             return [(np.copyto, (result, blank))]
-        axes = within if rows is None else (_Axis.of(0, _rows_of(rows, phase.out, held), computing), *within)
+        axes = (
+            within
+            if rows is None
+            else (_Axis.of(0, _rows_of(rows, phase.out, held), computing), *within)
+        )
         blended = [axis for axis in axes if axis.weights is not None]
         copied = [axis for axis in axes if axis.weights is None]
         calls: list[Call] = []
@@ -341,7 +430,9 @@ def _resize_kernel(layer: Layer) -> Emit:
     return emit
 
 
-def _cast(array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]) -> np.ndarray:
+def _cast(
+    array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]
+) -> np.ndarray:
     """The array in another float type, in the workspace; itself if it has the type."""
     if array.dtype == dtype:
         return array
@@ -350,7 +441,9 @@ def _cast(array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list
     return other
 
 
-def _resize_operator(op_type: str, build: Callable[[Node], Layer], constants: Iterable[int], **attributes: Any) -> Operator:
+def _resize_operator(
+    op_type: str, build: Callable[[Node], Layer], constants: Iterable[int], **attributes: Any
+) -> Operator:
     return Operator(
         op_type,
         build,
@@ -390,7 +483,9 @@ BLOCK_ORDERS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = MappingPro
         "CRD": (("depth", "block", "block"), (0, 4, 1, 5, 2, 3)),
     }
 )
-"""mode -> how channels divide, and the axes of [row, W, N, channels divided] as [row, block row, W, block column, N, depth]."""
+"""mode -> how channels divide, and the axes of [row, W, N, channels divided] as [row, block row, W,
+block column, N, depth].
+"""
 
 
 def _block(node: Node, operator: Operator) -> tuple[Tensor, int, str]:
@@ -398,7 +493,9 @@ def _block(node: Node, operator: Operator) -> tuple[Tensor, int, str]:
     source = require_tensor(node, 0)
     size = int(operator.attribute(node, "blocksize"))
     if len(source.shape) != 4 or size < 1:
-        raise ModelError(f"blocksize {size} on a tensor of rank {len(source.shape)}; it takes 4 axes and a positive size")
+        raise ModelError(
+            f"blocksize {size} on a tensor of rank {len(source.shape)}; it takes 4 axes and a positive size"
+        )
     return source, size, _one_of(operator.attribute(node, "mode"), "mode", tuple(BLOCK_ORDERS))
 
 
@@ -429,7 +526,8 @@ def _blocks(stored: np.ndarray, size: int, mode: str) -> np.ndarray:
 
 
 def _block_runs(out: Rows, size: int) -> list[tuple[Rows, Rows, Rows]]:
-    """Output rows cut into (rows, deep rows, rows within the block): a part of a block, whole blocks, a part.
+    """Output rows cut into (rows, deep rows, rows within the block): a part of a block, whole
+    blocks, a part.
 
     >>> [(r.start, r.stop, q.start, q.stop, p.start, p.stop) for r, q, p in _block_runs(Rows(1, 5), 2)]
     [(1, 2, 0, 1, 1, 2), (2, 4, 1, 2, 0, 2), (4, 5, 2, 3, 0, 1)]
@@ -440,7 +538,13 @@ def _block_runs(out: Rows, size: int) -> list[tuple[Rows, Rows, Rows]]:
         block, inside = divmod(at, size)
         whole = (out.stop - at) // size if inside == 0 else 0
         rows = whole * size or min(size - inside, out.stop - at)
-        found.append((Rows(at, at + rows), Rows(block, block + max(whole, 1)), Rows(inside, inside + rows // max(whole, 1))))
+        found.append(
+            (
+                Rows(at, at + rows),
+                Rows(block, block + max(whole, 1)),
+                Rows(inside, inside + rows // max(whole, 1)),
+            )
+        )
         at += rows
     return found
 
@@ -453,13 +557,20 @@ def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _depth_to_space_kernel(layer: Layer) -> Emit:
     size, mode = layer.attributes["blocksize"], layer.attributes["mode"]
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, held = slabs[0], phase.ins[0]
         assert slab is not None and held is not None
         blocks = _blocks(slab, size, mode)
         calls: list[Call] = []
         for rows, deep, inside in _block_runs(phase.out, size):
-            source = blocks[deep.start - held.start : deep.stop - held.start, inside.start : inside.stop]
+            source = blocks[
+                deep.start - held.start : deep.stop - held.start, inside.start : inside.stop
+            ]
             target = results[0][rows.start - phase.out.start : rows.stop - phase.out.start]
             calls.append((np.copyto, (target.reshape(source.shape), source)))
         return calls
@@ -475,7 +586,12 @@ def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _space_to_depth_kernel(layer: Layer) -> Emit:
     size, mode = layer.attributes["blocksize"], layer.attributes["mode"]
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         assert slabs[0] is not None
         target = _blocks(results[0], size, mode)
         return [(np.copyto, (target, slabs[0].reshape(target.shape)))]

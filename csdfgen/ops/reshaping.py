@@ -1,4 +1,5 @@
-"""Which rows survive a change of shape? Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Tile.
+"""Which rows survive a change of shape? Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand,
+Tile.
 
 Source: https://onnx.ai/onnx/operators/onnx__Reshape.html and the pages beside it. A Reshape or
 Transpose that keeps the row axis apart keeps the rows (docs/model.md): ShuffleNet's channel
@@ -17,7 +18,8 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Shape, Tensor
+from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops._copies import reshaped_copy, reshaped_view, strided_copy
 from csdfgen.ops._operands import (
     attribute_or_input,
@@ -44,7 +46,6 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
-from csdfgen.rows import Rows
 
 __all__ = ["OPERATORS"]
 
@@ -57,18 +58,25 @@ _WHOLE_ROW = (Alias(AliasKind.VIEW, 0),)
 def _is_natural(tensor: Tensor) -> bool:
     """Whether the stored elements are one row in natural order although the tensor has a row axis."""
     k = tensor.row_axis
-    return k is not None and tensor.rows == 1 and 1 in (prod(tensor.shape[:k]), prod(tensor.shape[k + 1 :]))
+    return (
+        k is not None
+        and tensor.rows == 1
+        and 1 in (prod(tensor.shape[:k]), prod(tensor.shape[k + 1 :]))
+    )
 
 
 def _kept_row_axis(source: Tensor, shape: Shape) -> int | None:
-    """The axis of `shape` along which every row is a row of `source` with its elements in the same order."""
+    """The axis of `shape` along which every row is a row of `source` with its elements in the same
+    order.
+    """
     if source.row_axis is None:
         return None
     before = prod(source.shape[: source.row_axis])
     fits = [m for m, size in enumerate(shape) if size == source.rows and prod(shape[:m]) == before]
     if source.rows > 1:
         return fits[0] if fits else None
-    # One row: any unit axis between the two halves will do; convolutions want axis 2, others natural order.
+    # One row: any unit axis between the two halves will do; convolutions want axis 2, others
+    # natural order.
     if len(shape) in (4, 5) and 2 in fits:
         return 2
     return fits[-1] if fits and not _is_natural(source) else None
@@ -96,10 +104,14 @@ def _build_reshape(node: Node) -> Layer:
     wanted = integers(require_constant(node, 1), "shape")
     if not RESHAPE.attribute(node, "allowzero"):
         if any(size == 0 and axis >= len(source.shape) for axis, size in enumerate(wanted)):
-            raise ModelError(f"shape {wanted} copies an axis that the input of rank {len(source.shape)} does not have")
+            raise ModelError(
+                f"shape {wanted} copies an axis that the input of rank {len(source.shape)} does not have"
+            )
         wanted = tuple(size or source.shape[axis] for axis, size in enumerate(wanted))
     if wanted.count(-1) > 1 or min(wanted, default=1) < -1:
-        raise ModelError(f"shape {wanted} has more than one free dimension or a negative one; at most one -1 is allowed")
+        raise ModelError(
+            f"shape {wanted} has more than one free dimension or a negative one; at most one -1 is allowed"
+        )
     rest = -prod(wanted)
     if -1 in wanted and rest and source.elements % rest == 0:
         wanted = tuple(source.elements // rest if size == -1 else size for size in wanted)
@@ -118,10 +130,14 @@ def _build_flatten(node: Node) -> Layer:
 def _build_squeeze(node: Node) -> Layer:
     shape = require_tensor(node, 0).shape
     # absent or empty, the axes are all those of size 1
-    axes = attribute_or_input(node, "axes", 1, since=13) or (axis for axis, size in enumerate(shape) if size == 1)
+    axes = attribute_or_input(node, "axes", 1, since=13) or (
+        axis for axis, size in enumerate(shape) if size == 1
+    )
     axes = normal_axes(axes, len(shape))
     if any(shape[axis] != 1 for axis in axes):
-        raise ModelError(f"axes {axes} of shape {shape} are not all of size 1, so they cannot be squeezed")
+        raise ModelError(
+            f"axes {axes} of shape {shape} are not all of size 1, so they cannot be squeezed"
+        )
     return _reshaped(node, tuple(size for axis, size in enumerate(shape) if axis not in axes))
 
 
@@ -143,7 +159,12 @@ def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _reshape_kernel(layer: Layer) -> Emit:
     source = source_of(layer)
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab, rows = slabs[0], phase.ins[0]
         assert slab is not None and rows is not None
         if not _loses_rows(layer):
@@ -157,9 +178,11 @@ def _reshape_kernel(layer: Layer) -> Emit:
 
 
 def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray) -> list[Call]:
-    """Rows into a natural-order target that cannot be seen with the source's shape (a strided part of a Concat).
+    """Rows into a natural-order target that cannot be seen with the source's shape (a strided part
+    of a Concat).
 
-    What lies behind the row axis is a run of consecutive elements of the target; each is written through its `flat`.
+    What lies behind the row axis is a run of consecutive elements of the target; each is written
+    through its `flat`.
     """
     k = source.row_axis
     assert k is not None
@@ -169,11 +192,15 @@ def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray)
         for p, prefix in enumerate(np.ndindex(before)):
             start = (p * source.rows + row) * length
             cell = (i, ..., *prefix)
-            calls.append((operator.setitem, (target.flat, slice(start, start + length), slab[cell])))
+            calls.append(
+                (operator.setitem, (target.flat, slice(start, start + length), slab[cell]))
+            )
     return calls
 
 
-def _reshape_operator(op_type: str, build: Callable[[Node], Layer], **attributes: object) -> Operator:
+def _reshape_operator(
+    op_type: str, build: Callable[[Node], Layer], **attributes: object
+) -> Operator:
     return Operator(
         op_type,
         build,
@@ -203,16 +230,24 @@ def _build_transpose(node: Node) -> Layer:
     source = require_tensor(node, 0)
     rank = len(source.shape)
     given = TRANSPOSE.attribute(node, "perm")
-    perm = tuple(range(rank))[::-1] if given is None else normal_axes((int(axis) for axis in given), rank)
+    perm = (
+        tuple(range(rank))[::-1]
+        if given is None
+        else normal_axes((int(axis) for axis in given), rank)
+    )
     if len(perm) != rank:
         raise ModelError(f"perm {perm} names {len(perm)} axes, the input has {rank}")
     row_axis = None if source.row_axis is None else perm.index(source.row_axis)
-    output = Tensor(node.outputs[0], tuple(source.shape[axis] for axis in perm), source.dtype, row_axis)
+    output = Tensor(
+        node.outputs[0], tuple(source.shape[axis] for axis in perm), source.dtype, row_axis
+    )
     return one_input_layer(node, source, output, perm=perm)
 
 
 def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
-    """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first in both)."""
+    """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first in
+    both).
+    """
     source, perm = source_of(layer), layer.attributes["perm"]
     before = [axis for axis in source.order if source.shape[axis] > 1]
     after = [perm[axis] for axis in layer.output.order if source.shape[perm[axis]] > 1]
@@ -222,7 +257,12 @@ def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
 def _transpose_kernel(layer: Layer) -> Emit:
     source, output, perm = source_of(layer), layer.output, layer.attributes["perm"]
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         assert slabs[0] is not None
         return strided_copy(results[0], output.to_storage(source.to_onnx(slabs[0]).transpose(perm)))
 
@@ -263,7 +303,12 @@ def _build_expand(node: Node) -> Layer:
 def _expand_kernel(layer: Layer) -> Emit:
     source, axis, output = source_of(layer), layer.input_axes[0], layer.output
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         assert slabs[0] is not None
         return [(np.copyto, (results[0], operand_view(slabs[0], source, axis, output, phase.out)))]
 
@@ -294,8 +339,12 @@ def _build_tile(node: Node) -> Layer:
     repeats = integers(require_constant(node, 1), "repeats")
     if len(repeats) != len(source.shape):
         raise ModelError(f"{len(repeats)} repeats for a tensor of rank {len(source.shape)}")
-    shape = checked_shape(tuple(size * repeat for size, repeat in zip(source.shape, repeats, strict=True)))
-    return one_input_layer(node, source, replace(source, name=node.outputs[0], shape=shape), repeats=repeats)
+    shape = checked_shape(
+        tuple(size * repeat for size, repeat in zip(source.shape, repeats, strict=True))
+    )
+    return one_input_layer(
+        node, source, replace(source, name=node.outputs[0], shape=shape), repeats=repeats
+    )
 
 
 def _tiles_rows(layer: Layer) -> bool:
@@ -308,14 +357,27 @@ def _tile_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 def _tile_kernel(layer: Layer) -> Emit:
     source = source_of(layer)
-    stored = {storage_axis(source, axis): repeat for axis, repeat in enumerate(layer.attributes["repeats"])}
+    stored = {
+        storage_axis(source, axis): repeat
+        for axis, repeat in enumerate(layer.attributes["repeats"])
+    }
     repeats = [stored.get(place, 1) for place in range(len(source.storage_shape))]
 
-    def emit(phase: Phase, slabs: Sequence[np.ndarray | None], results: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
         slab = slabs[0]
         assert slab is not None
         split = tuple(size for pair in zip(repeats, slab.shape, strict=True) for size in pair)
-        return [(np.copyto, (results[0].reshape(split), np.expand_dims(slab, tuple(range(0, len(split), 2)))))]
+        return [
+            (
+                np.copyto,
+                (results[0].reshape(split), np.expand_dims(slab, tuple(range(0, len(split), 2)))),
+            )
+        ]
 
     return emit
 

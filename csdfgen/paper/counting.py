@@ -1,22 +1,25 @@
 """How did the authors count Table III of paper 002? One actor per ONNX node, one buffer per edge.
 
-Algorithm 1 as printed does not give the table (its line 9 leaves ReLU, BatchNormalization, 1x1 convolutions and
-2x2/2 pools one phase each, so that whole tensors stay). The rules below do; those that the print does not have were read
-out of the authors' published tool, espamAI, commit ead19f1 of 2020-03-11:
+Algorithm 1 as printed does not give the table (its line 9 leaves ReLU, BatchNormalization, 1x1
+convolutions and
+2x2/2 pools one phase each, so that whole tensors stay). The rules below do; those that the print
+does not have were read out of the authors' published tool, espamAI, commit ead19f1 of 2020-03-11:
 
- - Dropout and changes of shape vanish, an Add of a constant is part of its producer; every other node is an actor (a Mul
-   by a constant too), and every edge, those of input and output too, has a buffer of its own: a tensor with
-   four readers counts four times. 4 bytes a value, MB = 10^6, m = parameters + buffers. LRN adds twice its output to
-   the parameters.
+ - Dropout and changes of shape vanish, an Add of a constant is part of its producer; every other
+   node is an actor (a Mul by a constant too), and every edge, those of input and output too, has a
+   buffer of its own: a tensor with four readers counts four times. 4 bytes a value, MB = 10^6, m =
+   parameters + buffers. LRN adds twice its output to the parameters.
  - m_DL: a buffer is the whole tensor.
- - m_our: convolution, pool, ReLU, BatchNormalization and LRN have a phase for every output row; Concat and Add
-   take from each producer at that producer's rates and emit their whole tensor in one phase; the rest has one phase.
-   The buffer of a channel is its largest single production or consumption; self-loops (k - s) * W * C count.
- - The last layer stays whole: the tool walks from the output to the input, makes every producer it meets a row high,
-   and leaves out entry 0 of that walk. That entry was meant to be the input (whose number is 0), but is the output, so that
-   the output's producer is never met. It shows in tiny YOLO v2 alone, which ends in a convolution of 12 rows.
- - time: a published cost per operation, and 5 microseconds for every phase of a layer whose time is not 0; both are in the
-   profile of the board.
+ - m_our: convolution, pool, ReLU, BatchNormalization and LRN have a phase for every output row;
+   Concat and Add take from each producer at that producer's rates and emit their whole tensor in
+   one phase; the rest has one phase. The buffer of a channel is its largest single production or
+   consumption; self-loops (k - s) * W * C count.
+ - The last layer stays whole: the tool walks from the output to the input, makes every producer it
+   meets a row high, and leaves out entry 0 of that walk. That entry was meant to be the input
+   (whose number is 0), but is the output, so that the output's producer is never met. It shows in
+   tiny YOLO v2 alone, which ends in a convolution of 12 rows.
+ - time: a published cost per operation, and 5 microseconds for every phase of a layer whose time is
+   not 0; both are in the profile of the board.
 """
 
 from __future__ import annotations
@@ -28,15 +31,17 @@ from math import prod
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import rule_of
 from csdfgen.devices.profile import DeviceProfile, OperatorCost
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.rows import Window
 from csdfgen.ops import operator_of
-from csdfgen.rows import Window
 
 __all__ = ["AS_PRINTED", "Count", "Node", "Rules", "count", "nodes", "phase_seconds", "takes_time"]
 
 BYTES = 4
 DEVICE = "jetson-tx2"
-"""The profile whose published costs and time a phase are used (`csdfgen devices jetson-tx2` prints them)."""
+"""The profile whose published costs and time a phase are used (`csdfgen devices jetson-tx2` prints
+them).
+"""
 
 VANISHING = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 ROW_PHASED = ("Conv", "MaxPool", "AveragePool", "Relu", "LeakyRelu", "BatchNormalization", "LRN")
@@ -45,7 +50,8 @@ JOINING = ("Concat", "Add", "Sum")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One actor as the authors count it. sources: index of the producer of each input, None for the network's input.
+    """One actor as the authors count it. sources: index of the producer of each input, None for the
+    network's input.
 
     last: it gives the network's output.
     """
@@ -64,8 +70,8 @@ class Node:
 class Rules:
     """Two rules that the print leaves open, to show what each is worth.
 
-    last_whole: the layer that gives the network's output has one phase. top_padding: the padding above the map is
-    taken off the rows of the first phase (line 33).
+    last_whole: the layer that gives the network's output has one phase. top_padding: the padding
+    above the map is taken off the rows of the first phase (line 33).
     """
 
     last_whole: bool = True
@@ -120,7 +126,11 @@ def nodes(network: Network) -> tuple[Node, ...]:
 
 
 def _window(node: Node) -> Window | None:
-    return operator_of(node.layer).window(node.layer) if node.kind in ("Conv", "MaxPool", "AveragePool") else None
+    return (
+        operator_of(node.layer).window(node.layer)
+        if node.kind in ("Conv", "MaxPool", "AveragePool")
+        else None
+    )
 
 
 def _phased(node: Node, rules: Rules) -> bool:
@@ -181,7 +191,9 @@ def phase_seconds() -> float:
 
 
 def _published_cost(layer: Layer) -> OperatorCost | None:
-    """What the authors published for a layer's kind; what the profile adds for other networks is left out."""
+    """What the authors published for a layer's kind; what the profile adds for other networks is
+    left out.
+    """
     cost = rule_of(_published(), layer)
     return cost if cost is not None and cost.time.origin == "published" else None
 
@@ -223,13 +235,19 @@ def count(network: Network, rules: Rules = AS_PRINTED) -> Count:
         if node.kind == "LRN":
             parameters += 2 * node.layer.output.elements * BYTES
         for source, tensor in zip(node.sources, node.tensors, strict=True):
-            production = _largest_production(actors[source] if source is not None else None, tensor, rules)
+            production = _largest_production(
+                actors[source] if source is not None else None, tensor, rules
+            )
             dl += tensor.elements
-            our += max(production, _largest_consumption(node, tensor, production, rules)) + _self_loop(node, tensor, rules)
+            our += max(
+                production, _largest_consumption(node, tensor, production, rules)
+            ) + _self_loop(node, tensor, rules)
     for output in network.outputs:
         if output.tensor is not None:
             dl += output.tensor.elements
             our += output.tensor.elements
     times = [(_seconds(node), _phases(node, rules)) for node in actors]
     seconds = sum(time for time, _ in times)
-    return Count(parameters, dl * BYTES, our * BYTES, seconds, sum(phases for time, phases in times if time))
+    return Count(
+        parameters, dl * BYTES, our * BYTES, seconds, sum(phases for time, phases in times if time)
+    )

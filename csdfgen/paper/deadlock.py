@@ -1,6 +1,7 @@
 """Can a graph run in buffers of the largest rate of each channel? No: `stuck` says where it stops.
 
-Firing an actor never disables another one (each channel has one source and one target), so that the order does not
+Firing an actor never disables another one (each channel has one source and one target), so that the
+order does not
 matter: if firing whatever can fire stops before the iteration is complete, every order does.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from csdfgen.graph import Channel, CsdfGraph, repetition_vector
+from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector
 
 __all__ = ["Full", "largest_rates", "stuck"]
 
@@ -26,7 +27,9 @@ class Full:
 
 def largest_rates(graph: CsdfGraph) -> dict[str, int]:
     """Channel name -> its largest single production or consumption: how Table III sizes a buffer."""
-    return {channel.name: max(*channel.production, *channel.consumption) for channel in graph.channels}
+    return {
+        channel.name: max(*channel.production, *channel.consumption) for channel in graph.channels
+    }
 
 
 def stuck(graph: CsdfGraph, capacities: Mapping[str, int]) -> tuple[Full, ...]:
@@ -64,7 +67,12 @@ def stuck(graph: CsdfGraph, capacities: Mapping[str, int]) -> tuple[Full, ...]:
         if touched:
             waiting += [c.source for c in inputs[actor]] + [c.target for c in outputs[actor]]
     return tuple(
-        Full(c.name, held[c.name], c.production[fired[c.source] % phases[c.source]], capacities[c.name])
+        Full(
+            c.name,
+            held[c.name],
+            c.production[fired[c.source] % phases[c.source]],
+            capacities[c.name],
+        )
         for actor, count in left.items()
         if count and supplied(actor)
         for c in outputs[actor]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from csdfgen.algorithm1 import algorithm1
-from csdfgen.conversion import convert
-from csdfgen.fuse import fuse
-from csdfgen.graph import CsdfGraph, short_form
-from csdfgen.loader import load
+from csdfgen.dataflow.graph import CsdfGraph, short_form
 from csdfgen.paper.printed import FIGURE_1, PrintedRates
+from csdfgen.phases.algorithm1 import algorithm1
+from csdfgen.phases.conversion import convert
+from csdfgen.reading.loader import load
+from csdfgen.rewriting.fuse import fuse
 
 __all__ = ["RatesCheck", "check_figure1", "figure1_graph"]
 
 
 @dataclass(frozen=True, slots=True)
 class RatesCheck:
-    """A printed rate sequence and ours, in the paper's short form; ours is empty where there is no such channel."""
+    """A printed rate sequence and ours, in the paper's short form; ours is empty where there is no
+    such channel.
+    """
 
     printed: PrintedRates
     ours: str
@@ -27,7 +29,9 @@ class RatesCheck:
 
 
 def figure1_graph() -> CsdfGraph:
-    """The five-layer network by Algorithm 1, in elements. The crop before n3 is part of n3, as in the paper."""
+    """The five-layer network by Algorithm 1, in elements. The crop before n3 is part of n3, as in
+    the paper.
+    """
     return algorithm1(convert(fuse(load("zoo:cnn5"), "full"), 1))
 
 
@@ -37,6 +41,12 @@ def check_figure1(graph: CsdfGraph) -> tuple[RatesCheck, ...]:
     checks = []
     for printed in FIGURE_1:
         channel = found.get((printed.source, printed.target))
-        rates = () if channel is None else channel.production if printed.side == "production" else channel.consumption
+        rates = (
+            ()
+            if channel is None
+            else channel.production
+            if printed.side == "production"
+            else channel.consumption
+        )
         checks.append(RatesCheck(printed, short_form(rates)))
     return tuple(checks)

@@ -1,4 +1,5 @@
-"""What did the reproduction of paper 002 turn up? Algorithm 1 kept to the letter, its capacities, and the rules it leaves open.
+"""What did the reproduction of paper 002 turn up? Algorithm 1 kept to the letter, its capacities,
+and the rules it leaves open.
 
 `csdfgen reproduce findings` prints all of it; docs/paper.md explains it.
 """
@@ -11,18 +12,18 @@ from dataclasses import dataclass
 import onnx
 
 import zoo_models
-from csdfgen.algorithm1 import algorithm1, last_rows
-from csdfgen.conversion import convert, csdf_graph
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector
 from csdfgen.errors import InconsistentError
-from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector
-from csdfgen.loader import load
-from csdfgen.network import Network
+from csdfgen.model.network import Network
+from csdfgen.model.rows import Window
 from csdfgen.ops import operator_of
 from csdfgen.paper.counting import AS_PRINTED, Rules, count
 from csdfgen.paper.deadlock import Full, largest_rates, stuck
 from csdfgen.paper.printed import TABLE_3
 from csdfgen.paper.table3 import load_network
-from csdfgen.rows import Window
+from csdfgen.phases.algorithm1 import algorithm1, last_rows
+from csdfgen.phases.conversion import convert, csdf_graph
+from csdfgen.reading.loader import load
 
 __all__ = [
     "Finding",
@@ -38,7 +39,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What an iteration of a graph takes and gives. unbalanced: "", or where the balance equations contradict each other."""
+    """What an iteration of a graph takes and gives. unbalanced: "", or where the balance equations
+    contradict each other.
+    """
 
     images: int
     results: int
@@ -54,9 +57,11 @@ class Iteration:
 class Finding:
     """One network of Table III. MB is 10^6 bytes.
 
-    m_algorithm1: parameters and largest rates of Algorithm 1's graph. leaving: windows that do not end with the map;
-    negative: layers that would take less than no rows in their last phase; iteration: of Algorithm 1 with lines 38 and 42
-    to the letter. full: channels on which a row a phase stops in largest-rate capacities.
+    m_algorithm1: parameters and largest rates of Algorithm 1's graph. leaving: windows that do not
+        end with the map;
+    negative: layers that would take less than no rows in their last phase; iteration: of Algorithm
+    1 with lines 38 and 42 to the letter. full: channels on which a row a phase stops in
+    largest-rate capacities.
     """
 
     network: str
@@ -82,7 +87,9 @@ def findings(name: str) -> Finding:
         m_dl=count(network).m_dl,
         m_algorithm1=(buffers + network.parameter_bytes) / 1e6,
         m_printed=TABLE_3[name][1],
-        leaving=tuple(layer for layer, (window, height) in windows.items() if _left(window, height)),
+        leaving=tuple(
+            layer for layer, (window, height) in windows.items() if _left(window, height)
+        ),
         negative=tuple(layer for layer, (window, _) in windows.items() if last_rows(window) < 0),
         iteration=_iteration(algorithm1(conversion, tokens="rows", literal_last=True)),
         full=stuck(rows, largest_rates(rows)),
@@ -93,7 +100,11 @@ def _windows(network: Network) -> Iterator[tuple[str, tuple[Window, int]]]:
     """Layers with a window, and the rows that it moves over."""
     for layer in network.layers:
         window, tensor = operator_of(layer).window(layer), layer.inputs[0]
-        if layer.op_type in ("Conv", "MaxPool", "AveragePool") and window is not None and tensor is not None:
+        if (
+            layer.op_type in ("Conv", "MaxPool", "AveragePool")
+            and window is not None
+            and tensor is not None
+        ):
             yield layer.name, (window, tensor.rows)
 
 
@@ -109,7 +120,8 @@ def _iteration(graph: CsdfGraph) -> Iteration:
         return Iteration(0, 0, error.where)
     phases = graph.phases
     images, results = (
-        next(firings[name] // phases[name] for name in firings if name.startswith(kind)) for kind in ("input:", "output:")
+        next(firings[name] // phases[name] for name in firings if name.startswith(kind))
+        for kind in ("input:", "output:")
     )
     return Iteration(images, results)
 
@@ -123,7 +135,9 @@ def row_graph(network: Network) -> CsdfGraph:
 
 
 def skip_graph() -> CsdfGraph:
-    """The least graph that stops in largest-rate capacities: a row that goes round a 3x3 convolution to an Add."""
+    """The least graph that stops in largest-rate capacities: a row that goes round a 3x3
+    convolution to an Add.
+    """
     ones = (1,) * 8
     actors = (Actor("split", ones), Actor("conv", ones), Actor("add", ones))
     channels = (
@@ -152,11 +166,17 @@ class Reading:
 
 
 def googlenet_padded_all_round() -> Network:
-    """GoogLeNet whose strided pools are padded on every side, not below and to the right alone: the maps are as large."""
+    """GoogLeNet whose strided pools are padded on every side, not below and to the right alone: the
+    maps are as large.
+    """
     model = zoo_models.ZOO["googlenet"].build(weights=False)
     for node in model.graph.node:
         for attribute in node.attribute:
-            if node.op_type == "MaxPool" and attribute.name == "pads" and list(attribute.ints) == [0, 0, 1, 1]:
+            if (
+                node.op_type == "MaxPool"
+                and attribute.name == "pads"
+                and list(attribute.ints) == [0, 0, 1, 1]
+            ):
                 attribute.CopyFrom(onnx.helper.make_attribute("pads", [1, 1, 1, 1]))
     return load(model)
 
@@ -174,6 +194,10 @@ _READINGS = (
 def readings() -> Iterator[Reading]:
     """What each rule that the print leaves open is worth, where it is worth anything."""
     for name, rule, rules in _READINGS:
-        yield Reading(name, rule, count(load_network(name, weights=False), rules).m_our, TABLE_3[name][1])
+        yield Reading(
+            name, rule, count(load_network(name, weights=False), rules).m_our, TABLE_3[name][1]
+        )
     padded = count(googlenet_padded_all_round()).m_our
-    yield Reading("googlenet", "strided pools padded by 1 on every side", padded, TABLE_3["googlenet"][1])
+    yield Reading(
+        "googlenet", "strided pools padded by 1 on every side", padded, TABLE_3["googlenet"][1]
+    )

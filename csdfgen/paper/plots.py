@@ -1,4 +1,5 @@
-"""What do the buffers hold over time? Pictures for docs/paper.md, drawn with matplotlib (extra `plots`).
+"""What do the buffers hold over time? Pictures for docs/paper.md, drawn with matplotlib (extra
+`plots`).
 
 python -m csdfgen.paper.plots DIRECTORY
 """
@@ -14,12 +15,12 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from csdfgen.graph import short_form
+from csdfgen.dataflow.graph import short_form
 from csdfgen.paper.figure1 import figure1_graph
 from csdfgen.paper.printed import TABLE_2
 from csdfgen.paper.table2 import plan_example
 from csdfgen.paper.table3 import load_network
-from csdfgen.pipeline import plan
+from csdfgen.planning.planner import plan
 
 __all__ = ["buffers_of_cnn5", "buffers_of_densenet", "draw_all", "figure1"]
 
@@ -30,7 +31,9 @@ _BYTES = 4
 
 
 def figure1(path: Path) -> None:
-    """The graph of Algorithm 1: actors in a row, self-loops above them, rates at the ends of channels."""
+    """The graph of Algorithm 1: actors in a row, self-loops above them, rates at the ends of
+    channels.
+    """
     graph = figure1_graph()
     place = {actor.name: number for number, actor in enumerate(graph.actors)}
     figure, axes = plt.subplots(figsize=(11, 2.6))
@@ -43,13 +46,27 @@ def figure1(path: Path) -> None:
         start, stop = place[channel.source], place[channel.target]
         made, taken = short_form(channel.production), short_form(channel.consumption)
         if start == stop:
-            arrow = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-1.6", "linestyle": "--", "color": DARK}
+            arrow = {
+                "arrowstyle": "->",
+                "connectionstyle": "arc3,rad=-1.6",
+                "linestyle": "--",
+                "color": DARK,
+            }
             axes.annotate("", (start + 0.12, 0.14), (start - 0.12, 0.14), arrowprops=arrow)
             axes.text(start, 0.5, f"U: {made}\nV: {taken}", ha="center", fontsize=8)
         else:
             ends = {"patchA": boxes[start], "patchB": boxes[stop], "shrinkA": 0, "shrinkB": 0}
-            axes.annotate("", (stop, 0), (start, 0), arrowprops={"arrowstyle": "->", "color": DARK, **ends})
-            axes.text((start + stop) / 2, -0.3, f"U: {made}\nV: {taken}", ha="center", va="top", fontsize=8)
+            axes.annotate(
+                "", (stop, 0), (start, 0), arrowprops={"arrowstyle": "->", "color": DARK, **ends}
+            )
+            axes.text(
+                (start + stop) / 2,
+                -0.3,
+                f"U: {made}\nV: {taken}",
+                ha="center",
+                va="top",
+                fontsize=8,
+            )
     axes.set(xlim=(-0.4, len(place) - 0.6), ylim=(-0.8, 0.9))
     axes.axis("off")
     _save(figure, path)
@@ -63,7 +80,10 @@ def buffers_of_cnn5(path: Path) -> None:
         live = [size // _BYTES for size in planned.occupancy.live]
         axes.stairs(live, range(1, len(live) + 2), fill=True, color=DARK, alpha=0.85)
         axes.axhline(example.total, color=LIGHT, linestyle="--", linewidth=1.8)
-        axes.set_title(f"{example.name}: {len(live)} firings, buffers of {example.total} bytes (dashed)", fontsize=10)
+        axes.set_title(
+            f"{example.name}: {len(live)} firings, buffers of {example.total} bytes (dashed)",
+            fontsize=10,
+        )
         axes.set_xlim(1, len(live) + 1)
     figure.supxlabel("firing (number in the order of execution)")
     figure.supylabel("alive, bytes (one a value, as the paper counts)")
@@ -74,12 +94,20 @@ def buffers_of_densenet(path: Path) -> None:
     """Megabytes alive during every firing of densenet121, layers whole and by rows."""
     network = load_network("densenet121", weights=True)
     figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-    for rows, label, colour, style in (("whole", "layers whole", LIGHT, "-"), (1, "one row a phase", DARK, "-")):
+    for rows, label, colour, style in (
+        ("whole", "layers whole", LIGHT, "-"),
+        (1, "one row a phase", DARK, "-"),
+    ):
         live = plan(network, rows=rows).occupancy.live
         done = [100 * number / len(live) for number in range(len(live))]
         axes.step(done, [size / 1e6 for size in live], where="post", color=colour, linestyle=style, linewidth=1.2,
                   label=f"{label}: {len(live):,} firings, at most {max(live) / 1e6:.2f} MB")  # fmt: skip
-    axes.set(xlabel="firings done, %", ylabel="activations alive, MB (10⁶ bytes)", xlim=(0, 100), ylim=(0, None))
+    axes.set(
+        xlabel="firings done, %",
+        ylabel="activations alive, MB (10⁶ bytes)",
+        xlim=(0, 100),
+        ylim=(0, None),
+    )
     axes.legend(frameon=False)
     _save(figure, path)
 

@@ -12,7 +12,9 @@ __all__ = ["COLUMNS", "FIGURE_1", "TABLE_2", "TABLE_3", "Example", "PrintedRates
 
 @dataclass(frozen=True, slots=True)
 class PrintedRates:
-    """A rate sequence of Figure 1: of channel `channel` (producer and consumer by number), production U or consumption V."""
+    """A rate sequence of Figure 1: of channel `channel` (producer and consumer by number),
+    production U or consumption V.
+    """
 
     name: str
     source: str
@@ -26,14 +28,18 @@ FIGURE_1 = (
     PrintedRates("U33", "n3", "n3", "production", "3*128,1*0", "section III-B and V-B"),
     PrintedRates("V33", "n3", "n3", "consumption", "1*0,3*128", "section III-B and V-B"),
     PrintedRates("V23", "n2", "n3", "consumption", "1*384,2*192,1*256", "section V-B"),
-    PrintedRates("U34", "n3", "n4", "production", "4*12", "section V-B: u34(p) = 12 for p in [1, 4]"),
+    PrintedRates(
+        "U34", "n3", "n4", "production", "4*12", "section V-B: u34(p) = 12 for p in [1, 4]"
+    ),
 )
 """The sequences of Figure 1(b) that the text prints as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row of Table II: phases of n1 to n5, `--rows` for them, order, bytes of b12, b23, b34, b45, total, frames a second."""
+    """A row of Table II: phases of n1 to n5, `--rows` for them, order, bytes of b12, b23, b34, b45,
+    total, frames a second.
+    """
 
     name: str
     phases: tuple[int, ...]
@@ -45,7 +51,15 @@ class Example:
 
 
 TABLE_2 = (
-    Example("Ex1", (1, 1, 1, 1, 1), "whole", "n1(1), n2(1), n3(1), n4(1), n5(1)", (1024, 1024, 48, 2), 2098, 334),
+    Example(
+        "Ex1",
+        (1, 1, 1, 1, 1),
+        "whole",
+        "n1(1), n2(1), n3(1), n4(1), n5(1)",
+        (1024, 1024, 48, 2),
+        2098,
+        334,
+    ),
     Example(
         "Ex2",
         (2, 2, 1, 1, 1),
@@ -75,7 +89,9 @@ TABLE_2 = (
         308,
     ),
 )
-"""Table II (section IV). The order of Ex3 is the one of the text; the table's own cell ends at n1(21), a misprint."""
+"""Table II (section IV). The order of Ex3 is the one of the text; the table's own cell ends at
+n1(21), a misprint.
+"""
 
 COLUMNS = ("m_DL", "m_our", "reduction", "tau_DL", "tau_our", "decrease")
 """MB, MB, %, frames a second, frames a second, %."""
@@ -91,4 +107,6 @@ TABLE_3: Mapping[str, tuple[float, ...]] = MappingProxyType(
         "squeezenet1_1": (34, 12, 64, 272, 125, 54),
     }
 )
-"""Table III (section VI) by the zoo's names, in the order of `COLUMNS`. Two decimals below 10 frames a second."""
+"""Table III (section VI) by the zoo's names, in the order of `COLUMNS`. Two decimals below 10
+frames a second.
+"""

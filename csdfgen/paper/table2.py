@@ -1,8 +1,10 @@
 """What do Ex1 to Ex4 of paper 002's Table II need? Scheduled for the given phases, and executed.
 
-Only the rows a phase are taken from the paper; order and buffers are found. The paper counts a byte an
-element; the networks run in float32, so that its bytes are elements here. The table prints frames a second, but no
-times they could come from: what the published model of the TX2 gives is set beside them and is no reproduction.
+Only the rows a phase are taken from the paper; order and buffers are found. The paper counts a byte
+an element; the networks run in float32, so that its bytes are elements here. The table prints
+frames a second, but no
+times they could come from: what the published model of the TX2 gives is set beside them and is no
+    reproduction.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import runtime
-from csdfgen.loader import load
 from csdfgen.paper.counting import count, phase_seconds
 from csdfgen.paper.printed import TABLE_2, Example
-from csdfgen.pipeline import plan
-from csdfgen.planning import Plan
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import plan
+from csdfgen.reading.loader import load
 from schedules.schedule import Firing, compact, loop_text
 
 __all__ = ["ExampleResult", "plan_example", "reproduce_table2"]
@@ -27,7 +29,9 @@ NAMES = {"input:image": "n1", "output:n4": "n5"}
 
 @dataclass(frozen=True, slots=True)
 class ExampleResult:
-    """What came out for a row of Table II: buffers in elements, modelled frames a second, whether the outputs are Ex1's."""
+    """What came out for a row of Table II: buffers in elements, modelled frames a second, whether
+    the outputs are Ex1's.
+    """
 
     printed: Example
     phases: tuple[int, ...]
@@ -44,7 +48,11 @@ class ExampleResult:
     def match(self) -> bool:
         """Whether phases, order and every buffer are as printed."""
         printed = self.printed
-        return (self.phases, self.order, self.buffers) == (printed.phases, printed.order, printed.buffers)
+        return (self.phases, self.order, self.buffers) == (
+            printed.phases,
+            printed.order,
+            printed.buffers,
+        )
 
 
 def plan_example(example: Example) -> Plan:
@@ -72,12 +80,21 @@ def reproduce_table2(examples: tuple[Example, ...] = TABLE_2) -> tuple[ExampleRe
                 _separate_pairs(loop_text(compact(firings, nested=False)), example),
                 tuple(slot.size // 4 for slot in planned.buffers.slots),
                 1 / (seconds + launched * phase_seconds()),
-                all(np.allclose(first[name], value, rtol=1e-5, atol=1e-6) for name, value in outputs.items()),
+                all(
+                    np.allclose(first[name], value, rtol=1e-5, atol=1e-6)
+                    for name, value in outputs.items()
+                ),
             )
         )
     return tuple(results)
 
 
 def _separate_pairs(text: str, example: Example) -> str:
-    """Loops written out where the paper does so: Ex2 has "n1(1), n2(1), n1(2), n2(2)" for "[n1(1-2), n2(1-2)]"."""
-    return text if "[" in example.order else text.replace("[n1(1-2), n2(1-2)]", "n1(1), n2(1), n1(2), n2(2)")
+    """Loops written out where the paper does so: Ex2 has "n1(1), n2(1), n1(2), n2(2)" for
+    "[n1(1-2), n2(1-2)]".
+    """
+    return (
+        text
+        if "[" in example.order
+        else text.replace("[n1(1-2), n2(1-2)]", "n1(1), n2(1), n1(2), n2(2)")
+    )

@@ -1,9 +1,11 @@
-"""What comes out for Table III of paper 002: counted as its authors did, and as our schedules need it?
+"""What comes out for Table III of paper 002: counted as its authors did, and as our schedules need
+it?
 
-`paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters, the arena, of which every
-byte was touched in a frame, and the kernels' workspace, for which the paper counts nothing. m_DL is then the parameters
-and every tensor of the unfused network once: the paper's own m_DL counts a tensor once a reader. The times are the same
-model's, with the phases of our schedule.
+`paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters, the
+arena, of which every byte was touched in a frame, and the kernels' workspace, for which the paper
+counts nothing. m_DL is then the parameters
+and every tensor of the unfused network once: the paper's own m_DL counts a tensor once a reader.
+The times are the same model's, with the phases of our schedule.
 """
 
 from __future__ import annotations
@@ -16,13 +18,21 @@ import numpy as np
 import runtime
 import zoo_models
 from csdfgen.errors import PlanError
-from csdfgen.loader import load
-from csdfgen.network import Network
+from csdfgen.model.network import Network
 from csdfgen.paper.counting import Count, count, phase_seconds, takes_time
 from csdfgen.paper.printed import COLUMNS, TABLE_3
-from csdfgen.pipeline import plan
+from csdfgen.planning.planner import plan
+from csdfgen.reading.loader import load
 
-__all__ = ["COUNTINGS", "Cell", "Progress", "load_network", "paper_count", "reproduce_table3", "schedule_values"]
+__all__ = [
+    "COUNTINGS",
+    "Cell",
+    "Progress",
+    "load_network",
+    "paper_count",
+    "reproduce_table3",
+    "schedule_values",
+]
 
 COUNTINGS = ("paper", "schedule")
 
@@ -50,7 +60,9 @@ class Cell:
 
 
 def load_network(name: str, *, weights: bool) -> Network:
-    """A network of the table, unfused; tiny YOLO v2 with 12x12 behind the pool without stride, as in the authors' tool."""
+    """A network of the table, unfused; tiny YOLO v2 with 12x12 behind the pool without stride, as
+    in the authors' tool.
+    """
     from zoo_models.yolo import tiny_yolo_v2
 
     if name == "tiny_yolo_v2":
@@ -64,7 +76,8 @@ def paper_count(name: str) -> Count:
 
 
 def schedule_values(name: str) -> tuple[float, float, float, float]:
-    """m_DL, m_our (MB), tau_DL, tau_our (frames a second) by our schedule, executed once on random values.
+    """m_DL, m_our (MB), tau_DL, tau_our (frames a second) by our schedule, executed once on random
+    values.
 
     Raises PlanError if the frame did not use the arena that was planned, to the byte.
     """
@@ -76,8 +89,14 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
     images = {t.name: random.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
     _, measured = runtime.compile(planned).measure(images)
     if measured.touched_bytes != planned.planned_bytes:
-        raise PlanError(f"{measured.touched_bytes} bytes touched, {planned.planned_bytes} planned", where=name)
-    launched = sum(len(work.phases) for work in planned.conversion.actors if work.layer is not None and takes_time(work.layer))
+        raise PlanError(
+            f"{measured.touched_bytes} bytes touched, {planned.planned_bytes} planned", where=name
+        )
+    launched = sum(
+        len(work.phases)
+        for work in planned.conversion.actors
+        if work.layer is not None and takes_time(work.layer)
+    )
     needed = planned.network.parameter_bytes + planned.planned_bytes + planned.figures["workspace"]
     return (
         (network.parameter_bytes + whole) / 1e6,
@@ -87,7 +106,9 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
     )
 
 
-def reproduce_table3(countings: tuple[str, ...] = COUNTINGS, progress: Progress = lambda name: None) -> Iterator[Cell]:
+def reproduce_table3(
+    countings: tuple[str, ...] = COUNTINGS, progress: Progress = lambda name: None
+) -> Iterator[Cell]:
     """The cells of the table, network by network; progress is told which."""
     for name, printed in TABLE_3.items():
         progress(name)
@@ -98,6 +119,13 @@ def reproduce_table3(countings: tuple[str, ...] = COUNTINGS, progress: Progress 
             else:
                 values = schedule_values(name)
             m_dl, m_our, tau_dl, tau_our = values
-            row = (m_dl, m_our, 100 * (1 - m_our / m_dl), tau_dl, tau_our, 100 * (1 - tau_our / tau_dl))
+            row = (
+                m_dl,
+                m_our,
+                100 * (1 - m_our / m_dl),
+                tau_dl,
+                tau_our,
+                100 * (1 - tau_our / tau_dl),
+            )
             for column, ours, value in zip(COLUMNS, row, printed, strict=True):
                 yield Cell(name, counting, column, ours, value)

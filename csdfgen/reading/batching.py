@@ -2,7 +2,8 @@
 
 A network is built for N images and for one. If every tensor has shape (N, *rest) in the first and
 (1, *rest) in the second, and every layer has the same constants and settings in both, then no layer
-reduces, moves or joins images (that would show in a shape); what is left are layers whose result has
+reduces, moves or joins images (that would show in a shape); what is left are layers whose result
+has
 the shape of a batch although they mix its images: those whose settings touch axis 0.
 """
 
@@ -14,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
 
 __all__ = ["split_batch"]
 
 
 def split_batch(whole: Network, single: Network, batch: int) -> Network | None:
-    """`single`, to be run for `batch` images one after another; None where that would not be `whole`."""
+    """`single`, to be run for `batch` images one after another; None where that would not be
+    `whole`.
+    """
     same_structure = (
         len(whole.layers) == len(single.layers)
         and all(_same_tensor(a, b, batch) for a, b in zip(whole.inputs, single.inputs, strict=True))
@@ -47,12 +50,17 @@ def _same_layer(whole: Layer, single: Layer, batch: int) -> bool:
         whole.op_type == single.op_type
         and aligned
         and len(whole.outputs) == len(single.outputs)
-        and all(_same_tensor(a, b, batch) for a, b in zip(whole.outputs, single.outputs, strict=True))
+        and all(
+            _same_tensor(a, b, batch) for a, b in zip(whole.outputs, single.outputs, strict=True)
+        )
         and [t and t.name for t in whole.inputs] == [t and t.name for t in single.inputs]
         and whole.constants.keys() == single.constants.keys()
         and all(_same_array(whole.constants[k], single.constants[k]) for k in whole.constants)
         and whole.attributes.keys() == single.attributes.keys()
-        and all(_same_setting(whole.attributes[k], single.attributes[k], batch) for k in whole.attributes)
+        and all(
+            _same_setting(whole.attributes[k], single.attributes[k], batch)
+            for k in whole.attributes
+        )
         and not _mixes_images(whole)
     )
 
@@ -64,8 +72,17 @@ def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
 def _same_setting(whole: Any, single: Any, batch: int) -> bool:
     """Equal, or a shape that differs by its batch alone."""
     if isinstance(whole, np.ndarray) or isinstance(single, np.ndarray):
-        return isinstance(whole, np.ndarray) and isinstance(single, np.ndarray) and _same_array(whole, single)
-    if isinstance(whole, tuple) and isinstance(single, tuple) and whole[:1] == (batch,) and single[:1] == (1,):
+        return (
+            isinstance(whole, np.ndarray)
+            and isinstance(single, np.ndarray)
+            and _same_array(whole, single)
+        )
+    if (
+        isinstance(whole, tuple)
+        and isinstance(single, tuple)
+        and whole[:1] == (batch,)
+        and single[:1] == (1,)
+    ):
         return whole[1:] == single[1:]
     return whole == single
 

@@ -1,4 +1,5 @@
-"""What is the value of an operation whose operands are all known? Its size is told before it is computed.
+"""What is the value of an operation whose operands are all known? Its size is told before it is
+computed.
 
 Source: https://onnx.ai/onnx/operators. Every chain that only computes shapes or constants goes away
 here. An operation is evaluated only if the number of elements of its result can be bounded
@@ -19,13 +20,13 @@ import onnx
 from onnx import helper
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Operator, height_along, phases, presented, run_slab, stored_rows
 from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
-from csdfgen.rows import Rows
 
 __all__ = ["DESCRIPTION_ONLY", "Folder", "is_foldable", "run_layer", "stand_in"]
 
@@ -35,7 +36,9 @@ DESCRIPTION_ONLY: Mapping[str, frozenset[int]] = {
     "Shape": frozenset({0}),
     "Size": frozenset({0}),
 }
-"""Positions at which an operator needs shape and element type alone, which are known of computed tensors too."""
+"""Positions at which an operator needs shape and element type alone, which are known of computed
+tensors too.
+"""
 
 MAX_FOLDED_BYTES = 2**32
 """Of all folded constants of one model together."""
@@ -157,7 +160,9 @@ def is_foldable(op_type: str) -> bool:
 
 
 def stand_in(tensor: Tensor) -> np.ndarray:
-    """An array of a tensor's shape and element type that takes no memory; its elements mean nothing."""
+    """An array of a tensor's shape and element type that takes no memory; its elements mean
+    nothing.
+    """
     return np.broadcast_to(np.zeros((), tensor.dtype), tensor.shape)
 
 
@@ -180,7 +185,9 @@ class Folder:
                 warnings.simplefilter("ignore")
                 results = self._evaluate(operation, node)
         except _EVALUATION_ERRORS as error:
-            raise ModelError(f"cannot be evaluated, its constants do not fit together: {label(str(error), 120)}") from error
+            raise ModelError(
+                f"cannot be evaluated, its constants do not fit together: {label(str(error), 120)}"
+            ) from error
         for array in results:
             if array.dtype.name not in DTYPES.values():
                 raise ModelError(f"gives a constant of type {array.dtype}, which is not supported")
@@ -201,12 +208,16 @@ class Folder:
     def _check_size(self, elements: int, limit: int = _MANY) -> None:
         limit = min(limit, self._left // 8)
         if elements > limit:
-            raise ModelError(f"would give a constant of up to {elements} elements, at most {limit} can be folded")
+            raise ModelError(
+                f"would give a constant of up to {elements} elements, at most {limit} can be folded"
+            )
 
     def _constant(self, node: Node) -> np.ndarray:
         given = [k for k in node.attributes if k in _CONSTANT_VALUES]
         if len(given) != 1:
-            raise ModelError(f"a Constant has one value of {', '.join(_CONSTANT_VALUES)}; this one has {len(given)}")
+            raise ModelError(
+                f"a Constant has one value of {', '.join(_CONSTANT_VALUES)}; this one has {len(given)}"
+            )
         return _CONSTANT_VALUES[given[0]](node.attributes[given[0]], self._directory)
 
 
@@ -223,7 +234,9 @@ _CONSTANT_VALUES: Mapping[str, Callable[[Any, Path | None], np.ndarray]] = {
 
 def _shape(node: Node) -> np.ndarray:
     shape = _operands(node)[0].shape
-    return np.array(shape[node.attributes.get("start", 0) : node.attributes.get("end", len(shape))], np.int64)
+    return np.array(
+        shape[node.attributes.get("start", 0) : node.attributes.get("end", len(shape))], np.int64
+    )
 
 
 def _divided(node: Node) -> np.ndarray:
@@ -288,26 +301,52 @@ def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarra
     if not isinstance(data, np.ndarray):
         raise ModelError("has no first operand")
     source = Tensor("constant", data.shape, data.dtype.name)
-    layer = operator.build(Node(node.name, node.op_type, node.opset, node.attributes, (source, *node.inputs[1:]), node.outputs))
+    layer = operator.build(
+        Node(
+            node.name,
+            node.op_type,
+            node.opset,
+            node.attributes,
+            (source, *node.inputs[1:]),
+            node.outputs,
+        )
+    )
     check_size(max(t.elements for t in layer.outputs))
     work = operator.cost(layer, Rows(0, layer.output.rows))
     if work > MAX_FOLDED_WORK:
-        raise ModelError(f"would take {work} operations to fold, at most {MAX_FOLDED_WORK} are spent on a constant")
+        raise ModelError(
+            f"would take {work} operations to fold, at most {MAX_FOLDED_WORK} are spent on a constant"
+        )
     return run_layer(operator, layer, (data,))
 
 
-def run_layer(operator: Operator, layer: Layer, arrays: Sequence[np.ndarray | None]) -> tuple[np.ndarray, ...]:
-    """The outputs of one layer in ONNX axis order, computed at once from whole inputs in ONNX axis order."""
-    stored = [None if t is None or a is None else t.to_storage(a) for t, a in zip(layer.inputs, arrays, strict=False)]
+def run_layer(
+    operator: Operator, layer: Layer, arrays: Sequence[np.ndarray | None]
+) -> tuple[np.ndarray, ...]:
+    """The outputs of one layer in ONNX axis order, computed at once from whole inputs in ONNX axis
+    order.
+    """
+    stored = [
+        None if t is None or a is None else t.to_storage(a)
+        for t, a in zip(layer.inputs, arrays, strict=False)
+    ]
     outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
-    tallest = max(height_along(t, axis) for t, axis in zip(layer.inputs, layer.input_axes, strict=True) if t is not None)
+    tallest = max(
+        height_along(t, axis)
+        for t, axis in zip(layer.inputs, layer.input_axes, strict=True)
+        if t is not None
+    )
     for phase in phases(operator, layer, max(tallest, layer.output.rows)):
         slabs = [_slab(stored, layer, k, rows) for k, rows in enumerate(phase.ins)]
-        run_slab(operator, layer, phase, slabs, [o[phase.out.start : phase.out.stop] for o in outputs])
+        run_slab(
+            operator, layer, phase, slabs, [o[phase.out.start : phase.out.stop] for o in outputs]
+        )
     return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
 
 
-def _slab(stored: Sequence[np.ndarray | None], layer: Layer, position: int, rows: Rows | None) -> np.ndarray | None:
+def _slab(
+    stored: Sequence[np.ndarray | None], layer: Layer, position: int, rows: Rows | None
+) -> np.ndarray | None:
     if rows is None:
         return None
     whole = stored[position]

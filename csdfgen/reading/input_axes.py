@@ -14,7 +14,8 @@ from csdfgen.reading.onnx_graph import Constants, Graph, Operation
 __all__ = ["row_axis_of_input"]
 
 _AxisMap = tuple[int | None, ...]
-"""For each axis of a tensor, the axis of the network input that it is; None for one that was added."""
+"""For each axis of a tensor, the axis of the network input that it is; None for one that was added.
+"""
 
 _SPATIAL_NAMES = """
     AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
@@ -31,11 +32,15 @@ _AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split())
 """Operators whose result has the axes of its operand, in the same order."""
 
 _DEFAULTS = {4: 2}
-"""By rank, where no spatial operator says otherwise: NCHW has its rows along axis 2, others have none."""
+"""By rank, where no spatial operator says otherwise: NCHW has its rows along axis 2, others have
+none.
+"""
 
 
 def row_axis_of_input(graph: Graph, name: str, rank: int) -> int | None:
-    """The axis of a network input that holds its rows, None for none. The first spatial operator decides."""
+    """The axis of a network input that holds its rows, None for none. The first spatial operator
+    decides.
+    """
     maps: dict[str, _AxisMap] = {name: tuple(range(rank))}
     for operation in graph.operations:
         position = next((k for k, n in enumerate(operation.inputs) if n in maps), None)

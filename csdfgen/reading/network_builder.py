@@ -14,13 +14,18 @@ from enum import Enum, auto
 import numpy as np
 
 from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.network import Layer, Network, Node, Output, Tensor
+from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import require_constant
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation
-from csdfgen.reading.onnx_schema import attribute_values, check_attributes, check_operands, signature
+from csdfgen.reading.onnx_schema import (
+    attribute_values,
+    check_attributes,
+    check_operands,
+    signature,
+)
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS
 from csdfgen.reading.unsupported import unsupported_error
 
@@ -43,10 +48,14 @@ _Value = Tensor | np.ndarray | _Unknown | None
 
 
 def fold_constants(graph: Graph, folder: Folder) -> Graph:
-    """The graph without the operations that need no network input; their results are among its constants."""
+    """The graph without the operations that need no network input; their results are among its
+    constants.
+    """
     rest = []
     for operation in graph.operations:
-        if not _can_fold(operation) or any(n and n not in graph.constants for n in operation.inputs):
+        if not _can_fold(operation) or any(
+            n and n not in graph.constants for n in operation.inputs
+        ):
             rest.append(operation)
             continue
         operands = [graph.constants[n] if n else None for n in operation.inputs]
@@ -59,8 +68,12 @@ def fold_constants(graph: Graph, folder: Folder) -> Graph:
     return replace(graph, operations=tuple(rest))
 
 
-def build_network(graph: Graph, inputs: Sequence[Tensor], folder: Folder, *, name: str, source: str) -> Network:
-    """The network for inputs of these shapes, constants folded. Raises ModelError, see `loader.load`."""
+def build_network(
+    graph: Graph, inputs: Sequence[Tensor], folder: Folder, *, name: str, source: str
+) -> Network:
+    """The network for inputs of these shapes, constants folded. Raises ModelError, see
+    `loader.load`.
+    """
     visit = _Visit(graph, {t.name: t for t in inputs}, folder)
     for operation in graph.operations:
         visit.operation(operation)
@@ -70,7 +83,9 @@ def build_network(graph: Graph, inputs: Sequence[Tensor], folder: Folder, *, nam
 
 
 def refuse_unsupported(graph: Graph, inputs: Sequence[GraphInput], folder: Folder) -> None:
-    """UnsupportedOperatorError for operators that are not known, as far as can be told without any shapes."""
+    """UnsupportedOperatorError for operators that are not known, as far as can be told without any
+    shapes.
+    """
     visit = _Visit(graph, {i.name: _Unknown.COMPUTED for i in inputs}, folder)
     for operation in graph.operations:
         visit.operation(operation)
@@ -106,13 +121,17 @@ def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
     check_attributes(allowed, operation.attributes)
     check_operands(allowed, operands, len(operation.outputs))
     values = attribute_values(operation.attributes)
-    return Node(name, operation.op_type, operation.opset, values, tuple(operands), operation.outputs)
+    return Node(
+        name, operation.op_type, operation.opset, values, tuple(operands), operation.outputs
+    )
 
 
 class _Visit:
     """One walk over the operations of a graph: the value of every name, and what went wrong."""
 
-    def __init__(self, graph: Graph, inputs: Mapping[str, Tensor | _Unknown], folder: Folder) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Mapping[str, Tensor | _Unknown], folder: Folder
+    ) -> None:
         self.layers: list[Layer] = []
         self.unsupported: dict[str, list[str]] = {}
         self._graph = graph
@@ -123,26 +142,39 @@ class _Visit:
         self._first_error: CsdfgenError | None = None
 
     def raise_what_was_found(self) -> None:
-        """Unsupported operators before any other error: those need another model, whatever else is wrong."""
+        """Unsupported operators before any other error: those need another model, whatever else is
+        wrong.
+        """
         if self.unsupported:
             raise unsupported_error(self.unsupported)
         if self._first_error is not None:
             raise self._first_error
 
     def output(self, name: str) -> Output:
-        """The network output of a name; an input that is an output as well passes through an Identity."""
+        """The network output of a name; an input that is an output as well passes through an
+        Identity.
+        """
         value = self._value(name)
         if isinstance(value, np.ndarray):
             return Output(name, None, value)
         assert isinstance(value, Tensor)
         if name in self._inputs:
-            node = Node(self._layer_name("Identity"), "Identity", 13, {}, (value,), (self._fresh_tensor(name),))
+            node = Node(
+                self._layer_name("Identity"),
+                "Identity",
+                13,
+                {},
+                (value,),
+                (self._fresh_tensor(name),),
+            )
             self._add(OPERATORS["Identity"].build(node))
             return Output(name, self.layers[-1].output)
         return Output(name, value)
 
     def operation(self, operation: Operation) -> None:
-        """Evaluate an operation or make a layer of it; what fails is noted, and its results are unknown."""
+        """Evaluate an operation or make a layer of it; what fails is noted, and its results are
+        unknown.
+        """
         result = _Unknown.COMPUTED
         try:
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
@@ -162,7 +194,9 @@ class _Visit:
         raise ModelError(f"reads '{label(name)}', which nothing makes")
 
     def _evaluated(self, operation: Operation, operands: Sequence[_Value]) -> bool:
-        """Fold the operation if its operands are constants, or open the branch of an If that is known."""
+        """Fold the operation if its operands are constants, or open the branch of an If that is
+        known.
+        """
         if _can_open(operation) and operands and isinstance(operands[0], np.ndarray):
             if operands[0].size != 1:
                 raise ModelError(f"its condition has {operands[0].size} elements, one is needed")
@@ -179,8 +213,14 @@ class _Visit:
     def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Make a layer of the operation if its operands are known; note it if its operator is not."""
         computed = any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands)
-        if not _can_build(operation) and (computed or not (_can_fold(operation) or _can_open(operation))):
-            op_type = f"{operation.domain}::{operation.op_type}" if operation.domain else operation.op_type
+        if not _can_build(operation) and (
+            computed or not (_can_fold(operation) or _can_open(operation))
+        ):
+            op_type = (
+                f"{operation.domain}::{operation.op_type}"
+                if operation.domain
+                else operation.op_type
+            )
             self.unsupported.setdefault(op_type, []).append(operation.name)
             return False
         known = [o for o in operands if not isinstance(o, _Unknown)]
@@ -213,7 +253,9 @@ class _Visit:
 
 
 def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:
-    """The operands; a computed one of which only shape and element type count is a constant for its reader."""
+    """The operands; a computed one of which only shape and element type count is a constant for its
+    reader.
+    """
     described = DESCRIPTION_ONLY.get(operation.op_type, frozenset())
     read = list(operands)
     for position in described & set(range(len(operands))):
@@ -229,7 +271,9 @@ def _layer(node: Node) -> Layer:
     """What the node's operator makes of it."""
     operator = OPERATORS[node.op_type]
     if node.opset < operator.since:
-        raise ModelError(f"is of opset {node.opset}, {operator.since} is the oldest supported for this operator")
+        raise ModelError(
+            f"is of opset {node.opset}, {operator.since} is the oldest supported for this operator"
+        )
     for name in node.attributes:
         if name not in operator.attributes:
             raise ModelError(f"attribute '{name}' is not supported; export the model without it")
@@ -239,14 +283,22 @@ def _layer(node: Node) -> Layer:
     try:
         return operator.build(node)
     except _BUILD_ERRORS as error:
-        raise ModelError(f"its attributes and operands do not fit together: {label(str(error), 120)}") from error
+        raise ModelError(
+            f"its attributes and operands do not fit together: {label(str(error), 120)}"
+        ) from error
 
 
 def _check_tensor(tensor: Tensor) -> None:
     shape = "x".join(map(str, tensor.shape))
     if tensor.dtype not in DTYPES.values():
-        raise ModelError(f"output '{label(tensor.name)}' would be of type {tensor.dtype}, which is not supported")
+        raise ModelError(
+            f"output '{label(tensor.name)}' would be of type {tensor.dtype}, which is not supported"
+        )
     if min(tensor.shape, default=1) < 1:
-        raise ModelError(f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes")
+        raise ModelError(
+            f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes"
+        )
     if tensor.elements > MAX_ELEMENTS:
-        raise ModelError(f"output '{label(tensor.name)}' would have {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")
+        raise ModelError(
+            f"output '{label(tensor.name)}' would have {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}"
+        )

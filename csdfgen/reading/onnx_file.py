@@ -1,4 +1,5 @@
-"""How are the bytes of an ONNX file read without trusting them, and the weights without a second copy?
+"""How are the bytes of an ONNX file read without trusting them, and the weights without a second
+copy?
 
 Source: https://onnx.ai/onnx/repo-docs/IR.html and https://protobuf.dev/programming-guides/encoding.
 An ONNX file is one protobuf message. Its wire format is walked here first: every length that the
@@ -20,7 +21,17 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from csdfgen.errors import ModelError
 
-__all__ = ["OLDEST_OPSET", "ModelFile", "Stored", "Weight", "from_proto", "label", "opsets", "read_file", "text"]
+__all__ = [
+    "OLDEST_OPSET",
+    "ModelFile",
+    "Stored",
+    "Weight",
+    "from_proto",
+    "label",
+    "opsets",
+    "read_file",
+    "text",
+]
 
 MAX_FILE_BYTES = 2**31 - 1
 """Protobuf's own limit on one message."""
@@ -52,7 +63,8 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelFile:
-    """A model as read: its message, its graph, and its initializers, whose raw data are not read yet.
+    """A model as read: its message, its graph, and its initializers, whose raw data are not read
+    yet.
 
     directory: where external data may lie; None if the model did not come from a file.
     """
@@ -94,7 +106,9 @@ def read_file(path: Path) -> ModelFile:
         if size == 0:
             raise ModelError("is empty")
         if size > MAX_FILE_BYTES:
-            raise ModelError(f"has {size} bytes, an ONNX file holds at most {MAX_FILE_BYTES}; save its weights as external data")
+            raise ModelError(
+                f"has {size} bytes, an ONNX file holds at most {MAX_FILE_BYTES}; save its weights as external data"
+            )
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _parse(data, path)
     except OSError as error:
@@ -106,28 +120,38 @@ def from_proto(model: onnx.ModelProto) -> ModelFile:
     if not model.HasField("graph"):
         raise ModelError("holds no graph")
     name = label(model.graph.name) or "model"
-    return ModelFile(model, model.graph, tuple(Weight(t) for t in model.graph.initializer), None, name, name)
+    return ModelFile(
+        model, model.graph, tuple(Weight(t) for t in model.graph.initializer), None, name, name
+    )
 
 
 def opsets(imports: Iterable[onnx.OperatorSetIdProto], *, required: bool = True) -> dict[str, int]:
-    """Operator set versions by domain, "" for ONNX's own; ModelError if that one is unknown here, or absent though required."""
+    """Operator set versions by domain, "" for ONNX's own; ModelError if that one is unknown here,
+    or absent though required.
+    """
     found: dict[str, int] = {}
     for entry in imports:
         domain = text(entry.domain)
         domain = "" if domain == "ai.onnx" else domain
         if found.setdefault(domain, entry.version) != entry.version:
-            raise ModelError(f"imports opset {found[domain]} and opset {entry.version} of domain '{label(domain)}'")
+            raise ModelError(
+                f"imports opset {found[domain]} and opset {entry.version} of domain '{label(domain)}'"
+            )
     newest = onnx.defs.onnx_opset_version()
     if "" not in found and not required:
         return found
     if "" not in found:
-        raise ModelError(f"imports no ONNX operator set (opset_import); opsets {OLDEST_OPSET} to {newest} are supported")
+        raise ModelError(
+            f"imports no ONNX operator set (opset_import); opsets {OLDEST_OPSET} to {newest} are supported"
+        )
     if found[""] < OLDEST_OPSET:
         raise ModelError(
             f"uses opset {found['']}, the oldest supported is {OLDEST_OPSET}; convert it with onnx.version_converter"
         )
     if found[""] > newest:
-        raise ModelError(f"uses opset {found['']}, the installed onnx {onnx.__version__} knows up to {newest}; upgrade onnx")
+        raise ModelError(
+            f"uses opset {found['']}, the installed onnx {onnx.__version__} knows up to {newest}; upgrade onnx"
+        )
     return found
 
 
@@ -173,7 +197,9 @@ def _fields(data: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
         elif wire_type in _FIXED_SIZES:
             end = body + _FIXED_SIZES[wire_type]
         else:
-            raise ModelError(f"is damaged, or no ONNX file: a field of unknown kind {wire_type} at byte {at}")
+            raise ModelError(
+                f"is damaged, or no ONNX file: a field of unknown kind {wire_type} at byte {at}"
+            )
         if end > stop:
             raise ModelError(
                 f"is cut short, or no ONNX file: the field at byte {at} claims {end - body} bytes, {stop - body} are left"
@@ -185,7 +211,8 @@ def _fields(data: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
 def _split(data: mmap.mmap, start: int, stop: int, number: int) -> tuple[bytes, list[_Field]]:
     """A message without its length-prefixed fields of that number, and those fields.
 
-    Messages that stand one behind the other are merged by the parser, so dropping fields needs no re-encoding.
+    Messages that stand one behind the other are merged by the parser, so dropping fields needs no
+    re-encoding.
     """
     rest, taken, kept_from = bytearray(), [], start
     for field in _fields(data, start, stop):

@@ -43,7 +43,8 @@ class GraphInput:
 class _Scope:
     """What the names inside a function or a branch stand for outside of it.
 
-    names: inner name -> name in the whole network. Other names are those of `outer`, if there is one.
+    names: inner name -> name in the whole network. Other names are those of `outer`, if there is
+        one.
     arguments: attributes at the call, for those that the inner operations refer to.
     calls: functions that are being opened.
     """
@@ -67,7 +68,8 @@ class Operation:
     """One node, its names valid in the whole network.
 
     outputs: "" where nothing reads the result.
-    captured: names that its sub-graphs use; those of the surrounding graph are operands like its inputs.
+    captured: names that its sub-graphs use; those of the surrounding graph are operands like its
+        inputs.
     """
 
     name: str
@@ -82,7 +84,9 @@ class Operation:
 
 
 class Constants:
-    """Constants by name: initializers, each read when it is first asked for, and what was folded since."""
+    """Constants by name: initializers, each read when it is first asked for, and what was folded
+    since.
+    """
 
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory
@@ -95,7 +99,11 @@ class Constants:
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._arrays:
             waiting = self._waiting[name]
-            array = decode(waiting, self.directory) if isinstance(waiting, Weight) else densify(waiting, self.directory)
+            array = (
+                decode(waiting, self.directory)
+                if isinstance(waiting, Weight)
+                else densify(waiting, self.directory)
+            )
             self._arrays[name] = array
         return self._arrays[name]
 
@@ -168,7 +176,9 @@ def _graph_input(info: onnx.ValueInfoProto) -> GraphInput:
         return GraphInput(name, dtype, None)
     dims = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
     if len(dims) > MAX_RANK:
-        raise ModelError(f"has {len(dims)} dimensions, at most {MAX_RANK} are supported", where=where)
+        raise ModelError(
+            f"has {len(dims)} dimensions, at most {MAX_RANK} are supported", where=where
+        )
     return GraphInput(name, dtype, dims)
 
 
@@ -187,12 +197,18 @@ class _Reader:
         graph = file.graph
         self.constants = Constants(file.directory)
         self._add_initializers(graph, file.weights, str)
-        self._taken = {text(i.name) for i in graph.input} | {text(o) for n in graph.node for o in n.output}
-        self._functions = {(_domain(f.domain), text(f.name), text(f.overload)): f for f in file.model.functions}
+        self._taken = {text(i.name) for i in graph.input} | {
+            text(o) for n in graph.node for o in n.output
+        }
+        self._functions = {
+            (_domain(f.domain), text(f.name), text(f.overload)): f for f in file.model.functions
+        }
         self._branches: dict[tuple[str, bool], tuple[Operation, ...]] = {}
         self._count = 0
 
-    def _add_initializers(self, graph: onnx.GraphProto, weights: Iterable[Weight], rename: Callable[[str], str]) -> None:
+    def _add_initializers(
+        self, graph: onnx.GraphProto, weights: Iterable[Weight], rename: Callable[[str], str]
+    ) -> None:
         for weight in weights:
             self.constants.expect(rename(text(weight.tensor.name)), weight)
         for sparse in graph.sparse_initializer:
@@ -204,7 +220,9 @@ class _Reader:
         for index, node in enumerate(nodes):
             self._count += 1
             if self._count > MAX_OPERATIONS:
-                raise ModelError(f"has more than {MAX_OPERATIONS} operations once its functions are opened")
+                raise ModelError(
+                    f"has more than {MAX_OPERATIONS} operations once its functions are opened"
+                )
             operation = _operation(node, index, scope)
             key = (operation.domain, operation.op_type, text(node.overload))
             if key in self._functions:
@@ -223,7 +241,9 @@ class _Reader:
         """The operations of a model-local function in place of its call."""
         function = self._functions[key]
         if key in call.scope.calls:
-            raise ModelError(f"function '{label(key[1])}' calls itself", where=f"layer '{call.name}'")
+            raise ModelError(
+                f"function '{label(key[1])}' calls itself", where=f"layer '{call.name}'"
+            )
         formals = [text(i) for i in function.input]
         if len(call.inputs) > len(formals) or len(call.outputs) > len(function.output):
             raise ModelError(
@@ -240,7 +260,9 @@ class _Reader:
         return self._inside(function.node, scope, names, [text(o) for o in function.output], call)
 
     def branch(self, operation: Operation, condition: bool) -> tuple[Operation, ...]:
-        """The operations of one branch of an If, which make the If's outputs; ModelError if it has none."""
+        """The operations of one branch of an If, which make the If's outputs; ModelError if it has
+        none.
+        """
         key = (operation.name, condition)
         if key not in self._branches:
             which = "then_branch" if condition else "else_branch"
@@ -249,10 +271,14 @@ class _Reader:
             graph = operation.attributes[which].g
             outputs = [text(o.name) for o in graph.output]
             if len(outputs) < len(operation.outputs):
-                raise ModelError(f"takes {len(operation.outputs)} outputs of its {which}, which has {len(outputs)}")
+                raise ModelError(
+                    f"takes {len(operation.outputs)} outputs of its {which}, which has {len(outputs)}"
+                )
             outer = operation.scope
             names: dict[str, str] = {}
-            scope = _Scope(f"{operation.name}/", names, outer.opsets, outer.arguments, outer, outer.calls)
+            scope = _Scope(
+                f"{operation.name}/", names, outer.opsets, outer.arguments, outer, outer.calls
+            )
 
             def rename(name: str) -> str:
                 names[name] = self._fresh(scope.prefix + name)
@@ -260,27 +286,46 @@ class _Reader:
 
             self._add_initializers(graph, (Weight(t) for t in graph.initializer), rename)
             inner = self._inside(graph.node, scope, names, outputs, operation)
-            outside = {n for op in inner for n in op.inputs if n} - {n for op in inner for n in op.outputs}
+            outside = {n for op in inner for n in op.inputs if n} - {
+                n for op in inner for n in op.outputs
+            }
             self._branches[key] = _in_order(inner, [o for o in operation.outputs if o], outside)
         return self._branches[key]
 
     def _inside(
-        self, nodes: Sequence[onnx.NodeProto], scope: _Scope, names: dict[str, str], results: Sequence[str], call: Operation
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        scope: _Scope,
+        names: dict[str, str],
+        results: Sequence[str],
+        call: Operation,
     ) -> list[Operation]:
-        """Operations of a body whose `results` become the outputs of `call`; fills `names`, the scope's."""
+        """Operations of a body whose `results` become the outputs of `call`; fills `names`, the
+        scope's.
+        """
         made = [text(o) for node in nodes for o in node.output if o]
         _refuse_twice(made, names)
-        pairs = [(inner, outer) for inner, outer in zip(results, call.outputs, strict=False) if outer]
+        pairs = [
+            (inner, outer) for inner, outer in zip(results, call.outputs, strict=False) if outer
+        ]
         renamed: dict[str, str] = {}
         for inner, outer in pairs:
             if inner in made:
                 renamed.setdefault(inner, outer)
-        names.update((n, renamed[n] if n in renamed else self._fresh(scope.prefix + n)) for n in made)
+        names.update(
+            (n, renamed[n] if n in renamed else self._fresh(scope.prefix + n)) for n in made
+        )
         operations = self.flatten(nodes, scope)
         # A result that the body does not make itself, or hands out twice, is passed on.
         operations += [
             replace(
-                call, op_type="Identity", domain="", attributes={}, inputs=(scope.resolve(inner),), outputs=(outer,), captured=()
+                call,
+                op_type="Identity",
+                domain="",
+                attributes={},
+                inputs=(scope.resolve(inner),),
+                outputs=(outer,),
+                captured=(),
             )
             for inner, outer in pairs
             if renamed.get(inner) != outer
@@ -306,7 +351,9 @@ def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
             attributes[key] = attribute
         elif referred in scope.arguments:
             attributes[key] = scope.arguments[referred]
-    graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else []) + list(a.graphs)]
+    graphs = [
+        g for a in node.attribute for g in ([a.g] if a.HasField("g") else []) + list(a.graphs)
+    ]
     return Operation(
         name=name,
         op_type=op_type,
@@ -326,14 +373,20 @@ def _names_read(graph: onnx.GraphProto) -> Iterator[str]:
     for node in graph.node:
         yield from (text(i) for i in node.input if i)
         for attribute in node.attribute:
-            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(
+                attribute.graphs
+            ):
                 yield from _names_read(inner)
 
 
-def _in_order(operations: Sequence[Operation], wanted: Sequence[str], known: Container[str]) -> tuple[Operation, ...]:
-    """The operations that `wanted` needs, each behind those it reads from; otherwise in their given order.
+def _in_order(
+    operations: Sequence[Operation], wanted: Sequence[str], known: Container[str]
+) -> tuple[Operation, ...]:
+    """The operations that `wanted` needs, each behind those it reads from; otherwise in their given
+    order.
 
-    known: names that need no operation. Raises ModelError for a name that nothing makes, and for a cycle.
+    known: names that need no operation. Raises ModelError for a name that nothing makes, and for a
+        cycle.
     """
     maker = {name: k for k, op in enumerate(operations) for name in op.outputs if name}
     missing = [n for n in wanted if n not in maker and n not in known]
@@ -348,10 +401,15 @@ def _in_order(operations: Sequence[Operation], wanted: Sequence[str], known: Con
         op = operations[k]
         lost = [n for n in op.inputs if n and n not in maker and n not in known]
         if lost:
-            raise ModelError(f"reads '{label(lost[0])}', which nothing makes", where=f"layer '{op.name}' ({label(op.op_type)})")
+            raise ModelError(
+                f"reads '{label(lost[0])}', which nothing makes",
+                where=f"layer '{op.name}' ({label(op.op_type)})",
+            )
         sources[k] = {maker[n] for n in (*op.inputs, *op.captured) if n in maker}
         waiting += sources[k]
-    used = {n for k in sources for n in (*operations[k].inputs, *operations[k].captured)} | set(wanted)
+    used = {n for k in sources for n in (*operations[k].inputs, *operations[k].captured)} | set(
+        wanted
+    )
     return tuple(
         replace(operations[k], outputs=tuple(o if o in used else "" for o in operations[k].outputs))
         for k in _sorted(operations, sources)
@@ -382,5 +440,8 @@ def _sorted(operations: Sequence[Operation], sources: Mapping[int, set[int]]) ->
             seen.add(k)
             k = next(b for b in sources[k] if open_sources[b])
         op = operations[k]
-        raise ModelError("lies on a cycle, its input depends on its output", where=f"layer '{op.name}' ({label(op.op_type)})")
+        raise ModelError(
+            "lies on a cycle, its input depends on its output",
+            where=f"layer '{op.name}' ({label(op.op_type)})",
+        )
     return order

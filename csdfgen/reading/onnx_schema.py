@@ -1,6 +1,8 @@
-"""Does a node say what the schema of its operator allows? Attributes, number of operands, element types.
+"""Does a node say what the schema of its operator allows? Attributes, number of operands, element
+types.
 
-Source: https://onnx.ai/onnx/operators (the schemas that the onnx package carries, by operator and opset).
+Source: https://onnx.ai/onnx/operators (the schemas that the onnx package carries, by operator and
+    opset).
 Operators can rely on it: an attribute that must be a list of integers is one, two operands that
 must agree in type do.
 """
@@ -17,7 +19,7 @@ import onnx
 from onnx import AttributeProto, helper
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Tensor
+from csdfgen.model.network import Tensor
 from csdfgen.reading.onnx_file import label, text
 
 __all__ = ["Signature", "attribute_values", "check_attributes", "check_operands", "signature"]
@@ -63,7 +65,10 @@ def signature(op_type: str, opset: int) -> Signature | None:
         schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
-    constraints = {c.type_param_str: frozenset(map(_element, c.allowed_type_strs)) for c in schema.type_constraints}
+    constraints = {
+        c.type_param_str: frozenset(map(_element, c.allowed_type_strs))
+        for c in schema.type_constraints
+    }
     formals = []
     for formal in schema.inputs:
         dtypes = constraints.get(formal.type_str) or frozenset([_element(formal.type_str)])
@@ -74,18 +79,25 @@ def signature(op_type: str, opset: int) -> Signature | None:
         min_inputs=schema.min_input,
         max_inputs=schema.max_input,
         max_outputs=schema.max_output,
-        attributes={name: (str(a.type).rsplit(".", 1)[-1], bool(a.required)) for name, a in schema.attributes.items()},
+        attributes={
+            name: (str(a.type).rsplit(".", 1)[-1], bool(a.required))
+            for name, a in schema.attributes.items()
+        },
     )
 
 
 def _element(type_text: str) -> str:
-    """numpy's name of the elements in a schema's type such as `tensor(float)`; other types as they are."""
+    """numpy's name of the elements in a schema's type such as `tensor(float)`; other types as they
+    are.
+    """
     inner = type_text[len("tensor(") : -1] if type_text.startswith("tensor(") else type_text
     return _NUMPY_NAMES.get(inner, inner)
 
 
 def check_attributes(allowed: Signature, attributes: Mapping[str, AttributeProto]) -> None:
-    """ModelError for an attribute that the schema does not know, of another kind, or missing though required."""
+    """ModelError for an attribute that the schema does not know, of another kind, or missing though
+    required.
+    """
     for name, attribute in attributes.items():
         if name not in allowed.attributes:
             known = ", ".join(sorted(allowed.attributes)) or "none"
@@ -93,13 +105,19 @@ def check_attributes(allowed: Signature, attributes: Mapping[str, AttributeProto
         want, have = allowed.attributes[name][0], _KINDS.get(attribute.type, str(attribute.type))
         if have != want:
             raise ModelError(f"attribute '{name}' is of kind {have}, it must be {want}")
-    missing = [name for name, (_, required) in allowed.attributes.items() if required and name not in attributes]
+    missing = [
+        name
+        for name, (_, required) in allowed.attributes.items()
+        if required and name not in attributes
+    ]
     if missing:
         raise ModelError(f"attribute '{missing[0]}' is missing")
 
 
 def attribute_values(attributes: Mapping[str, AttributeProto]) -> dict[str, Any]:
-    """Attributes as Python values: numbers, strings, tuples of them; tensors and graphs stay messages."""
+    """Attributes as Python values: numbers, strings, tuples of them; tensors and graphs stay
+    messages.
+    """
     return {name: _value(attribute) for name, attribute in attributes.items()}
 
 
@@ -114,11 +132,17 @@ def _value(attribute: AttributeProto) -> Any:
     return value
 
 
-def check_operands(allowed: Signature, operands: Sequence[Tensor | np.ndarray | None], outputs: int) -> None:
-    """ModelError for a wrong number of operands or results, or for element types that do not go together."""
+def check_operands(
+    allowed: Signature, operands: Sequence[Tensor | np.ndarray | None], outputs: int
+) -> None:
+    """ModelError for a wrong number of operands or results, or for element types that do not go
+    together.
+    """
     given = len(operands)
     if not allowed.min_inputs <= given <= allowed.max_inputs:
-        raise ModelError(f"has {given} inputs, the operator takes {allowed.min_inputs} to {allowed.max_inputs}")
+        raise ModelError(
+            f"has {given} inputs, the operator takes {allowed.min_inputs} to {allowed.max_inputs}"
+        )
     if outputs > allowed.max_outputs:
         raise ModelError(f"has {outputs} outputs, the operator gives at most {allowed.max_outputs}")
     bound: dict[str, tuple[int, str]] = {}
@@ -134,4 +158,6 @@ def check_operands(allowed: Signature, operands: Sequence[Tensor | np.ndarray | 
             raise ModelError(f"input {position} is {dtype}, the operator takes {label(known, 120)}")
         first, agreed = bound.setdefault(formal.variable, (position, dtype))
         if formal.agrees and agreed != dtype:
-            raise ModelError(f"input {first} is {agreed} and input {position} is {dtype}, they must have one element type")
+            raise ModelError(
+                f"input {first} is {agreed} and input {position} is {dtype}, they must have one element type"
+            )

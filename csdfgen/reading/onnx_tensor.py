@@ -1,6 +1,7 @@
 """What array does a tensor of an ONNX file hold? Sizes are checked before anything is allocated.
 
-Source: https://onnx.ai/onnx/repo-docs/IR.html, ExternalData.md (a location stays inside the model's directory).
+Source: https://onnx.ai/onnx/repo-docs/IR.html, ExternalData.md (a location stays inside the model's
+    directory).
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from onnx import TensorProto
 from csdfgen.errors import ModelError
 from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
-__all__ = ["DTYPES", "MAX_CONSTANT_ELEMENTS", "MAX_ELEMENTS", "MAX_RANK", "decode", "densify", "dtype_name"]
+__all__ = [
+    "DTYPES",
+    "MAX_CONSTANT_ELEMENTS",
+    "MAX_ELEMENTS",
+    "MAX_RANK",
+    "decode",
+    "densify",
+    "dtype_name",
+]
 
 MAX_CONSTANT_ELEMENTS = 2**28
 """Of a constant whose size is only a claim: a sparse or a computed one."""
@@ -58,7 +67,9 @@ def dtype_name(code: int) -> str:
         return DTYPES[code]
     names = {v: k for k, v in TensorProto.DataType.items()}
     what = names.get(code, f"number {code}").lower() if code else "undefined"
-    raise ModelError(f"element type {what} is not supported; use float16/32/64, int8 to int64, uint8 to uint64 or bool")
+    raise ModelError(
+        f"element type {what} is not supported; use float16/32/64, int8 to int64, uint8 to uint64 or bool"
+    )
 
 
 def decode(weight: Weight, directory: Path | None) -> np.ndarray:
@@ -100,7 +111,9 @@ def _check_shape(shape: tuple[int, ...]) -> None:
     if len(shape) > MAX_RANK:
         raise ModelError(f"has {len(shape)} dimensions, at most {MAX_RANK} are supported")
     if min(shape, default=0) < 0:
-        raise ModelError(f"has a dimension of {min(shape)} elements in shape {_dims(shape)}, at least 0 are needed")
+        raise ModelError(
+            f"has a dimension of {min(shape)} elements in shape {_dims(shape)}, at least 0 are needed"
+        )
 
 
 def _dims(shape: tuple[int, ...]) -> str:
@@ -115,7 +128,9 @@ def _dims(shape: tuple[int, ...]) -> str:
 def _check_bytes(shape: tuple[int, ...], dtype: np.dtype, have: int) -> None:
     need = prod(shape) * dtype.itemsize
     if need != have:
-        raise ModelError(f"of shape {_dims(shape)} ({dtype}) needs {need} bytes, the file holds {have}")
+        raise ModelError(
+            f"of shape {_dims(shape)} ({dtype}) needs {need} bytes, the file holds {have}"
+        )
 
 
 def _on_disk(dtype: np.dtype) -> np.dtype:
@@ -132,7 +147,9 @@ def _read(stored: Stored, dtype: np.dtype, count: int) -> np.ndarray:
     try:
         array = np.fromfile(stored.path, _on_disk(dtype), count, offset=stored.offset)
     except OSError as error:
-        raise ModelError(f"cannot be read from '{stored.path.name}': {error.strerror or error}") from error
+        raise ModelError(
+            f"cannot be read from '{stored.path.name}': {error.strerror or error}"
+        ) from error
     if array.size != count:
         raise ModelError(f"needs {count} elements, '{stored.path.name}' gave {array.size}")
     return _native(array, dtype)
@@ -143,7 +160,9 @@ def _typed(tensor: onnx.TensorProto, dtype: np.dtype, count: int) -> np.ndarray:
     name, carrier = _TYPED_FIELDS.get(dtype.name, ("int32_data", "int32"))
     values = getattr(tensor, name)
     if len(values) != count:
-        raise ModelError(f"of shape {_dims(tuple(tensor.dims))} needs {count} elements, the file holds {len(values)}")
+        raise ModelError(
+            f"of shape {_dims(tuple(tensor.dims))} needs {count} elements, the file holds {len(values)}"
+        )
     array = np.fromiter(values, carrier, count)
     if dtype == np.float16:  # the bits of each number, as an integer
         return array.astype(np.uint16).view(np.float16)
@@ -151,7 +170,9 @@ def _typed(tensor: onnx.TensorProto, dtype: np.dtype, count: int) -> np.ndarray:
 
 
 def _external(tensor: onnx.TensorProto, directory: Path | None, need: int) -> Stored:
-    """Where the external data of a tensor lie, if they lie inside the model's directory and are long enough."""
+    """Where the external data of a tensor lie, if they lie inside the model's directory and are
+    long enough.
+    """
     entries = {text(e.key): text(e.value) for e in tensor.external_data}
     location = entries.get("location", "")
     if directory is None:
@@ -161,7 +182,9 @@ def _external(tensor: onnx.TensorProto, directory: Path | None, need: int) -> St
     offset = _number(entries, "offset", 0)
     length = _number(entries, "length", min(need, max(0, size - offset)))
     if offset + length > size:
-        raise ModelError(f"claims bytes {offset} to {offset + length} of '{label(location)}', which has {size}")
+        raise ModelError(
+            f"claims bytes {offset} to {offset + length} of '{label(location)}', which has {size}"
+        )
     return Stored(path, offset, length)
 
 
@@ -169,22 +192,41 @@ def _number(entries: dict[str, str], key: str, default: int) -> int:
     value = entries.get(key, str(default))
     # A number of more digits than any file has bytes is refused before it is converted.
     if not (value.isascii() and value.isdigit() and len(value) < 19):
-        raise ModelError(f"has external data with {key} '{label(value, 20)}', a number of bytes is needed")
+        raise ModelError(
+            f"has external data with {key} '{label(value, 20)}', a number of bytes is needed"
+        )
     return int(value)
 
 
 def _inside(location: str, directory: Path) -> Path:
-    """The file at a location beside the model; ModelError if it leaves the model's directory or is no file."""
+    """The file at a location beside the model; ModelError if it leaves the model's directory or is
+    no file.
+    """
     try:
         home = directory.resolve()
         path = (home / location).resolve()
-        inside = location and not Path(location).is_absolute() and ".." not in Path(location).parts and path.is_relative_to(home)
+        inside = (
+            location
+            and not Path(location).is_absolute()
+            and ".." not in Path(location).parts
+            and path.is_relative_to(home)
+        )
         if not inside:
-            raise ModelError(f"keeps its data in '{label(location)}', which is not inside the model's directory")
+            raise ModelError(
+                f"keeps its data in '{label(location)}', which is not inside the model's directory"
+            )
         if not path.is_file():
-            raise ModelError(f"keeps its data in '{label(location)}', which is not a file beside the model")
-    except (OSError, RuntimeError, ValueError) as error:  # too long a name, a loop of links, a NUL in the name
-        raise ModelError(f"keeps its data in '{label(location)}', which is no usable file name") from error
+            raise ModelError(
+                f"keeps its data in '{label(location)}', which is not a file beside the model"
+            )
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # too long a name, a loop of links, a NUL in the name
+        raise ModelError(
+            f"keeps its data in '{label(location)}', which is no usable file name"
+        ) from error
     return path
 
 
@@ -203,8 +245,14 @@ def _dense(values: np.ndarray, indices: np.ndarray, shape: tuple[int, ...]) -> n
     _check_shape(shape)
     count = prod(shape)
     if count > MAX_CONSTANT_ELEMENTS:
-        raise ModelError(f"has {count} elements in shape {_dims(shape)}, at most {MAX_CONSTANT_ELEMENTS} are supported")
-    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in {values.shape, (values.size, len(shape))}:
+        raise ModelError(
+            f"has {count} elements in shape {_dims(shape)}, at most {MAX_CONSTANT_ELEMENTS} are supported"
+        )
+    if (
+        values.ndim != 1
+        or indices.dtype != np.int64
+        or indices.shape not in {values.shape, (values.size, len(shape))}
+    ):
         raise ModelError(f"has {values.size} values and indices of shape {_dims(indices.shape)}")
     bounds = np.array(shape if indices.ndim == 2 else (count,), np.int64)
     if ((indices < 0) | (indices >= bounds)).any():

@@ -29,14 +29,22 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
     for op_type in list(found)[:_MOST_OPERATORS]:
         names = found[op_type]
         more = [f"+{len(names) - _MOST_NODES}"] if len(names) > _MOST_NODES else []
-        listed.append(f"{label(op_type) or chr(39) * 2} ({', '.join([label(n) for n in names[:_MOST_NODES]] + more)})")
+        listed.append(
+            f"{label(op_type) or chr(39) * 2} ({', '.join([label(n) for n in names[:_MOST_NODES]] + more)})"
+        )
     if len(found) > _MOST_OPERATORS:
         listed.append(f"{len(found) - _MOST_OPERATORS} more")
     advice = []
     if any(_is_quantized(op) for op in found):
         advice.append("quantized operators are not supported yet; export the float model")
     if _CONTROL_FLOW & set(found):
-        advice.append("control flow is not supported; export the model with fixed sizes and loops unrolled")
+        advice.append(
+            "control flow is not supported; export the model with fixed sizes and loops unrolled"
+        )
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
-        advice.append("export the model without them; docs/operators.md lists the operators that are")
-    return UnsupportedOperatorError(f"operators that are not supported: {', '.join(listed)}: {'; '.join(advice)}")
+        advice.append(
+            "export the model without them; docs/operators.md lists the operators that are"
+        )
+    return UnsupportedOperatorError(
+        f"operators that are not supported: {', '.join(listed)}: {'; '.join(advice)}"
+    )

@@ -1,7 +1,8 @@
 """What does "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH" stand for, where a model file could stand too?
 
-The networks themselves are in `zoo_models`, which is imported when one is asked for. A network is built anew every time:
-it takes from milliseconds to three seconds (vgg19), and half a gigabyte of weights is not kept for whoever may ask again.
+The networks themselves are in `zoo_models`, which is imported when one is asked for. A network is
+built anew every time: it takes from milliseconds to three seconds (vgg19), and half a gigabyte of
+    weights is not kept for whoever may ask again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ PREFIX = "zoo:"
 
 
 def is_zoo_name(source: object) -> TypeGuard[str]:
-    """Whether a model is asked for by a name of the zoo; a file of such a name is written ./zoo:NAME.
+    """Whether a model is asked for by a name of the zoo; a file of such a name is written
+    ./zoo:NAME.
 
     >>> is_zoo_name("zoo:vgg19@64x64"), is_zoo_name("vgg19.onnx")
     (True, False)
@@ -30,7 +32,9 @@ def is_zoo_name(source: object) -> TypeGuard[str]:
 
 
 def look_up(name: str) -> tuple[ZooEntry, int, int]:
-    """The network of the zoo that is meant, and its rows and columns. Raises ModelError: no such name, no such size."""
+    """The network of the zoo that is meant, and its rows and columns. Raises ModelError: no such
+    name, no such size.
+    """
     from zoo_models import ZooError, parse
 
     try:

@@ -1,7 +1,9 @@
 """Is every recorded value of SDF3 and Kiter what we compute, digit by digit, and where not, why?
 
-Our exact value is printed as the tool would print it, in its units (SDF3's iterations, its sizes), and must be the recorded text.
-`DIFFERENCES` lists every value that is not, with the fault of the tool that explains it; the README of the data names it.
+Our exact value is printed as the tool would print it, in its units (SDF3's iterations, its sizes),
+and must be the recorded text.
+`DIFFERENCES` lists every value that is not, with the fault of the tool that explains it; the README
+of the data names it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import groupby
 
-from csdfgen.graph import is_consistent, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import is_consistent, repetition_vector, with_serial_loops
 from schedules.liveness import find_deadlock
 from schedules.order import strongly_connected_components
 from schedules.storage import StorageDistribution, pareto_front
@@ -20,7 +22,17 @@ from schedules.throughput import throughput
 from sdf3_bridge.iteration import sdf3_iteration
 from tests.conformance.recorded import Row, graph_of, rows
 
-__all__ = ["NOT_COMPARED", "QUESTIONS", "Compared", "Question", "capacities_of", "compared", "front", "printed_rate", "value"]
+__all__ = [
+    "NOT_COMPARED",
+    "QUESTIONS",
+    "Compared",
+    "Question",
+    "capacities_of",
+    "compared",
+    "front",
+    "printed_rate",
+    "value",
+]
 
 SDF3, KITER, EXACT = "sdf3analysis", "kiter", "reference"
 """Who printed a row, or how that begins."""
@@ -31,7 +43,9 @@ SERIAL_SIZE = 2
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A recorded value beside ours, both as the tool prints them; rows: of expected.csv that it is made of."""
+    """A recorded value beside ours, both as the tool prints them; rows: of expected.csv that it is
+    made of.
+    """
 
     graph: str
     question: str
@@ -50,7 +64,9 @@ class Compared:
 @cache
 def value(path: str, method: str = "auto") -> Fraction | float:
     """Throughput of a graph of the collection, minimal iterations per time unit."""
-    return throughput(graph_of(path), method="1-periodic" if method == "1-periodic" else "auto").value
+    return throughput(
+        graph_of(path), method="1-periodic" if method == "1-periodic" else "auto"
+    ).value
 
 
 @cache
@@ -165,7 +181,9 @@ def _symbolic(row: Row) -> _Pair:
 
 
 def capacities_of(row: Row) -> dict[str, int]:
-    """The capacities in a row `pareto_distribution`: by name from SDF3, in the order of the channels that it keeps from Kiter."""
+    """The capacities in a row `pareto_distribution`: by name from SDF3, in the order of the
+    channels that it keeps from Kiter.
+    """
     listed = row.value.split(";", 2)[2]
     items = listed.split(",") if listed else []
     if row.tool != KITER:
@@ -206,12 +224,17 @@ def _sdf3_front(found: Sequence[Row]) -> _Pair:
     """Sizes as SDF3 counts them, with its serial self-loops."""
     path = found[0].graph
     loops = SERIAL_SIZE * sum(channel.is_serial for channel in graph_of(path).channels)
-    ours = [(point.size + loops, float(_in_sdf3_digits(point.throughput, _factor(path)))) for point in front(path)]
+    ours = [
+        (point.size + loops, float(_in_sdf3_digits(point.throughput, _factor(path))))
+        for point in front(path)
+    ]
     return _undominated(_recorded_points(found)), _undominated(ours)
 
 
 def _kiter_front(found: Sequence[Row]) -> _Pair:
-    ours = [(point.size, float(f"{float(point.throughput):.6g}")) for point in front(found[0].graph)]
+    ours = [
+        (point.size, float(f"{float(point.throughput):.6g}")) for point in front(found[0].graph)
+    ]
     return _undominated(_recorded_points(found)), _undominated(ours)
 
 
@@ -238,7 +261,11 @@ class Question:
     def asks(self, row: Row) -> bool:
         if row.value.startswith("thr=0;size=0;"):  # how SDF3 says that it found no distribution
             return False
-        return row.tool.startswith(self.tool) and row.metric == self.metric and self.algorithm in ("", row.algorithm)
+        return (
+            row.tool.startswith(self.tool)
+            and row.metric == self.metric
+            and self.algorithm in ("", row.algorithm)
+        )
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -253,17 +280,31 @@ QUESTIONS: tuple[Question, ...] = (
     Question("SDF3: throughput", SDF3, "throughput", "", _sdf3_throughput),
     Question("SDF3: deadlock", SDF3, "deadlock", "", _deadlock),
     Question("SDF3: maximum cycle mean", SDF3, "mcm", "", _mcm),
-    Question("SDF3: strongly connected components", SDF3, "text", "strongly_connected_components", _components),
+    Question(
+        "SDF3: strongly connected components",
+        SDF3,
+        "text",
+        "strongly_connected_components",
+        _components,
+    ),
     Question("SDF3: trade-off (buffersize)", SDF3, "pareto", "", None, _sdf3_front),
-    Question("SDF3: throughput of its distributions", SDF3, "pareto_distribution", "", _distribution),
+    Question(
+        "SDF3: throughput of its distributions", SDF3, "pareto_distribution", "", _distribution
+    ),
     Question("Kiter: repetition vector", KITER, "repetition_vector", "", _repetition),
-    Question("Kiter: K-periodic throughput", KITER, "throughput", "KPeriodicThroughput", _k_periodic),
+    Question(
+        "Kiter: K-periodic throughput", KITER, "throughput", "KPeriodicThroughput", _k_periodic
+    ),
     Question("Kiter: K-periodic period", KITER, "period", "KPeriodicThroughput", _period),
-    Question("Kiter: 1-periodic throughput", KITER, "throughput", "1PeriodicThroughput", _one_periodic),
+    Question(
+        "Kiter: 1-periodic throughput", KITER, "throughput", "1PeriodicThroughput", _one_periodic
+    ),
     Question("Kiter: 1-periodic period", KITER, "period", "1PeriodicThroughput", _period),
     Question("Kiter: symbolic execution", KITER, "throughput", "SymbExec", _symbolic),
     Question("Kiter: trade-off", KITER, "pareto", "", None, _kiter_front),
-    Question("Kiter: throughput of its distributions", KITER, "pareto_distribution", "", _distribution),
+    Question(
+        "Kiter: throughput of its distributions", KITER, "pareto_distribution", "", _distribution
+    ),
 )
 
 

@@ -1,4 +1,5 @@
-"""Why is a recorded value not ours? Every difference with the fault that explains it, held to what the fault needs in a graph.
+"""Why is a recorded value not ours? Every difference with the fault that explains it, held to what
+the fault needs in a graph.
 
 Sections are those of the README of the data, which names each fault with the graph that shows it.
 """
@@ -11,7 +12,7 @@ from fractions import Fraction
 from math import gcd, inf
 from types import MappingProxyType
 
-from csdfgen.graph import Actor, Channel, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, with_serial_loops
 from schedules.order import strongly_connected_components
 from schedules.storage import storage_for
 from schedules.throughput import throughput
@@ -25,7 +26,9 @@ __all__ = ["DIFFERENCES", "NO_ANSWER", "REASONS", "Reason", "path_of", "proof"]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A fault of a tool. section: where it is described; applies: whether a graph (by its path) has what it needs."""
+    """A fault of a tool. section: where it is described; applies: whether a graph (by its path) has
+    what it needs.
+    """
 
     text: str
     section: str
@@ -41,7 +44,11 @@ def _overlapping(path: str) -> Iterator[Actor]:
 
 def _own_loops(path: str) -> Iterator[Channel]:
     """Self-loops that are more than serial."""
-    return (channel for channel in graph_of(path).channels if channel.source == channel.target and not channel.is_serial)
+    return (
+        channel
+        for channel in graph_of(path).channels
+        if channel.source == channel.target and not channel.is_serial
+    )
 
 
 def _sdf3_bound(channel: Channel) -> int:
@@ -49,7 +56,9 @@ def _sdf3_bound(channel: Channel) -> int:
     pairs = gcd(len(channel.production), len(channel.consumption))
     tokens = channel.initial_tokens
     found = []
-    for produced, consumed in list(zip(channel.production, channel.consumption, strict=False))[:pairs]:
+    for produced, consumed in list(zip(channel.production, channel.consumption, strict=False))[
+        :pairs
+    ]:
         step = gcd(produced, consumed)
         found.append(max(produced + consumed - step + (tokens % step if step else 0), tokens))
     return min(found)
@@ -58,12 +67,16 @@ def _sdf3_bound(channel: Channel) -> int:
 def _below_bound(path: str) -> bool:
     """Whether a capacity of ours is below what SDF3 takes for the least."""
     bounds = {c.name: _sdf3_bound(c) for c in graph_of(path).channels if c.source != c.target}
-    return any(point.capacities[name] < bound for point in front(path) for name, bound in bounds.items())
+    return any(
+        point.capacities[name] < bound for point in front(path) for name, bound in bounds.items()
+    )
 
 
 def _serial(path: str) -> bool:
     graph = graph_of(path)
-    return {channel.source for channel in graph.channels if channel.is_serial} >= {actor.name for actor in graph.actors}
+    return {channel.source for channel in graph.channels if channel.is_serial} >= {
+        actor.name for actor in graph.actors
+    }
 
 
 REASONS = MappingProxyType(
@@ -86,7 +99,9 @@ REASONS = MappingProxyType(
         "long time": Reason(
             "SDF3 takes execution times of 2^32 - 1 and more for a deadlock",
             "5.6",
-            lambda path: any(max(actor.execution_times) >= 2**32 - 1 for actor in graph_of(path).actors),
+            lambda path: any(
+                max(actor.execution_times) >= 2**32 - 1 for actor in graph_of(path).actors
+            ),
         ),
         "16 bits": Reason(
             "SDF3 counts the firings of an iteration in 16 bits",
@@ -159,18 +174,29 @@ DIFFERENCES: MappingProxyType[tuple[str, str], str] = MappingProxyType(
         ("t07_fifo_overtake", _THROUGHPUT): "overtaking",
         ("t08_fifo_overtake_rev", _THROUGHPUT): "overtaking",
         ("t57_selfloop_phase", _THROUGHPUT): "overtaking",
-        **{("t60_autoconc_high", question): "phase index" for question in (_THROUGHPUT, _TRADE_OFF, _POINTS)},
+        **{
+            ("t60_autoconc_high", question): "phase index"
+            for question in (_THROUGHPUT, _TRADE_OFF, _POINTS)
+        },
         **{("t61_autoconc_low", question): "phase index" for question in (_THROUGHPUT, _TRADE_OFF)},
         ("t14_open_nolooops", _THROUGHPUT): "largest number",
         ("t62_open_nolooops_ph2", _THROUGHPUT): "largest number",
         **{("t26_big_time_over", question): "long time" for question in (_THROUGHPUT, _TRADE_OFF)},
-        **{("t65_r16_over", question): "16 bits" for question in (_THROUGHPUT, _TRADE_OFF, _POINTS)},
+        **{
+            ("t65_r16_over", question): "16 bits" for question in (_THROUGHPUT, _TRADE_OFF, _POINTS)
+        },
         ("t66_r16_over2", _THROUGHPUT): "16 bits",
         ("t76_negative", "SDF3: repetition vector"): "32 bits",
         ("t76_negative", _THROUGHPUT): "32 bits",
         **{
             (name, _TRADE_OFF): "self-loop"
-            for name in ("c01_conv1_r8_open", "c02_conv2_r8_open", "c03_conv_pool_r8_open", "t37_overlap", "t76_negative")
+            for name in (
+                "c01_conv1_r8_open",
+                "c02_conv2_r8_open",
+                "c03_conv_pool_r8_open",
+                "t37_overlap",
+                "t76_negative",
+            )
         },
         **{
             (name, question): "bound"
@@ -178,7 +204,11 @@ DIFFERENCES: MappingProxyType[tuple[str, str], str] = MappingProxyType(
             for question in (_TRADE_OFF, "Kiter: trade-off")
         },
         ("t73_bs_not_minimal", _TRADE_OFF): "search",
-        **{(name, question): "overlapping firings" for name in ("t71_kiter_inf", "t72_kiter_high") for question in _KITER},
+        **{
+            (name, question): "overlapping firings"
+            for name in ("t71_kiter_inf", "t72_kiter_high")
+            for question in _KITER
+        },
         **{(name, "Kiter: symbolic execution"): "unfilled self-loop" for name in _OVERLAP_GRAPHS},
     }
 )
@@ -191,7 +221,9 @@ def path_of(name: str) -> str:
 
 
 def proof(found: Compared) -> str:
-    """Execute our answer token by token; what came out, in words. AssertionError if it is not what we say."""
+    """Execute our answer token by token; what came out, in words. AssertionError if it is not what
+    we say.
+    """
     path = path_of(found.graph)
     graph = graph_of(path)
     if "trade-off" in found.question or "distributions" in found.question:
@@ -221,12 +253,18 @@ def _rate(done: Execution) -> str:
 
 
 def _distributions(path: str, tool: str) -> str:
-    """Execute every point of our front, and what the tool lists: it has the throughput that we say, and no point beats ours."""
+    """Execute every point of our front, and what the tool lists: it has the throughput that we say,
+    and no point beats ours.
+    """
     graph, ours = graph_of(path), front(path)
     for point in ours:
         done = execute(graph, point.capacities)
         assert done is not None and done.throughput == point.throughput
-    listed = [row for row in rows() if row.graph == path and row.metric == "pareto_distribution" and "size=0;" not in row.value]
+    listed = [
+        row
+        for row in rows()
+        if row.graph == path and row.metric == "pareto_distribution" and "size=0;" not in row.value
+    ]
     theirs = [row for row in listed if (row.tool == "kiter") == (tool == "Kiter")]
     for row in theirs:
         capacities = capacities_of(row)

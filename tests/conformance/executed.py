@@ -1,9 +1,11 @@
-"""What does a graph really do? Its self-timed execution, token by token, by the shortest program that can be read and believed.
+"""What does a graph really do? Its self-timed execution, token by token, by the shortest program
+that can be read and believed.
 
 python -m tests.conformance.executed GRAPH.xml [CHANNEL=CAPACITY ...]
 
-prints every firing until the state is one that was before. Shares nothing with the engine but the graph: no links, no cycle
-ratio, no state hashing at iterations; the whole state after every instant is kept and compared.
+prints every firing until the state is one that was before. Shares nothing with the engine but the
+graph: no links, no cycle ratio, no state hashing at iterations; the whole state after every instant
+    is kept and compared.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from csdfgen.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from sdf3_bridge.sdf3read import read
 
 __all__ = ["Execution", "execute", "time_of"]
@@ -42,8 +44,14 @@ class Machine:
             self.coming[channel.name] = deque()
             self.leaving[channel.name] = deque()
         self.fired = dict.fromkeys((actor.name for actor in self.graph.actors), 0)
-        self.inputs = {actor.name: [c for c in self.graph.channels if c.target == actor.name] for actor in self.graph.actors}
-        self.outputs = {actor.name: [c for c in self.graph.channels if c.source == actor.name] for actor in self.graph.actors}
+        self.inputs = {
+            actor.name: [c for c in self.graph.channels if c.target == actor.name]
+            for actor in self.graph.actors
+        }
+        self.outputs = {
+            actor.name: [c for c in self.graph.channels if c.source == actor.name]
+            for actor in self.graph.actors
+        }
 
     def arrive(self) -> None:
         """What ends now: tokens come, places become free."""
@@ -57,11 +65,14 @@ class Machine:
     def can_fire(self, actor: str, phase: int) -> bool:
         """Whether all tokens are there, and room for all that will be produced."""
         return all(self.tokens[c.name] >= c.consumption[phase] for c in self.inputs[actor]) and all(
-            self.room.get(c.name, c.production[phase]) >= c.production[phase] for c in self.outputs[actor]
+            self.room.get(c.name, c.production[phase]) >= c.production[phase]
+            for c in self.outputs[actor]
         )
 
     def fire(self, actor: str, phase: int, time: int) -> None:
-        """Take tokens and claim room now; produce and free at the end, not before an earlier firing's."""
+        """Take tokens and claim room now; produce and free at the end, not before an earlier
+        firing's.
+        """
         for channel in self.inputs[actor]:
             self.tokens[channel.name] -= channel.consumption[phase]
             _queue(self.leaving[channel.name], self.now + time, channel.consumption[phase])
@@ -89,7 +100,12 @@ class Machine:
 
     def next(self) -> bool:
         """Go to the next end of a firing; False if nothing is under way."""
-        heads = [queue[0][0] for queues in (self.coming, self.leaving) for queue in queues.values() if queue]
+        heads = [
+            queue[0][0]
+            for queues in (self.coming, self.leaving)
+            for queue in queues.values()
+            if queue
+        ]
         if heads:
             self.now = min(heads)
         return bool(heads)
@@ -112,7 +128,9 @@ def _queue(queue: deque[tuple[int, int]], end: int, count: int) -> None:
 
 @dataclass(frozen=True)
 class Execution:
-    """From time `transient` on, `iterations` of the graph every `period` time units; log: firings as (time, actor, phase)."""
+    """From time `transient` on, `iterations` of the graph every `period` time units; log: firings
+    as (time, actor, phase).
+    """
 
     transient: int
     period: int
@@ -161,7 +179,9 @@ def main(arguments: list[str]) -> None:
         return
     for time, actor, phase in found.log:
         print(f"{time:>8} {actor} phase {phase + 1}")
-    print(f"from {found.transient} on {found.iterations} iteration(s) every {found.period}: throughput {found.throughput}")
+    print(
+        f"from {found.transient} on {found.iterations} iteration(s) every {found.period}: throughput {found.throughput}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What did SDF3 and Kiter print? The rows of `expected.csv`, which is kept beside the repository and not in it."""
+"""What did SDF3 and Kiter print? The rows of `expected.csv`, which is kept beside the repository
+and not in it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 
-from csdfgen.graph import CsdfGraph
+from csdfgen.dataflow.graph import CsdfGraph
 from sdf3_bridge.sdf3read import read
 from tests.graphs import SDF3_DATA
 
@@ -38,7 +40,10 @@ class Row:
     @property
     def entries(self) -> dict[str, str]:
         """A value "A=1;B=2" by names; names may hold "="."""
-        return {name: number for name, _, number in (item.rpartition("=") for item in self.value.split(";"))}
+        return {
+            name: number
+            for name, _, number in (item.rpartition("=") for item in self.value.split(";"))
+        }
 
 
 @cache
@@ -46,7 +51,15 @@ def rows() -> tuple[Row, ...]:
     """All rows about graphs that are not wrong on purpose, in their order."""
     with (SDF3_DATA / "expected.csv").open(newline="") as file:
         found = [
-            Row(row["graph"], row["tool"], row["command"], row["metric"], row["value"], row["seconds"], row["exit_code"])
+            Row(
+                row["graph"],
+                row["tool"],
+                row["command"],
+                row["metric"],
+                row["value"],
+                row["seconds"],
+                row["exit_code"],
+            )
             for row in csv.DictReader(file)
         ]
     return tuple(row for row in found if "/bad/" not in row.graph)

@@ -1,6 +1,8 @@
-"""The bridge on every recorded graph and answer of SDF3 and Kiter: by stand-ins that replay them, or by the tools themselves.
+"""The bridge on every recorded graph and answer of SDF3 and Kiter: by stand-ins that replay them,
+or by the tools themselves.
 
-Where CSDFGEN_SDF3 or CSDFGEN_KITER is set, the tools themselves are asked, and must still say what was recorded.
+Where CSDFGEN_SDF3 or CSDFGEN_KITER is set, the tools themselves are asked, and must still say what
+was recorded.
 """
 
 from __future__ import annotations
@@ -16,23 +18,33 @@ from pathlib import Path
 
 import pytest
 
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, ToolError
-from csdfgen.graph import CsdfGraph
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
-from sdf3_bridge.grammar import read_consistency, read_repetition_vector, read_storage, read_throughput
+from sdf3_bridge.grammar import (
+    read_consistency,
+    read_repetition_vector,
+    read_storage,
+    read_throughput,
+)
 from sdf3_bridge.names import encode_name
 from sdf3_bridge.sdf3read import read
 from tests.graphs import SDF3_DATA, ring
 from tests.standin import Reply, Transcript, read_transcript, stand_in
 
 if not SDF3_DATA.exists():
-    pytest.skip("the recorded answers of SDF3 and Kiter are not beside the repository", allow_module_level=True)
+    pytest.skip(
+        "the recorded answers of SDF3 and Kiter are not beside the repository",
+        allow_module_level=True,
+    )
 
 REAL = {name: os.environ.get(f"CSDFGEN_{name.upper()}") for name in ("sdf3", "kiter")}
 """Where the tools are, if they are."""
 
-TRANSCRIPTS = {path.stem: read_transcript(path) for path in sorted((SDF3_DATA / "transcripts").glob("*.txt"))}
+TRANSCRIPTS = {
+    path.stem: read_transcript(path) for path in sorted((SDF3_DATA / "transcripts").glob("*.txt"))
+}
 
 
 def recorded() -> dict[str, dict[str, str]]:
@@ -42,18 +54,28 @@ def recorded() -> dict[str, dict[str, str]]:
         for row in csv.DictReader(file):
             if "/bad/" not in row["graph"] and row["exit_code"] in ("0", ""):
                 asked = (
-                    row["metric"] if row["tool"] == "reference" else f"{row['tool']} {row['command'].split()[-1]} {row['metric']}"
+                    row["metric"]
+                    if row["tool"] == "reference"
+                    else f"{row['tool']} {row['command'].split()[-1]} {row['metric']}"
                 )
                 found[row["graph"]].setdefault(asked, row["value"])
     return {graph: answers for graph, answers in found.items() if "/s0" not in graph}
 
 
 RECORDED = recorded()
-RATE, VECTOR = "sdf3analysis-csdf throughput throughput", "sdf3analysis-csdf repetition_vector repetition_vector"
+RATE, VECTOR = (
+    "sdf3analysis-csdf throughput throughput",
+    "sdf3analysis-csdf repetition_vector repetition_vector",
+)
 K_PERIODIC = "kiter KPeriodicThroughput"
 
-LOOPS_ADDED = {f"t{number}" for number in ("07", "08", "39", "40", "50", "55", "57", "59", "60", "61", "62", "63")}
-"""Graphs with actors of several phases and no self-loop: another graph is asked about than the one recorded."""
+LOOPS_ADDED = {
+    f"t{number}"
+    for number in ("07", "08", "39", "40", "50", "55", "57", "59", "60", "61", "62", "63")
+}
+"""Graphs with actors of several phases and no self-loop: another graph is asked about than the one
+recorded.
+"""
 
 SDF3_REFUSED = {
     "t14": "nothing limits it",
@@ -64,7 +86,9 @@ SDF3_REFUSED = {
     "t67": "no actor fires less than 16842752 times .* make it 257",
     "t76": "no actor fires less than 99353414160 times .* make it 112",
 }
-"""Graphs on which SDF3 is wrong, or endless, or has no number to say; the README of the data names the facts."""
+"""Graphs on which SDF3 is wrong, or endless, or has no number to say; the README of the data names
+the facts.
+"""
 
 KITER_REFUSED = {
     "t14": "UNKNOWN HOWARD ERROR",
@@ -82,7 +106,11 @@ def short(graph: str) -> str:
 
 def encoded(reply: Reply) -> Reply:
     """What the tool would print of a graph whose names are written as ours are."""
-    named = re.sub(r"(?<=name=')(\w+)(?=')|(?<=thr\()(\w+)(?=\))", lambda match: encode_name(match[0]), reply.stdout)
+    named = re.sub(
+        r"(?<=name=')(\w+)(?=')|(?<=thr\()(\w+)(?=\))",
+        lambda match: encode_name(match[0]),
+        reply.stdout,
+    )
     return replace(reply, stdout=named)
 
 
@@ -97,11 +125,14 @@ def sdf3(tmp_path: Path) -> Callable[[str], str | Path]:
     def find(graph: str) -> str | Path:
         answers, path = RECORDED[graph], Path(graph)
         vector = "".join(
-            f" [{encode_name(actor)}] = {count}\n" for actor, count in (item.split("=") for item in answers[VECTOR].split(";"))
+            f" [{encode_name(actor)}] = {count}\n"
+            for actor, count in (item.split("=") for item in answers[VECTOR].split(";"))
         )
         replies = {
             "repetition_vector": Reply(f"Repetition vector:\n{vector}analysis time: 0.02ms\n"),
-            "throughput": Reply(f"thr({encode_name(path.stem)}) = {answers.get(RATE)}\nanalysis time: 0.02ms\n"),
+            "throughput": Reply(
+                f"thr({encode_name(path.stem)}) = {answers.get(RATE)}\nanalysis time: 0.02ms\n"
+            ),
         }
         for transcript in TRANSCRIPTS.values():
             if transcript.graph == graph and transcript.command[0] == "sdf3analysis-csdf":
@@ -115,8 +146,15 @@ def sdf3(tmp_path: Path) -> Callable[[str], str | Path]:
 def kiter(tmp_path: Path) -> Callable[[str], str | Path]:
     def find(graph: str) -> str | Path:
         answers = RECORDED[graph]
-        names = ("Throughput", "throughput"), ("Period", "period"), ("Scheduling Size", "scheduling_size")
-        lines = (f"KPeriodic {name} is {answers[f'{K_PERIODIC} {metric}']:>20}\n" for name, metric in names)
+        names = (
+            ("Throughput", "throughput"),
+            ("Period", "period"),
+            ("Scheduling Size", "scheduling_size"),
+        )
+        lines = (
+            f"KPeriodic {name} is {answers[f'{K_PERIODIC} {metric}']:>20}\n"
+            for name, metric in names
+        )
         reply = Reply("".join(lines))
         if answers[f"{K_PERIODIC} throughput"] == "inf":
             reply = TRANSCRIPTS["kiter_kperiodic_inf"].reply
@@ -129,7 +167,9 @@ def kiter(tmp_path: Path) -> Callable[[str], str | Path]:
 def test_throughput_by_sdf3(name: str, sdf3: Callable[[str], str | Path]) -> None:
     graph, answers = read(SDF3_DATA / name), RECORDED[name]
     if short(name) in LOOPS_ADDED and not REAL["sdf3"]:
-        pytest.skip("a graph with self-loops added is asked about, of which nothing was recorded; CSDFGEN_SDF3 is not set")
+        pytest.skip(
+            "a graph with self-loops added is asked about, of which nothing was recorded; CSDFGEN_SDF3 is not set"
+        )
     if short(name) in SDF3_REFUSED:
         with pytest.raises(CsdfgenError, match=SDF3_REFUSED[short(name)]):
             analyze_sdf3(graph, tool=sdf3(name))
@@ -164,7 +204,15 @@ def test_throughput_by_kiter(name: str, kiter: Callable[[str], str | Path]) -> N
 
 STORAGE = [
     f"csdf_buffersize{name}"
-    for name in ("", "_branch", "_csdf", "_first_point_zero", "_not_minimal", "_not_monotone", "_self_loop")
+    for name in (
+        "",
+        "_branch",
+        "_csdf",
+        "_first_point_zero",
+        "_not_minimal",
+        "_not_monotone",
+        "_self_loop",
+    )
 ]
 
 
@@ -174,15 +222,21 @@ def test_storage_by_sdf3(name: str, sdf3: Callable[[str], str | Path]) -> None:
     graph = read(SDF3_DATA / transcript.graph)
     found = analyze_sdf3(graph, buffers="front", tool=sdf3(transcript.graph))
     assert found.buffers is not None and found.tool is not None
-    # the printed points that nothing dominates, with their sizes less 2 a self-loop, and every one as fast as it is printed
+    # the printed points that nothing dominates, with their sizes less 2 a self-loop, and every one
+    # as fast as it is printed
     loops = 2 * sum(channel.is_serial for channel in graph.channels)
-    printed = [(rate, int(size) - loops) for rate, size in re.findall(r"thr='(\S+)' sz='(\d+)'", transcript.reply.stdout)]
+    printed = [
+        (rate, int(size) - loops)
+        for rate, size in re.findall(r"thr='(\S+)' sz='(\d+)'", transcript.reply.stdout)
+    ]
     best = [
         entry
         for number, entry in enumerate(printed)
         if float(entry[0]) > max([0.0, *(float(rate) for rate, _ in printed[:number])])
     ]
-    assert [(f"{float(point.throughput / found.tool.k):.6g}", point.size) for point in found.buffers] == best
+    assert [
+        (f"{float(point.throughput / found.tool.k):.6g}", point.size) for point in found.buffers
+    ] == best
     for point in found.buffers:
         assert throughput(graph, point.capacities).value == point.throughput
         assert sum(point.capacities.values()) == point.size
@@ -200,7 +254,9 @@ def test_overlap_loops_of_the_recorded_graph(sdf3: Callable[[str], str | Path]) 
     graph = read(SDF3_DATA / transcript.graph)
     assert read_storage(transcript.reply.stdout, [channel.name for channel in graph.channels]) == []
     if REAL["sdf3"] is None:
-        with pytest.raises(ToolError, match="not understood"):  # the loop is not asked about, so an answer with it is none
+        with pytest.raises(
+            ToolError, match="not understood"
+        ):  # the loop is not asked about, so an answer with it is none
             analyze_sdf3(graph, buffers="front", tool=sdf3(transcript.graph))
         return
     found = analyze_sdf3(graph, buffers="front", tool=sdf3(transcript.graph))
@@ -216,10 +272,14 @@ def graph_of(transcript: Transcript) -> CsdfGraph:
 
 READERS: dict[str, Callable[[str, CsdfGraph], object]] = {
     "consistency": lambda text, _: read_consistency(text),
-    "repetition_vector": lambda text, graph: read_repetition_vector(text, [actor.name for actor in graph.actors]),
+    "repetition_vector": lambda text, graph: read_repetition_vector(
+        text, [actor.name for actor in graph.actors]
+    ),
     "throughput": lambda text, graph: read_throughput(text, graph.name),
     "throughput(x)": lambda text, graph: read_throughput(text, graph.name),
-    "buffersize": lambda text, graph: read_storage(text, [channel.name for channel in graph.channels]),
+    "buffersize": lambda text, graph: read_storage(
+        text, [channel.name for channel in graph.channels]
+    ),
 }
 NO_NUMBER = {
     "csdf_throughput_inf": "no cycle of the graph takes time",
@@ -237,7 +297,9 @@ SAID = [
 FAILED = [
     name
     for name, transcript in TRANSCRIPTS.items()
-    if name.startswith(("csdf_", "kiter_")) and transcript.reply.exit_code != 0 and not name.endswith(("help_flag", "help"))
+    if name.startswith(("csdf_", "kiter_"))
+    and transcript.reply.exit_code != 0
+    and not name.endswith(("help_flag", "help"))
 ]
 
 
@@ -258,7 +320,11 @@ def test_an_answer_that_is_cut_anywhere_is_refused(name: str) -> None:
     if name in NO_NUMBER:
         pytest.skip("refused as a whole")
     transcript = TRANSCRIPTS[name]
-    graph, reader, text = graph_of(transcript), READERS[transcript.algorithm], transcript.reply.stdout
+    graph, reader, text = (
+        graph_of(transcript),
+        READERS[transcript.algorithm],
+        transcript.reply.stdout,
+    )
     end = len(text[: text.rindex("analysis time")].rstrip())
     for cut in range(0, end, max(1, end // 40)):
         with pytest.raises(ToolError):
@@ -292,9 +358,15 @@ ONE_SIDED = SDF3_REFUSED.keys() | KITER_REFUSED.keys() | LOOPS_ADDED
 
 
 @pytest.mark.skipif(not all(REAL.values()), reason="CSDFGEN_SDF3 and CSDFGEN_KITER are not set")
-@pytest.mark.parametrize("name", [name for name in of(RATE) if short(name) not in ONE_SIDED] if all(REAL.values()) else ["-"])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in of(RATE) if short(name) not in ONE_SIDED] if all(REAL.values()) else ["-"],
+)
 def test_the_two_tools_and_we_agree(name: str) -> None:
     """Wherever both have a number."""
     graph = read(SDF3_DATA / name)
-    answers = [analyze_sdf3(graph, tool=REAL["sdf3"]).throughput, analyze_kiter(graph, tool=REAL["kiter"]).throughput]
+    answers = [
+        analyze_sdf3(graph, tool=REAL["sdf3"]).throughput,
+        analyze_kiter(graph, tool=REAL["kiter"]).throughput,
+    ]
     assert {answer.value for answer in answers if answer is not None} == {throughput(graph).value}

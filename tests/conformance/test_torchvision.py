@@ -1,7 +1,9 @@
-"""Do the networks of the zoo compute what torchvision's compute, and does torchvision print the figures that the zoo quotes?
+"""Do the networks of the zoo compute what torchvision's compute, and does torchvision print the
+figures that the zoo quotes?
 
-The zoo's weights are put into torchvision's modules, one after the other in the order in which they run: then the outputs for
-the same image have to be the same. Figures are those of the weights' `meta`. Wants torchvision (https://pytorch.org/vision),
+The zoo's weights are put into torchvision's modules, one after the other in the order in which they
+run: then the outputs for the same image have to be the same. Figures are those of the weights'
+    `meta`. Wants torchvision (https://pytorch.org/vision),
 which nothing else here needs: `pip install torch torchvision`. Skipped without.
 """
 
@@ -60,18 +62,27 @@ TOLERANCE = 2e-5
 
 
 def test_every_network_that_names_torchvision_is_compared() -> None:
-    assert {entry.name for entry in ZOO.values() if entry.published.source.startswith("torchvision ")} == set(NAMES)
-    assert all(ZOO[name].published.source == f"torchvision {theirs}" for name, theirs in NAMES.items())
+    assert {
+        entry.name for entry in ZOO.values() if entry.published.source.startswith("torchvision ")
+    } == set(NAMES)
+    assert all(
+        ZOO[name].published.source == f"torchvision {theirs}" for name, theirs in NAMES.items()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_are_those_that_torchvision_prints(name: str) -> None:
     published = ZOO[name].published
     printed = models.get_model_weights(NAMES[name]).DEFAULT.meta
-    auxiliary = 3_326_696 if name == "inception_v3" else 0  # it serves training alone; the zoo leaves it out and says so
+    auxiliary = (
+        3_326_696 if name == "inception_v3" else 0
+    )  # it serves training alone; the zoo leaves it out and says so
     assert printed["num_params"] - auxiliary == published.parameters
     giga = printed["_ops"]
-    assert holds(published.macs, round(giga * 1e9), "rounded") or round(published.macs / 1e9, 3) == giga
+    assert (
+        holds(published.macs, round(giga * 1e9), "rounded")
+        or round(published.macs / 1e9, 3) == giga
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,7 +94,9 @@ def test_outputs_are_the_same_with_the_same_weights(name: str) -> None:
     with torch.no_grad():
         give(weighted(network, lambda: run(network, image), ORDERS.get(name)), list(weights(model)))
         expected = run(network, image)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     got = session.run(None, {session.get_inputs()[0].name: image.numpy()})
     assert len(got) == len(expected)
     for ours, theirs in zip(got, expected, strict=True):
@@ -114,10 +127,18 @@ WEIGHTED = ("Conv2d", "BatchNorm2d", "Linear")
 
 
 def weighted(network: Any, run: Callable[[], object], order: Order | None) -> list[Any]:
-    """Modules with weights in the order in which they run, and within a block as `order` wants them."""
-    names = {module: name for name, module in network.named_modules() if type(module).__name__ in WEIGHTED}
+    """Modules with weights in the order in which they run, and within a block as `order` wants
+    them.
+    """
+    names = {
+        module: name
+        for name, module in network.named_modules()
+        if type(module).__name__ in WEIGHTED
+    }
     found: list[Any] = []
-    hooks = [module.register_forward_hook(lambda module, *_: found.append(module)) for module in names]
+    hooks = [
+        module.register_forward_hook(lambda module, *_: found.append(module)) for module in names
+    ]
     run()
     for hook in hooks:
         hook.remove()
@@ -126,26 +147,49 @@ def weighted(network: Any, run: Callable[[], object], order: Order | None) -> li
     depth, rank = order
     blocks = [".".join(names[module].split(".")[:depth]) for module in found]
     first = [blocks.index(block) for block in blocks]
-    within = [rank(block, names[module].removeprefix(block + ".")) for block, module in zip(blocks, found, strict=True)]
+    within = [
+        rank(block, names[module].removeprefix(block + "."))
+        for block, module in zip(blocks, found, strict=True)
+    ]
     return [found[k] for k in sorted(range(len(found)), key=lambda k: (first[k], within[k]))]
 
 
 Order = tuple[int, Callable[[str, str], int]]
-"""Parts of a module's name that name its block, and the rank of a module by block and by the rest of its name."""
+"""Parts of a module's name that name its block, and the rank of a module by block and by the rest
+of its name.
+"""
 
 BRANCHES = {"Mixed_6a": ("branch3x3dbl", "branch3x3"), "Mixed_7a": ("branch3x3_", "branch7x7x3")}
-USUAL_BRANCHES = ("branch5x5", "branch7x7_", "branch3x3_", "branch7x7dbl", "branch3x3dbl", "branch1x1", "branch_pool")
+USUAL_BRANCHES = (
+    "branch5x5",
+    "branch7x7_",
+    "branch3x3_",
+    "branch7x7dbl",
+    "branch3x3dbl",
+    "branch1x1",
+    "branch_pool",
+)
 """Branches of Inception's blocks in the order in which the zoo builds them."""
 
 
 def branch(block: str, module: str) -> int:
     """Which branch of an Inception block a module is in; 0 outside of any."""
-    return next((k for k, start in enumerate(BRANCHES.get(block, USUAL_BRANCHES)) if module.startswith(start)), 0)
+    return next(
+        (
+            k
+            for k, start in enumerate(BRANCHES.get(block, USUAL_BRANCHES))
+            if module.startswith(start)
+        ),
+        0,
+    )
 
 
 ORDERS: dict[str, Order] = {
     "inception_v3": (1, branch),
-    "regnet_x_400mf": (3, lambda _, module: module.startswith("proj")),  # torchvision computes shortcuts first, the zoo last
+    "regnet_x_400mf": (
+        3,
+        lambda _, module: module.startswith("proj"),
+    ),  # torchvision computes shortcuts first, the zoo last
     "regnet_y_400mf": (3, lambda _, module: module.startswith("proj")),
 }
 
@@ -158,7 +202,9 @@ def weights(model: onnx.ModelProto) -> Iterator[tuple[np.ndarray, ...]]:
     steps = iter(model.graph.node)
     for node in steps:
         own = tuple(arrays[name] for name in node.input[1:] if name in arrays)
-        if node.op_type == "BatchNormalization" and len(own) == 2:  # statistics alone; a Mul and an Add follow
+        if (
+            node.op_type == "BatchNormalization" and len(own) == 2
+        ):  # statistics alone; a Mul and an Add follow
             scale, shift = (arrays[next(steps).input[1]].ravel() for _ in range(2))
             own = (scale, shift, *own)
         if own:

@@ -1,4 +1,6 @@
-"""Sample layers of every operator; the same laws test them all (tests/property/test_operator_laws.py)."""
+"""Sample layers of every operator; the same laws test them all
+(tests/property/test_operator_laws.py).
+"""
 
 from __future__ import annotations
 

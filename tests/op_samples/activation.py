@@ -23,7 +23,8 @@ def number(value: float, dtype: str = "float32") -> np.ndarray:
     return np.array(value, dtype)
 
 
-# Domain of a function, where it is not the whole line; and the first opset, where it is not below 17.
+# Domain of a function, where it is not the whole line; and the first opset, where it is not below
+# 17.
 DOMAINS: dict[str, tuple[float, float]] = {
     "Acos": (-1, 1),
     "Acosh": (1, 9),
@@ -38,8 +39,37 @@ DOMAINS: dict[str, tuple[float, float]] = {
     "Tan": (-1.5, 1.5),
 }
 FUNCTIONS = (
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Neg"),
-    *("Reciprocal", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "HardSwish"),
+    *(
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Ceil",
+        "Cos",
+        "Cosh",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Log",
+        "Neg",
+    ),
+    *(
+        "Reciprocal",
+        "Round",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Tan",
+        "Tanh",
+        "HardSwish",
+    ),
 )
 
 
@@ -75,7 +105,11 @@ def _with_attributes() -> list[Sample]:
         *(Sample("Swish", (MAP,), {"alpha": a}, 24) for a in (0.5, 1.7, -1.0)),
         *(Sample("Mish", (x,), opset=18) for x in (MAP, WIDE, ROW, HALF)),
         *(Sample("Softplus", (x,)) for x in (MAP, DOUBLE)),
-        *(Sample("Gelu", (x,), {"approximate": kind}, 20) for kind in ("none", "tanh") for x in (MAP, WIDE, ROW, HALF)),
+        *(
+            Sample("Gelu", (x,), {"approximate": kind}, 20)
+            for kind in ("none", "tanh")
+            for x in (MAP, WIDE, ROW, HALF)
+        ),
         Sample("Gelu", (MAP,), opset=20),
         Sample("Erf", (Arg((1, 8, 16, 16), 2, low=-5, high=5),)),
         Sample("Erf", (Arg((1, 2, 3, 4), 2, "float64", -2, 2),)),
@@ -99,7 +133,12 @@ def _clip() -> list[Sample]:
         Sample("Clip", (MAP,), opset=10, label="open-"),
         Sample("Clip", (HALF,), {"max": 1e30}, 10),
         Sample("Clip", (MAP, number(0), number(6)), opset=11),
-        Sample("Clip", (MAP, np.array([-1], np.float32), np.array([1], np.float32)), opset=12, label="vectors-"),
+        Sample(
+            "Clip",
+            (MAP, np.array([-1], np.float32), np.array([1], np.float32)),
+            opset=12,
+            label="vectors-",
+        ),
         Sample("Clip", (MAP, number(2), number(-2)), opset=13, label="crossed-"),
         Sample("Clip", (MAP, number(-1))),
         Sample("Clip", (MAP, None, number(1))),
@@ -110,10 +149,14 @@ def _clip() -> list[Sample]:
         Sample("Clip", (MAP, None, SCALAR)),
         Sample("Clip", (SEQUENCE, SCALAR, number(1)), opset=11),
         Sample("Clip", (SCALAR, number(-1), SCALAR), opset=12),
-        Sample("Clip", (Arg((1, 3, 4, 2), 2, "int32", -9, 9), *2 * [Arg((), None, "int32", -9, 9)])),
+        Sample(
+            "Clip", (Arg((1, 3, 4, 2), 2, "int32", -9, 9), *2 * [Arg((), None, "int32", -9, 9)])
+        ),
         Sample("Clip", (HALF, number(0.1, "float16"), number(2.3, "float16"))),
         Sample("Clip", (DOUBLE, number(0, "float64"), number(6, "float64"))),
-        Sample("Clip", (Arg((1, 3, 4, 2), 2, "int32", -9, 9), number(-3, "int32"), number(4, "int32"))),
+        Sample(
+            "Clip", (Arg((1, 3, 4, 2), 2, "int32", -9, 9), number(-3, "int32"), number(4, "int32"))
+        ),
         Sample("Clip", (Arg((1, 3, 4, 2), 2, "uint8", 0, 200), number(10, "uint8"))),
         Sample("Clip", (Arg((4, 2), None, "int8", -100, 100), None, number(4, "int8"))),
     ]
@@ -144,14 +187,26 @@ def _prelu() -> list[Sample]:
         Sample("PRelu", (Arg((3, 5)), Arg((5,))), hides_nan="a slope counts below zero only"),
         Sample("PRelu", (HALF, slope(4, 1, 1, low=-1, high=2).astype(np.float16))),
         Sample("PRelu", (DOUBLE, slope(2, 1, 1).astype(np.float64))),
-        Sample("PRelu", (Arg((1, 2, 3, 2), 2, "int32", -9, 9), np.array([[[2]], [[-3]]], np.int32))),
+        Sample(
+            "PRelu", (Arg((1, 2, 3, 2), 2, "int32", -9, 9), np.array([[[2]], [[-3]]], np.int32))
+        ),
     ]
 
 
 def _nothing() -> list[Sample]:
     false = number(0, "bool")
     return [
-        *(Sample("Identity", (x,)) for x in (MAP, ROW, SCALAR, HALF, Arg((1, 3, 4, 2), 2, "bool"), Arg((3,), None, "int64"))),
+        *(
+            Sample("Identity", (x,))
+            for x in (
+                MAP,
+                ROW,
+                SCALAR,
+                HALF,
+                Arg((1, 3, 4, 2), 2, "bool"),
+                Arg((3,), None, "int64"),
+            )
+        ),
         Sample("Identity", (NHWC,), opset=7),
         Sample("Dropout", (MAP,), {"ratio": 0.3}, 7),
         Sample("Dropout", (MAP,), opset=10),

@@ -17,7 +17,9 @@ CHOOSES = "chooses: an operand that is not chosen does not count"
 ROUNDS = "the result is no floating-point number"
 
 
-def constant(*shape: int, low: float = 0.5, high: float = 2.0, dtype: str = "float32", seed: int = 1) -> Any:
+def constant(
+    *shape: int, low: float = 0.5, high: float = 2.0, dtype: str = "float32", seed: int = 1
+) -> Any:
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return rng.random(shape) < 0.5
@@ -28,7 +30,9 @@ def number(value: float, dtype: str = "float32") -> np.ndarray:
     return np.array(value, dtype)
 
 
-def integers(*shape: int, dtype: str = "int32", rows: bool = True, low: int = -9, high: int = 9) -> Arg:
+def integers(
+    *shape: int, dtype: str = "int32", rows: bool = True, low: int = -9, high: int = 9
+) -> Arg:
     return Arg(shape, 2 if rows else None, dtype, low, high)
 
 
@@ -59,14 +63,18 @@ LAYOUTS: tuple[tuple[str, tuple[Operand, Operand]], ...] = (
 
 
 def _layouts() -> list[Sample]:
-    """Every way operands lie to each other, for one operator that tells its operands apart; a few for the others."""
+    """Every way operands lie to each other, for one operator that tells its operands apart; a few
+    for the others.
+    """
     samples = [Sample("Sub", operands, label=f"{label}-") for label, operands in LAYOUTS]
     few = [LAYOUTS[k] for k in (0, 2, 3, 9, 11, 13, 18)]
     for op in ("Add", "Mul", "Div"):
         samples += [Sample(op, operands, label=f"{label}-") for label, operands in few]
     for op in ("Max", "Min", "Sum", "Mean"):
         hides = CHOOSES if op in ("Max", "Min") else ""
-        samples += [Sample(op, operands, label=f"{label}-", hides_nan=hides) for label, operands in few]
+        samples += [
+            Sample(op, operands, label=f"{label}-", hides_nan=hides) for label, operands in few
+        ]
     return samples
 
 
@@ -77,10 +85,25 @@ def _types() -> list[Sample]:
             Sample(op, (Arg(SIDE, 2, "float16"), Arg(SIDE, 2, "float16", 0.5, 2))),
             Sample(op, (Arg(SIDE, 2, "float64"), constant(3, 1, 1, dtype="float64"))),
             Sample(op, (integers(1, 3, 4, 2), integers(1, 3, 4, 2, low=1))),
-            Sample(op, (integers(3, 4, rows=False, dtype="int64"), np.array([2, -3, 5, -7], np.int64))),
-            Sample(op, (integers(3, 4, rows=False, dtype="uint8", low=5), constant(4, low=1, high=5, dtype="uint8")), opset=14),
+            Sample(
+                op, (integers(3, 4, rows=False, dtype="int64"), np.array([2, -3, 5, -7], np.int64))
+            ),
+            Sample(
+                op,
+                (
+                    integers(3, 4, rows=False, dtype="uint8", low=5),
+                    constant(4, low=1, high=5, dtype="uint8"),
+                ),
+                opset=14,
+            ),
         ]
-    samples.append(Sample("Div", (integers(1, 8, 9, 7, low=-200, high=200), number(-7, "int32")), label="truncating-"))
+    samples.append(
+        Sample(
+            "Div",
+            (integers(1, 8, 9, 7, low=-200, high=200), number(-7, "int32")),
+            label="truncating-",
+        )
+    )
     samples.append(Sample("Div", (Arg(SIDE, 2), constant(3, 1, 1)), opset=7))
     return samples
 
@@ -95,13 +118,23 @@ def _variadic() -> list[Sample]:
             Sample(op, (MAP, MAP, MAP), opset=8, hides_nan=hides),
             Sample(op, (gate, MAP, rows, MAP), hides_nan=hides),
             Sample(op, (constant(1), MAP, Arg((4,)), gate, MAP), hides_nan=hides),
-            Sample(op, (Arg(SIDE, 2, "float16"), Arg(SIDE, 2, "float16"), Arg((4,), None, "float16")), hides_nan=hides),
+            Sample(
+                op,
+                (Arg(SIDE, 2, "float16"), Arg(SIDE, 2, "float16"), Arg((4,), None, "float16")),
+                hides_nan=hides,
+            ),
             Sample(op, (Arg((2, 3), None, "float64"), Arg((3,), None, "float64")), hides_nan=hides),
         ]
     for op in ("Max", "Min"):
         samples += [
-            Sample(op, (integers(1, 3, 4, 2), integers(3, 1, 1, rows=False), number(0, "int32")), opset=12),
-            Sample(op, (integers(4, rows=False, dtype="uint8", low=0), number(3, "uint8")), opset=12),
+            Sample(
+                op,
+                (integers(1, 3, 4, 2), integers(3, 1, 1, rows=False), number(0, "int32")),
+                opset=12,
+            ),
+            Sample(
+                op, (integers(4, rows=False, dtype="uint8", low=0), number(3, "uint8")), opset=12
+            ),
         ]
     return samples
 
@@ -125,7 +158,13 @@ def _power() -> list[Sample]:
         Sample("Pow", (Arg((1, 2, 3, 2), 2, "float64", 0.5, 2), Arg((1, 2, 3, 2), 2, "float64"))),
         Sample("Pow", (integers(1, 3, 4, 2), number(3, "int32"))),
         Sample("Pow", (integers(1, 3, 4, 2), number(2, "float32")), label="float exponent-"),
-        Sample("Pow", (integers(1, 3, 4, 2, dtype="int64", low=1), integers(1, 3, 4, 2, dtype="int64", low=0, high=3))),
+        Sample(
+            "Pow",
+            (
+                integers(1, 3, 4, 2, dtype="int64", low=1),
+                integers(1, 3, 4, 2, dtype="int64", low=0, high=3),
+            ),
+        ),
     ]
 
 
@@ -133,7 +172,9 @@ def _modulo() -> list[Sample]:
     return [
         Sample("Mod", (integers(1, 3, 4, 2), integers(1, 3, 4, 2, low=1))),
         Sample("Mod", (integers(1, 3, 4, 2), np.array([[[4]], [[-5]], [[3]]], np.int32)), opset=10),
-        Sample("Mod", (integers(1, 3, 4, 2), np.array([[[4]], [[-5]], [[3]]], np.int32)), {"fmod": 1}),
+        Sample(
+            "Mod", (integers(1, 3, 4, 2), np.array([[[4]], [[-5]], [[3]]], np.int32)), {"fmod": 1}
+        ),
         Sample("Mod", (integers(6, rows=False, dtype="uint8", low=0, high=99), number(7, "uint8"))),
         Sample("Mod", (Arg(SIDE, 2, low=-9, high=9), constant(3, 1, 1)), {"fmod": 1}),
         Sample("Mod", (Arg(SIDE, 2, low=-9, high=9), Arg(SIDE, 2, low=1, high=3)), {"fmod": 1}),
@@ -159,7 +200,9 @@ def _logic() -> list[Sample]:
             Sample(op, (MAP, constant(3, 1, 1, low=-1)), opset=16, hides_nan=HIDES),
             Sample(op, (constant(5, 1, low=-1), MAP), opset=13, hides_nan=HIDES),
             Sample(op, (Arg((4, 5), None, "float64"), number(0, "float64")), hides_nan=HIDES),
-            Sample(op, (integers(7, rows=False, dtype="int64", low=-2, high=2), number(1, "int64"))),
+            Sample(
+                op, (integers(7, rows=False, dtype="int64", low=-2, high=2), number(1, "int64"))
+            ),
         ]
     samples.append(Sample("Equal", (truth, gate)))
     samples.append(Sample("Greater", (MAP, number(0)), opset=7, hides_nan=HIDES))
@@ -209,10 +252,19 @@ def _casts() -> list[Sample]:
     for name, code in CODES.items():
         low = 0 if name.startswith("u") else -9
         samples += [
-            Sample("Cast", (Arg((1, 3, 4, 2), 2, low=low, high=9),), {"to": code}, 13, hides_nan=ROUNDS),
+            Sample(
+                "Cast", (Arg((1, 3, 4, 2), 2, low=low, high=9),), {"to": code}, 13, hides_nan=ROUNDS
+            ),
             Sample("Cast", (integers(3, 4, rows=False, dtype="int64", low=low),), {"to": code}),
-            Sample("Cast", (Arg((1, 3, 4, 2), 2, name, low=low, high=9),), {"to": 11}, hides_nan=ROUNDS),
-            Sample("CastLike", (Arg((1, 3, 4, 2), 2, low=low, high=9), np.zeros(2, name)), opset=15, hides_nan=ROUNDS),
+            Sample(
+                "Cast", (Arg((1, 3, 4, 2), 2, name, low=low, high=9),), {"to": 11}, hides_nan=ROUNDS
+            ),
+            Sample(
+                "CastLike",
+                (Arg((1, 3, 4, 2), 2, low=low, high=9), np.zeros(2, name)),
+                opset=15,
+                hides_nan=ROUNDS,
+            ),
         ]
     return [
         *samples,
@@ -220,8 +272,20 @@ def _casts() -> list[Sample]:
         Sample("Cast", (MAP,), {"to": 1}, opset=9, label="same-"),
         Sample("Cast", (MAP,), {"to": 10, "saturate": 1}, opset=19),
         Sample("Cast", (Arg((), None),), {"to": 7}),
-        Sample("CastLike", (MAP, Arg((3, 1), None, "int32")), opset=15, label="computed type-", hides_nan=ROUNDS),
-        Sample("CastLike", (integers(1, 2, 3, 4), np.zeros(1, "int32")), {"saturate": 1}, opset=19, label="same-"),
+        Sample(
+            "CastLike",
+            (MAP, Arg((3, 1), None, "int32")),
+            opset=15,
+            label="computed type-",
+            hides_nan=ROUNDS,
+        ),
+        Sample(
+            "CastLike",
+            (integers(1, 2, 3, 4), np.zeros(1, "int32")),
+            {"saturate": 1},
+            opset=19,
+            label="same-",
+        ),
     ]
 
 

@@ -48,7 +48,14 @@ DENSE = [
     conv((1, 3, 9, 11), (5, 3, 3, 3), pads=[1, 1, 1, 1]),
     conv((1, 3, 9, 11), (5, 3, 3, 3), bias=False, pads=[1, 1, 1, 1], opset=7),
     conv((1, 3, 9, 11), (5, 3, 3, 3), opset=11),
-    conv((1, 3, 9, 11), (5, 3, 3, 3), opset=22, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    conv(
+        (1, 3, 9, 11),
+        (5, 3, 3, 3),
+        opset=22,
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+    ),
     conv((1, 3, 13, 17), (4, 3, 7, 7), strides=[2, 2], pads=[3, 3, 3, 3]),
     conv((1, 4, 11, 9), (6, 4, 5, 5), strides=[2, 2], pads=[2, 2, 2, 2]),
     conv((1, 4, 11, 9), (6, 4, 3, 5), strides=[1, 2], pads=[0, 2, 1, 0]),
@@ -88,10 +95,24 @@ POINTWISE = [
 DILATED = [
     conv((1, 3, 9, 9), (4, 3, 3, 3), dilations=[2, 2]),
     conv((1, 3, 9, 9), (4, 3, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2], hides_nan=HOLES),
-    conv((1, 3, 9, 9), (4, 3, 3, 3), dilations=[2, 3], pads=[1, 1, 1, 1], strides=[2, 1], hides_nan=HOLES),
+    conv(
+        (1, 3, 9, 9),
+        (4, 3, 3, 3),
+        dilations=[2, 3],
+        pads=[1, 1, 1, 1],
+        strides=[2, 1],
+        hides_nan=HOLES,
+    ),
     conv((1, 3, 7, 7), (4, 3, 3, 3), dilations=[6, 6], pads=[6, 6, 6, 6], hides_nan=HOLES),
     conv((1, 4, 7, 7), (4, 2, 3, 3), dilations=[4, 4], pads=[4, 4, 4, 4], group=2, hides_nan=HOLES),
-    conv((1, 600, 7, 9), (2, 600, 3, 3), dilations=[5, 5], pads=[5, 5, 5, 5], label="deep", hides_nan=HOLES),
+    conv(
+        (1, 600, 7, 9),
+        (2, 600, 3, 3),
+        dilations=[5, 5],
+        pads=[5, 5, 5, 5],
+        label="deep",
+        hides_nan=HOLES,
+    ),
     conv((1, 6, 9, 9), (6, 1, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2], group=6, hides_nan=HOLES),
     conv((1, 6, 9, 9), (6, 1, 3, 3), dilations=[7, 7], pads=[7, 7, 7, 7], group=6, hides_nan=HOLES),
 ]
@@ -114,7 +135,14 @@ GROUPED = [
     conv((1, 6, 7, 9), (6, 1, 3, 3), group=6, bias=False),
     conv((1, 6, 7, 9), (6, 1, 3, 3), group=6, strides=[2, 2], pads=[1, 1, 1, 1]),
     conv((1, 6, 9, 9), (6, 1, 5, 5), group=6, strides=[1, 2], pads=[2, 2, 2, 2]),
-    conv((1, 160, 5, 13), (160, 1, 3, 3), group=160, strides=[1, 2], pads=[1, 1, 1, 1], label="many-channels"),
+    conv(
+        (1, 160, 5, 13),
+        (160, 1, 3, 3),
+        group=160,
+        strides=[1, 2],
+        pads=[1, 1, 1, 1],
+        label="many-channels",
+    ),
     conv((1, 40, 4, 101), (40, 1, 3, 3), group=40, pads=[1, 1, 1, 1], label="tiles-with-a-rest"),
     conv((2, 6, 7, 9), (6, 1, 3, 3), group=6, pads=[1, 1, 1, 1]),
     conv((1, 6, 7, 9), (6, 1, 3, 3), group=6, pads=[1, 0, 0, 1], dtype="float16"),
@@ -156,7 +184,14 @@ TRANSPOSED = [
     transpose((1, 3, 5, 6), (3, 4, 2, 2), strides=[2, 2]),
     transpose((1, 3, 5, 6), (3, 4, 2, 2), strides=[2, 2], bias=False, opset=7),
     transpose((1, 3, 5, 6), (3, 4, 3, 3), opset=11),
-    transpose((1, 3, 5, 6), (3, 4, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1], opset=22),
+    transpose(
+        (1, 3, 5, 6),
+        (3, 4, 3, 3),
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        output_padding=[1, 1],
+        opset=22,
+    ),
     transpose((1, 3, 5, 6), (3, 4, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1], kernel_shape=[4, 4]),
     transpose((1, 3, 5, 6), (3, 4, 3, 5), strides=[3, 2], pads=[0, 2, 1, 0]),
     transpose((1, 3, 4, 4), (3, 4, 1, 1), strides=[3, 2], label="rows-without-taps"),
@@ -164,14 +199,25 @@ TRANSPOSED = [
     transpose((1, 3, 4, 4), (3, 4, 2, 2), strides=[3, 3], output_padding=[2, 1]),
     transpose((1, 3, 4, 5), (3, 4, 3, 3), dilations=[2, 2], hides_nan=HOLES),
     transpose((1, 3, 4, 5), (3, 4, 3, 3), dilations=[2, 2], strides=[2, 2], hides_nan=HOLES),
-    transpose((1, 3, 4, 5), (3, 4, 3, 2), dilations=[3, 2], strides=[2, 3], pads=[1, 1, 2, 0], hides_nan=HOLES),
+    transpose(
+        (1, 3, 4, 5),
+        (3, 4, 3, 2),
+        dilations=[3, 2],
+        strides=[2, 3],
+        pads=[1, 1, 2, 0],
+        hides_nan=HOLES,
+    ),
     transpose((1, 4, 5, 6), (4, 3, 3, 3), group=2, strides=[2, 2]),
     transpose((1, 4, 5, 6), (4, 1, 4, 4), group=4, strides=[2, 2], pads=[1, 1, 1, 1], bias=False),
     transpose((1, 4, 5, 6), (4, 2, 3, 3), group=4),
     transpose((2, 3, 5, 6), (3, 4, 3, 3), strides=[2, 2]),
     transpose((1, 3, 5, 6), (3, 4, 3, 3), strides=[2, 2], output_shape=[10, 12]),
-    transpose((1, 3, 5, 6), (3, 4, 3, 3), strides=[2, 2], output_shape=[10, 12], auto_pad="SAME_UPPER"),
-    transpose((1, 3, 5, 6), (3, 4, 3, 3), strides=[3, 3], output_shape=[16, 18], output_padding=[1, 0]),
+    transpose(
+        (1, 3, 5, 6), (3, 4, 3, 3), strides=[2, 2], output_shape=[10, 12], auto_pad="SAME_UPPER"
+    ),
+    transpose(
+        (1, 3, 5, 6), (3, 4, 3, 3), strides=[3, 3], output_shape=[16, 18], output_padding=[1, 0]
+    ),
     transpose((1, 3, 5, 6), (3, 4, 4, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
     transpose((1, 3, 5, 6), (3, 4, 4, 3), strides=[2, 2], auto_pad="SAME_LOWER"),
     transpose((1, 3, 5, 6), (3, 4, 3, 3), strides=[2, 2], auto_pad="VALID"),
@@ -184,4 +230,13 @@ TRANSPOSED = [
     transpose((1, 2, 3, 4, 3), (2, 3, 3, 2, 3), strides=[2, 2, 1], pads=[1, 0, 1, 1, 0, 1]),
 ]
 
-SAMPLES: list[Sample] = [*DENSE, *POINTWISE, *DILATED, *AUTO, *GROUPED, *OTHER_RANKS, *ACCUMULATING, *TRANSPOSED]
+SAMPLES: list[Sample] = [
+    *DENSE,
+    *POINTWISE,
+    *DILATED,
+    *AUTO,
+    *GROUPED,
+    *OTHER_RANKS,
+    *ACCUMULATING,
+    *TRANSPOSED,
+]

@@ -17,12 +17,25 @@ def _constant(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 def _concat(axis: int, *inputs: Arg | np.ndarray, opset: int = 13) -> Sample:
-    return Sample("Concat", inputs, {"axis": axis}, opset, label=f"{[i.row_axis for i in inputs if isinstance(i, Arg)]}-")
+    return Sample(
+        "Concat",
+        inputs,
+        {"axis": axis},
+        opset,
+        label=f"{[i.row_axis for i in inputs if isinstance(i, Arg)]}-",
+    )
 
 
 CONCAT = [
     _concat(1, Arg((1, 3, 5, 4), 2), Arg((1, 2, 5, 4), 2)),
-    _concat(1, Arg((1, 3, 5, 4), 2), Arg((1, 2, 5, 4), 2), Arg((1, 1, 5, 4), 2), Arg((1, 4, 5, 4), 2), opset=7),
+    _concat(
+        1,
+        Arg((1, 3, 5, 4), 2),
+        Arg((1, 2, 5, 4), 2),
+        Arg((1, 1, 5, 4), 2),
+        Arg((1, 4, 5, 4), 2),
+        opset=7,
+    ),
     _concat(1, Arg((2, 3, 5, 4), 2), Arg((2, 1, 5, 4), 2)),
     _concat(-3, Arg((1, 3, 5, 4), 2), _constant(1, 2, 5, 4), Arg((1, 1, 5, 4), 2), opset=11),
     _concat(1, _constant(1, 1, 5, 4), Arg((1, 3, 5, 4), 2)),
@@ -49,11 +62,22 @@ CONCAT = [
 
 
 def _split(
-    shape: tuple[int, ...], axis: int | None, parts: Any = None, outputs: int = 2, dtype: str = "float32", **more: Any
+    shape: tuple[int, ...],
+    axis: int | None,
+    parts: Any = None,
+    outputs: int = 2,
+    dtype: str = "float32",
+    **more: Any,
 ) -> Sample:
     """parts: sizes as an input (array), or nothing; attributes in `more`."""
     inputs = (Arg(shape, axis, dtype),) if parts is None else (Arg(shape, axis, dtype), parts)
-    return Sample("Split", inputs, outputs=outputs, label=f"{outputs}-{'' if parts is None else parts}-{dtype}-", **more)
+    return Sample(
+        "Split",
+        inputs,
+        outputs=outputs,
+        label=f"{outputs}-{'' if parts is None else parts}-{dtype}-",
+        **more,
+    )
 
 
 SPLIT = [
@@ -79,7 +103,13 @@ SPLIT = [
 
 
 def _slice(
-    shape: tuple[int, ...], axis: int | None, starts: Any, ends: Any, *rest: Any, dtype: str = "float32", opset: int = 13
+    shape: tuple[int, ...],
+    axis: int | None,
+    starts: Any,
+    ends: Any,
+    *rest: Any,
+    dtype: str = "float32",
+    opset: int = 13,
 ) -> Sample:
     """rest: axes, steps; before opset 10 everything is an attribute."""
     arg = Arg(shape, axis, dtype)
@@ -88,7 +118,9 @@ def _slice(
         attributes = {"starts": starts, "ends": ends} | ({"axes": rest[0]} if rest else {})
         return Sample("Slice", (arg,), attributes, opset)
     lists = (starts, ends, *rest)
-    return Sample("Slice", (arg, *(None if v is None else ints(*v) for v in lists)), opset=opset, label=label)
+    return Sample(
+        "Slice", (arg, *(None if v is None else ints(*v) for v in lists)), opset=opset, label=label
+    )
 
 
 SLICE = [
@@ -121,9 +153,22 @@ SLICE = [
 ]
 
 
-def _gather(shape: tuple[int, ...], axis: int | None, indices: Any, along: int, dtype: str = "float32", **more: Any) -> Sample:
+def _gather(
+    shape: tuple[int, ...],
+    axis: int | None,
+    indices: Any,
+    along: int,
+    dtype: str = "float32",
+    **more: Any,
+) -> Sample:
     constant = np.array(indices, more.pop("index_type", np.int64))
-    return Sample("Gather", (Arg(shape, axis, dtype), constant), {"axis": along}, label=f"{indices}-axis{axis}-{dtype}-", **more)
+    return Sample(
+        "Gather",
+        (Arg(shape, axis, dtype), constant),
+        {"axis": along},
+        label=f"{indices}-axis{axis}-{dtype}-",
+        **more,
+    )
 
 
 SCATTERED = [5, 1, 4, 4, 0, 7, 2, 9, 6, 3, 11, 8, 10, 0]
@@ -153,9 +198,21 @@ GATHER = [
 ]
 
 
-def _gather_nd(shape: tuple[int, ...], axis: int | None, indices: Any, batch_dims: int | None = None, **more: Any) -> Sample:
+def _gather_nd(
+    shape: tuple[int, ...],
+    axis: int | None,
+    indices: Any,
+    batch_dims: int | None = None,
+    **more: Any,
+) -> Sample:
     attributes = {} if batch_dims is None else {"batch_dims": batch_dims}
-    return Sample("GatherND", (Arg(shape, axis), np.array(indices, np.int64)), attributes, label=f"{indices}-axis{axis}-", **more)
+    return Sample(
+        "GatherND",
+        (Arg(shape, axis), np.array(indices, np.int64)),
+        attributes,
+        label=f"{indices}-axis{axis}-",
+        **more,
+    )
 
 
 GATHER_ND = [

@@ -16,7 +16,9 @@ def const(*shape: int, dtype: str = "float32") -> np.ndarray:
     return rng.uniform(-1, 1, shape).astype(dtype)
 
 
-def gemm(*inputs: Arg | np.ndarray | None, opset: int = 17, label: str = "", **attributes: Any) -> Sample:
+def gemm(
+    *inputs: Arg | np.ndarray | None, opset: int = 17, label: str = "", **attributes: Any
+) -> Sample:
     return Sample("Gemm", inputs, attributes, opset, label=label)
 
 
@@ -48,9 +50,25 @@ GEMM = [
     gemm(const(5, 6), Arg((6, 4), 1), const(5, 4), label="rows-of-the-right"),
     gemm(const(1, 6), const(6, 4), Arg((1, 4)), alpha=2.0),
     gemm(Arg((5, 6), 0), const(6, 4), np.full((), 0.5, np.float32)),
-    gemm(Arg((5, 6), 0, "float64"), const(6, 4, dtype="float64"), const(4, dtype="float64"), alpha=0.1, beta=0.2),
-    gemm(Arg((5, 6), 0, "float16"), const(6, 4, dtype="float16"), const(4, dtype="float16"), alpha=0.5),
-    gemm(Arg((5, 6), None, "float16"), Arg((6, 4), None, "float16"), Arg((5, 4), None, "float16"), beta=0.5),
+    gemm(
+        Arg((5, 6), 0, "float64"),
+        const(6, 4, dtype="float64"),
+        const(4, dtype="float64"),
+        alpha=0.1,
+        beta=0.2,
+    ),
+    gemm(
+        Arg((5, 6), 0, "float16"),
+        const(6, 4, dtype="float16"),
+        const(4, dtype="float16"),
+        alpha=0.5,
+    ),
+    gemm(
+        Arg((5, 6), None, "float16"),
+        Arg((6, 4), None, "float16"),
+        Arg((5, 4), None, "float16"),
+        beta=0.5,
+    ),
     gemm(Arg((5, 6), 0, "int32"), const(6, 4, dtype="int32"), const(4, dtype="int32"), alpha=2.0),
     gemm(Arg((5, 6), None, "int64"), const(6, 4, dtype="int64")),
     gemm(Arg((5, 6), None, "uint32"), Arg((6, 4), None, "uint32")),

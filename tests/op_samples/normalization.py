@@ -18,12 +18,19 @@ PLAIN = Arg((2, 3, 4))
 TABLE = Arg((2, 7))
 
 
-def _values(seed: int, *shape: int, dtype: str = "float32", low: float = 0.5, high: float = 1.5) -> np.ndarray:
+def _values(
+    seed: int, *shape: int, dtype: str = "float32", low: float = 0.5, high: float = 1.5
+) -> np.ndarray:
     return np.random.default_rng(seed).uniform(low, high, shape).astype(dtype)
 
 
 def _with(
-    op_type: str, arg: Arg, parameters: Sequence[np.ndarray | Arg], opset: int, label: str = "", **attributes: Any
+    op_type: str,
+    arg: Arg,
+    parameters: Sequence[np.ndarray | Arg],
+    opset: int,
+    label: str = "",
+    **attributes: Any,
 ) -> Sample:
     return Sample(op_type, (arg, *parameters), attributes, opset, label=label)
 
@@ -49,9 +56,19 @@ BATCH = [
     _with("BatchNormalization", Arg((1, 3, 1, 1), 2), _constants(4, 3), 15),
     _with("BatchNormalization", NCHW, _computed(4, 6), 15, label="computed-"),
     _with("BatchNormalization", NHWC, _computed(4, 5), 15, label="computed-"),
-    _with("BatchNormalization", NCHW, [*_constants(2, 6), *_computed(2, 6)], 15, label="half-computed-"),
-    _with("BatchNormalization", Arg((1, 6, 5, 4), 2, "float64"), _constants(4, 6, dtype="float64"), 15),
-    _with("BatchNormalization", Arg((1, 6, 5, 4), 2, "float16"), _constants(4, 6, dtype="float16"), 14),
+    _with(
+        "BatchNormalization",
+        NCHW,
+        [*_constants(2, 6), *_computed(2, 6)],
+        15,
+        label="half-computed-",
+    ),
+    _with(
+        "BatchNormalization", Arg((1, 6, 5, 4), 2, "float64"), _constants(4, 6, dtype="float64"), 15
+    ),
+    _with(
+        "BatchNormalization", Arg((1, 6, 5, 4), 2, "float16"), _constants(4, 6, dtype="float16"), 14
+    ),
     _with("BatchNormalization", Arg((1, 6, 5, 4), 2, "float16"), _constants(4, 6), 15),
 ]
 
@@ -68,7 +85,8 @@ LOCAL = [
         (NHWC, 3, {"alpha": 0.5}, "channels-are-rows-"),
         (Arg((1, 1, 1, 1), 2), 5, {"alpha": 0.5}, ""),
         (Arg((1, 6, 5, 4), 2, "float16"), 5, {"alpha": 0.5}, ""),
-        # onnxruntime has no float64 kernel, and onnx's reference takes the batch's size for the number of channels.
+        # onnxruntime has no float64 kernel, and onnx's reference takes the batch's size for the
+        # number of channels.
         (Arg((6, 6, 3, 2), 2, "float64"), 5, {"alpha": 0.5}, ""),
     )
 ]
@@ -80,14 +98,37 @@ WHOLE_MAPS = [
     _with("InstanceNormalization", NCDHW, _constants(2, 4), 7),
     _with("InstanceNormalization", PLAIN, _constants(2, 3), 7),
     _with("InstanceNormalization", Arg((1, 3, 1, 1), 2), _constants(2, 3), 7),
-    _with("InstanceNormalization", Arg((1, 6, 5, 4), 2, "float16"), _constants(2, 6, dtype="float16"), 7),
+    _with(
+        "InstanceNormalization",
+        Arg((1, 6, 5, 4), 2, "float16"),
+        _constants(2, 6, dtype="float16"),
+        7,
+    ),
     *(
-        _with("GroupNormalization", arg, make(2, arg.shape[1] if opset > 18 else groups), opset, num_groups=groups)
-        for arg, groups in ((NCHW, 3), (PAIR, 2), (NCL, 6), (NCDHW, 1), (PLAIN, 3), (Arg((1, 6, 5, 4), 1), 2))
+        _with(
+            "GroupNormalization",
+            arg,
+            make(2, arg.shape[1] if opset > 18 else groups),
+            opset,
+            num_groups=groups,
+        )
+        for arg, groups in (
+            (NCHW, 3),
+            (PAIR, 2),
+            (NCL, 6),
+            (NCDHW, 1),
+            (PLAIN, 3),
+            (Arg((1, 6, 5, 4), 1), 2),
+        )
         for opset, make in ((18, _constants), (21, _constants), (21, _computed))
     ),
     _with(
-        "GroupNormalization", Arg((1, 6, 5, 4), 2, "float16"), _constants(2, 6, dtype="float16"), 21, num_groups=2, epsilon=0.1
+        "GroupNormalization",
+        Arg((1, 6, 5, 4), 2, "float16"),
+        _constants(2, 6, dtype="float16"),
+        21,
+        num_groups=2,
+        epsilon=0.1,
     ),
     *(
         _with("MeanVarianceNormalization", arg, (), opset, **settings)
@@ -135,8 +176,12 @@ BY_AXES = [
         for arg, axis in ((NHWC, -1), (NHWC, -2), (NHWC, -3), (NCHW, -1), (NCHW, -3), (PLAIN, -1))
         for outputs in (2, 3)
     ),
-    _with("LayerNormalization", Arg((1, 5, 4, 6), 1, "float16"), _constants(2, 6, dtype="float16"), 17),
-    _with("LayerNormalization", Arg((1, 5, 4, 6), 1, "float64"), _constants(2, 6, dtype="float64"), 17),
+    _with(
+        "LayerNormalization", Arg((1, 5, 4, 6), 1, "float16"), _constants(2, 6, dtype="float16"), 17
+    ),
+    _with(
+        "LayerNormalization", Arg((1, 5, 4, 6), 1, "float64"), _constants(2, 6, dtype="float64"), 17
+    ),
     *(
         _with("LpNormalization", arg, (), opset, p=p, axis=axis)
         for p in (1, 2)

@@ -28,7 +28,9 @@ POSITIVE = {"low": 0.1, "high": 2.0}
 """Logarithms of sums need positive ones."""
 
 
-def _reduce(op_type: str, arg: Arg, axes: tuple[int, ...] | None, opset: int, **attributes: Any) -> Sample:
+def _reduce(
+    op_type: str, arg: Arg, axes: tuple[int, ...] | None, opset: int, **attributes: Any
+) -> Sample:
     """A reduction with its axes where the opset wants them."""
     label = "" if axes is None else f"axes{','.join(map(str, axes))}-"
     if op_type == "ReduceLogSum":
@@ -36,7 +38,13 @@ def _reduce(op_type: str, arg: Arg, axes: tuple[int, ...] | None, opset: int, **
     if opset >= (13 if op_type == "ReduceSum" else 18):
         inputs = (arg,) if axes is None else (arg, np.array(axes, np.int64))
         return Sample(op_type, inputs, attributes, opset, label=label)
-    return Sample(op_type, (arg,), attributes if axes is None else {"axes": list(axes), **attributes}, opset, label=label)
+    return Sample(
+        op_type,
+        (arg,),
+        attributes if axes is None else {"axes": list(axes), **attributes},
+        opset,
+        label=label,
+    )
 
 
 def _every_reduction(op_type: str) -> list[Sample]:
@@ -84,8 +92,14 @@ SAMPLES: list[Sample] = [
             (Arg((1, 3, 5, 4), 2, "int64", -9, 9), (1,), 12, {}),
         )
     ),
-    *(_reduce(op_type, PLAIN, (), 18, noop_with_empty_axes=1) for op_type in ("ReduceL1", "ReduceL2", "ReduceSumSquare")),
-    *(_reduce(op_type, PLAIN, (), 18, noop_with_empty_axes=1) for op_type in ("ReduceLogSum", "ReduceLogSumExp")),
+    *(
+        _reduce(op_type, PLAIN, (), 18, noop_with_empty_axes=1)
+        for op_type in ("ReduceL1", "ReduceL2", "ReduceSumSquare")
+    ),
+    *(
+        _reduce(op_type, PLAIN, (), 18, noop_with_empty_axes=1)
+        for op_type in ("ReduceLogSum", "ReduceLogSumExp")
+    ),
     *(
         _reduce(op_type, Arg((1, 3, 5, 4), 2, dtype, 0 if dtype == "bool" else -9, 9), (2, 3), 20)
         for op_type in ("ReduceMax", "ReduceMin")
@@ -113,7 +127,11 @@ SAMPLES: list[Sample] = [
             (Arg((7,)), {"keepdims": 0}, 13),
             (Arg((1, 6, 4, 3), 2, "int32", 0, 2), {"axis": 1}, 12),
             (Arg((1, 6, 4, 3), 2, "int32", 0, 2), {"axis": 1, "select_last_index": 1}, 12),
-            (Arg((1, 6, 4, 3), 2, "int8", 0, 2), {"axis": 2, "select_last_index": 1, "keepdims": 0}, 13),
+            (
+                Arg((1, 6, 4, 3), 2, "int8", 0, 2),
+                {"axis": 2, "select_last_index": 1, "keepdims": 0},
+                13,
+            ),
             (Arg((1, 6, 4, 3), 2, "float64"), {"axis": 1, "select_last_index": 1}, 13),
             (Arg((1, 6, 4, 3), 2, "float16"), {"axis": 1}, 13),
         )

@@ -30,7 +30,9 @@ def _resize(
     **attributes: Any,
 ) -> Sample:
     arg, given = Arg(shape, axis, dtype), {"mode": mode} | attributes
-    label = f"{scales or sizes}-{mode}-{coordinates}-axis{axis}-{dtype}-{sorted(attributes.items())}-"
+    label = (
+        f"{scales or sizes}-{mode}-{coordinates}-axis{axis}-{dtype}-{sorted(attributes.items())}-"
+    )
     scale = None if scales is None else factors(*scales)
     if opset < 11:
         return Sample("Resize", (arg, scale), given, opset, label=label, hides_nan=hides_nan)
@@ -54,12 +56,31 @@ NEAREST = [
     _resize((1, 3, 6, 8), 2, (1, 1, 0.5, 0.5), coordinates="asymmetric", nearest_mode="floor"),
     _resize((1, 3, 7, 9), 2, (1, 1, 0.6, 0.4), nearest_mode="ceil"),
     _resize((1, 3, 7, 9), 2, (1, 1, 1.5, 1.7)),
-    _resize((1, 3, 7, 9), 2, (1, 1, 1.5, 1.7), coordinates="asymmetric", nearest_mode="round_prefer_ceil"),
-    _resize((1, 3, 7, 19), 2, (1, 1, 2.5, 2.5), coordinates="align_corners", nearest_mode="round_prefer_ceil"),
+    _resize(
+        (1, 3, 7, 9),
+        2,
+        (1, 1, 1.5, 1.7),
+        coordinates="asymmetric",
+        nearest_mode="round_prefer_ceil",
+    ),
+    _resize(
+        (1, 3, 7, 19),
+        2,
+        (1, 1, 2.5, 2.5),
+        coordinates="align_corners",
+        nearest_mode="round_prefer_ceil",
+    ),
     _resize((1, 3, 7, 5), 2, None, (1, 3, 11, 12), coordinates="pytorch_half_pixel"),
     _resize((1, 3, 7, 5), 2, None, (1, 3, 1, 1), coordinates="pytorch_half_pixel"),
     _resize((1, 3, 7, 5), 2, None, (1, 3, 1, 1), coordinates="align_corners"),
-    _resize((1, 3, 7, 5), 2, (1, 1, 2, 3), coordinates="tf_half_pixel_for_nn", nearest_mode="floor", opset=11),
+    _resize(
+        (1, 3, 7, 5),
+        2,
+        (1, 1, 2, 3),
+        coordinates="tf_half_pixel_for_nn",
+        nearest_mode="floor",
+        opset=11,
+    ),
     _resize((1, 3, 7, 5), 2, (1, 1, 1.3, 1.3), coordinates="half_pixel_symmetric", opset=19),
     _resize((1, 3, 7, 5), 2, (1, 1, 2, 2), opset=10),
     _resize((1, 3, 7, 5), 2, (1, 1, 0.6, 0.6), opset=10),
@@ -67,8 +88,18 @@ NEAREST = [
     _resize((1, 3, 7, 5), 2, None, (1, 3, 14, 5), opset=11),
     _resize((1, 3, 7, 5), 2, (2, 3), opset=18, axes=[2, 3]),
     _resize((1, 3, 7, 5), 2, None, (9, 10), opset=18, axes=[-1, -2]),
-    _resize((1, 3, 7, 5), 2, None, (9, 10), opset=18, axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
-    _resize((1, 3, 7, 5), 2, None, (9, 10), opset=18, axes=[2, 3], keep_aspect_ratio_policy="not_smaller"),
+    _resize(
+        (1, 3, 7, 5), 2, None, (9, 10), opset=18, axes=[2, 3], keep_aspect_ratio_policy="not_larger"
+    ),
+    _resize(
+        (1, 3, 7, 5),
+        2,
+        None,
+        (9, 10),
+        opset=18,
+        axes=[2, 3],
+        keep_aspect_ratio_policy="not_smaller",
+    ),
     _resize((1, 3, 5, 4), 2, (1, 2, 2, 2)),
     _resize((2, 3, 5, 4), 2, (2, 1, 1, 2)),
     _resize((1, 5, 4, 3), 1, (1, 2, 2, 1), coordinates="asymmetric", nearest_mode="floor"),
@@ -98,7 +129,14 @@ LINEAR = [
     _resize((2, 3, 5, 4), 2, (1, 1, 2, 4), mode="linear", coordinates="asymmetric"),
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", coordinates="align_corners"),
     _resize((1, 3, 5, 4), 2, (1, 1, 3, 2.7), mode="linear", coordinates="pytorch_half_pixel"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 1.3, 1.4), mode="linear", coordinates="half_pixel_symmetric", opset=19),
+    _resize(
+        (1, 3, 5, 4),
+        2,
+        (1, 1, 1.3, 1.4),
+        mode="linear",
+        coordinates="half_pixel_symmetric",
+        opset=19,
+    ),
     _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.5), mode="linear"),
     _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.25), mode="linear", coordinates="asymmetric"),
     _resize((1, 3, 9, 8), 2, (1, 1, 0.4, 0.7), mode="linear"),
@@ -112,7 +150,16 @@ LINEAR = [
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", opset=10),
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", opset=11),
     _resize((1, 3, 5, 4), 2, (2, 2), mode="linear", opset=18, axes=[2, 3]),
-    _resize((1, 3, 5, 4), 2, None, (7, 9), mode="linear", opset=19, axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
+    _resize(
+        (1, 3, 5, 4),
+        2,
+        None,
+        (7, 9),
+        mode="linear",
+        opset=19,
+        axes=[2, 3],
+        keep_aspect_ratio_policy="not_larger",
+    ),
     _resize((1, 5, 4, 3), 1, (1, 2, 2, 1), mode="linear"),
     _resize((1, 5, 4, 3), 1, (1, 0.7, 3, 1), mode="linear", coordinates="align_corners"),
     _resize((1, 3, 4, 3, 2), 2, (1, 1, 2, 2, 3), mode="linear"),
@@ -144,11 +191,23 @@ LINEAR = [
 
 CUBIC = [
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic", coordinates="align_corners", hides_nan=BETWEEN),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 3), mode="cubic", coordinates="asymmetric", hides_nan=BETWEEN),
+    _resize(
+        (1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic", coordinates="align_corners", hides_nan=BETWEEN
+    ),
+    _resize(
+        (1, 3, 5, 4), 2, (1, 1, 2, 3), mode="cubic", coordinates="asymmetric", hides_nan=BETWEEN
+    ),
     _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.7), mode="cubic", cubic_coeff_a=-0.5),
     _resize((2, 3, 5, 4), 2, (1, 1, 2.2, 2), mode="cubic", exclude_outside=1),
-    _resize((1, 3, 5, 4), 2, None, (1, 3, 9, 3), mode="cubic", coordinates="pytorch_half_pixel", hides_nan=BETWEEN),
+    _resize(
+        (1, 3, 5, 4),
+        2,
+        None,
+        (1, 3, 9, 3),
+        mode="cubic",
+        coordinates="pytorch_half_pixel",
+        hides_nan=BETWEEN,
+    ),
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic", dtype="float64"),
 ]
 
@@ -161,9 +220,16 @@ ANTIALIASED = [
 
 UPSAMPLE = [
     Sample("Upsample", (Arg((1, 3, 5, 4), 2),), {"scales": [1.0, 1.0, 2.0, 2.0]}, opset=7),
-    Sample("Upsample", (Arg((1, 3, 5, 4), 2),), {"scales": [1.0, 1.0, 2.0, 3.0], "mode": "linear"}, opset=7),
+    Sample(
+        "Upsample",
+        (Arg((1, 3, 5, 4), 2),),
+        {"scales": [1.0, 1.0, 2.0, 3.0], "mode": "linear"},
+        opset=7,
+    ),
     Sample("Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 2, 2)), {"mode": "nearest"}, opset=9),
-    Sample("Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 1.5, 2.5)), {"mode": "nearest"}, opset=9),
+    Sample(
+        "Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 1.5, 2.5)), {"mode": "nearest"}, opset=9
+    ),
     Sample("Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 2, 2)), {"mode": "linear"}, opset=9),
     Sample("Upsample", (Arg((1, 3, 1, 1), 2), factors(1, 1, 7, 5)), {"mode": "linear"}, opset=9),
     Sample("Upsample", (Arg((1, 3, 5), 2), factors(1, 1, 2)), opset=9),

@@ -15,13 +15,26 @@ def ints(*values: int) -> np.ndarray:
 
 
 def _shaped(
-    op_type: str, shape: tuple[int, ...], to: Sequence[int], axis: int | None = 2, dtype: str = "float32", **more: Any
+    op_type: str,
+    shape: tuple[int, ...],
+    to: Sequence[int],
+    axis: int | None = 2,
+    dtype: str = "float32",
+    **more: Any,
 ) -> Sample:
     """An operator whose second input is a list of integers."""
-    return Sample(op_type, (Arg(shape, axis, dtype), ints(*to)), label=f"{to}-axis{axis}-{dtype}-", **more)
+    return Sample(
+        op_type, (Arg(shape, axis, dtype), ints(*to)), label=f"{to}-axis{axis}-{dtype}-", **more
+    )
 
 
-def _reshape(shape: tuple[int, ...], to: Sequence[int], axis: int | None = 2, dtype: str = "float32", **more: Any) -> Sample:
+def _reshape(
+    shape: tuple[int, ...],
+    to: Sequence[int],
+    axis: int | None = 2,
+    dtype: str = "float32",
+    **more: Any,
+) -> Sample:
     return _shaped("Reshape", shape, to, axis, dtype, **more)
 
 
@@ -100,9 +113,13 @@ UNSQUEEZE = [
 ]
 
 
-def _transpose(shape: tuple[int, ...], axis: int | None, *perm: int, dtype: str = "float32", opset: int = 17) -> Sample:
+def _transpose(
+    shape: tuple[int, ...], axis: int | None, *perm: int, dtype: str = "float32", opset: int = 17
+) -> Sample:
     attributes = {"perm": list(perm)} if perm else {}
-    return Sample("Transpose", (Arg(shape, axis, dtype),), attributes, opset, label=f"axis{axis}-{dtype}-")
+    return Sample(
+        "Transpose", (Arg(shape, axis, dtype),), attributes, opset, label=f"axis{axis}-{dtype}-"
+    )
 
 
 TRANSPOSE = [

@@ -1,4 +1,6 @@
-"""Laws of the exact analysis on seeded random graphs: two methods agree, sizes suffice and are least, brute force agrees."""
+"""Laws of the exact analysis on seeded random graphs: two methods agree, sizes suffice and are
+least, brute force agrees.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from csdfgen.charts import of_periodic, replay
+from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.errors import ScheduleError
-from csdfgen.graph import CsdfGraph, with_serial_loops
 from schedules.check import check
 from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
@@ -31,7 +33,10 @@ SMALL = st.builds(with_serial_loops, consistent_graphs(max_actors=3, live=False)
 @settings(SEEDED, max_examples=1000)
 @given(GRAPHS)
 def test_execution_and_cycle_ratio_agree(graph: CsdfGraph) -> None:
-    executed, expanded = throughput(graph, method="self-timed"), throughput(graph, method="cycle-ratio")
+    executed, expanded = (
+        throughput(graph, method="self-timed"),
+        throughput(graph, method="cycle-ratio"),
+    )
     assert executed.value == expanded.value
     assert executed.exact and expanded.exact
     assert (expanded.value == 0) == (find_deadlock(graph) is not None)
@@ -40,7 +45,10 @@ def test_execution_and_cycle_ratio_agree(graph: CsdfGraph) -> None:
 @settings(SEEDED, max_examples=300)
 @given(consistent_graphs(live=False))
 def test_they_agree_on_actors_that_overlap_with_themselves(graph: CsdfGraph) -> None:
-    executed, expanded = throughput(graph, method="self-timed", max_firings=20_000), throughput(graph, method="cycle-ratio")
+    executed, expanded = (
+        throughput(graph, method="self-timed", max_firings=20_000),
+        throughput(graph, method="cycle-ratio"),
+    )
     assert executed.value == expanded.value
 
 
@@ -73,7 +81,9 @@ def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
     assume(0 < best < inf)
     found = storage_for(graph, "maximal")
     assert found.exact
-    assert found.throughput == best == throughput(graph, found.capacities, method="self-timed").value
+    assert (
+        found.throughput == best == throughput(graph, found.capacities, method="self-timed").value
+    )
     tokens = {channel.name: channel.initial_tokens for channel in graph.channels}
     for name, capacity in found.capacities.items():
         if capacity > tokens[name]:
@@ -96,7 +106,9 @@ def test_fronts_are_those_of_brute_force(graph: CsdfGraph) -> None:
     best: dict[int, Fraction | float] = {}
     for extra in product(range(spare + 1), repeat=len(names)):
         if sum(extra) <= spare:
-            capacities = {name: token + more for name, token, more in zip(names, tokens, extra, strict=True)}
+            capacities = {
+                name: token + more for name, token, more in zip(names, tokens, extra, strict=True)
+            }
             value = throughput(graph, capacities, method="self-timed").value
             best[sum(capacities.values())] = max(best.get(sum(capacities.values()), 0), value)
     wanted, reached = [], Fraction(0)
@@ -138,7 +150,9 @@ def test_periodic_schedules_keep_every_dependency(graph: CsdfGraph) -> None:
         ]
 
     for channel in graph.channels:
-        arrivals = [(when, channel.production[phase]) for when, phase in ends(channel.source, taken=False)]
+        arrivals = [
+            (when, channel.production[phase]) for when, phase in ends(channel.source, taken=False)
+        ]
         consumed = 0
         for start, phase in ends(channel.target, taken=True):
             consumed += channel.consumption[phase]
@@ -153,7 +167,9 @@ def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial
     best = throughput(graph).value
     assume(0 < best < inf)
     names = [channel.name for channel in graph.channels]
-    room = dict(zip(names, replay(of_periodic(graph, periodic_schedule(graph))).peaks(), strict=True))
+    room = dict(
+        zip(names, replay(of_periodic(graph, periodic_schedule(graph))).peaks(), strict=True)
+    )
     within = periodic_schedule(graph, room)
     assert within.period == 1 / Fraction(best)
     held = replay(of_periodic(graph, within, room)).peaks()
@@ -162,7 +178,9 @@ def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial
 
 @settings(SEEDED, max_examples=100)
 @given(GRAPHS, st.data())
-def test_no_firing_of_a_periodic_schedule_can_start_earlier(graph: CsdfGraph, data: st.DataObject) -> None:
+def test_no_firing_of_a_periodic_schedule_can_start_earlier(
+    graph: CsdfGraph, data: st.DataObject
+) -> None:
     best = throughput(graph).value
     assume(0 < best < inf)
     schedule = periodic_schedule(graph)
@@ -193,7 +211,9 @@ def test_self_timed_orders_pass_the_check(graph: CsdfGraph, iterations: int) -> 
 
 @settings(SEEDED, max_examples=200)
 @given(GRAPHS, st.sampled_from(POLICIES), st.integers(1, 2))
-def test_every_policy_ends_within_capacities_that_suffice(graph: CsdfGraph, policy: str, iterations: int) -> None:
+def test_every_policy_ends_within_capacities_that_suffice(
+    graph: CsdfGraph, policy: str, iterations: int
+) -> None:
     assume(find_deadlock(graph) is None)
     found = storage_for(graph, "live")
     schedule = static_schedule(graph, found.capacities, iterations, policy)

@@ -1,4 +1,6 @@
-"""Whatever the network, its slabs and its capacities: what the analysis sizes runs, in buffers within the capacities."""
+"""Whatever the network, its slabs and its capacities: what the analysis sizes runs, in buffers
+within the capacities.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.audit import audit
-from csdfgen.capacities import check_channels, row_limits
-from csdfgen.fuse import fuse
-from csdfgen.graph import with_serial_loops
-from csdfgen.network import Network
-from csdfgen.pipeline import graph_of, plan_from_schedule, prepare
+from csdfgen.dataflow.graph import with_serial_loops
+from csdfgen.model.network import Network
+from csdfgen.planning.capacities import check_channels, row_limits
+from csdfgen.planning.checker import audit
+from csdfgen.planning.planner import graph_of, plan_from_schedule, prepare
+from csdfgen.rewriting.fuse import fuse
 from schedules import SCHEDULERS, Schedule
 from schedules.static import schedule_for
 from schedules.storage import storage_for
@@ -26,11 +28,18 @@ from tests.random_networks import models, row_choices
 PARTS, NETWORKS_A_PART = 4, 15
 
 
-def schedules_of(network: Network, rows: str, level: str, image: str, tokens: str, overlap: bool) -> list[Schedule]:
-    """Orders with capacities of different kinds: of least storage, for the highest throughput, by our own policies."""
+def schedules_of(
+    network: Network, rows: str, level: str, image: str, tokens: str, overlap: bool
+) -> list[Schedule]:
+    """Orders with capacities of different kinds: of least storage, for the highest throughput, by
+    our own policies.
+    """
     conversion = prepare(network, rows, level, image)[0]
     graph = with_serial_loops(graph_of(conversion, level, image, tokens=tokens, overlap=overlap))
-    sized = [schedule_for(graph, storage_for(graph, target, seconds=0.2)) for target in ("live", "maximal")]
+    sized = [
+        schedule_for(graph, storage_for(graph, target, seconds=0.2))
+        for target in ("live", "maximal")
+    ]
     return [*sized, *(make(graph, 1) for make in SCHEDULERS.values())]
 
 
@@ -46,13 +55,20 @@ def check(model: onnx.ModelProto, network: Network, schedule: Schedule) -> None:
     assert measured.touched_bytes == plan.planned_bytes
     for name, want in expected.items():
         scale = float(np.max(np.abs(want), initial=0.0))
-        np.testing.assert_allclose(got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name)
+        np.testing.assert_allclose(
+            got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_capacities_run_in_the_executor(part: int) -> None:
     @seed(part)
-    @settings(max_examples=NETWORKS_A_PART, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=NETWORKS_A_PART,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(models(), st.data())
     def run(model: onnx.ModelProto, data: st.DataObject) -> None:
         level = data.draw(st.sampled_from(("none", "fold", "full")))
@@ -62,7 +78,9 @@ def test_capacities_run_in_the_executor(part: int) -> None:
         image = data.draw(st.sampled_from(("streamed", "resident")))
         tokens = data.draw(st.sampled_from(("elements", "rows")))
         overlap = data.draw(st.booleans())
-        note(f"--rows {rows} --fuse {level} --image {image} --tokens {tokens}, overlap loops: {overlap}")
+        note(
+            f"--rows {rows} --fuse {level} --image {image} --tokens {tokens}, overlap loops: {overlap}"
+        )
         for schedule in schedules_of(network, rows, level, image, tokens, overlap):
             note(f"order {schedule.policy}")
             check(model, network, schedule)

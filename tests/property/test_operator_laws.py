@@ -30,7 +30,9 @@ def test_slabs_joined_are_the_whole_layer_and_onnxruntimes(sample: Sample) -> No
     want = sample.reference(layer, feeds)
     for height in heights(layer):
         for strided in (False, True):
-            for got, expected in zip(run_in_slabs(sample, layer, feeds, height, strided=strided), want, strict=True):
+            for got, expected in zip(
+                run_in_slabs(sample, layer, feeds, height, strided=strided), want, strict=True
+            ):
                 close(got, expected, sample)
 
 
@@ -41,7 +43,11 @@ def test_row_ranges_are_monotone_and_inside(sample: Sample) -> None:
         check_rows(layer, sample.operator, height)
 
 
-@pytest.mark.parametrize("sample", [s for s in SAMPLES if not s.hides_nan], ids=[str(s) for s in SAMPLES if not s.hides_nan])
+@pytest.mark.parametrize(
+    "sample",
+    [s for s in SAMPLES if not s.hides_nan],
+    ids=[str(s) for s in SAMPLES if not s.hides_nan],
+)
 def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Sample) -> None:
     """No operator claims rows that it does not read (it would hold them in memory for nothing)."""
     layer = sample.layer()
@@ -49,12 +55,21 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
     if operator.mode(layer) is not Mode.ROWS or layer.output.dtype not in ("float32", "float64"):
         pytest.skip("only row-phased floating-point layers declare rows a phase at a time")
     feeds = sample.feeds()
-    stored = {k: np.ascontiguousarray(t.to_storage(feeds[k])) for k, t in enumerate(layer.inputs) if t is not None}
+    stored = {
+        k: np.ascontiguousarray(t.to_storage(feeds[k]))
+        for k, t in enumerate(layer.inputs)
+        if t is not None
+    }
     emit = operator.kernel(layer)
     for phase in phases(operator, layer, 1):
         for k, rows in enumerate(phase.ins):
             tensor = layer.inputs[k]
-            if not rows or tensor is None or tensor.dtype not in ("float32", "float64") or layer.input_axes[k] != tensor.row_axis:
+            if (
+                not rows
+                or tensor is None
+                or tensor.dtype not in ("float32", "float64")
+                or layer.input_axes[k] != tensor.row_axis
+            ):
                 continue
             for bad in {rows.start, rows.stop - 1}:
                 slabs: list[np.ndarray | None] = []
@@ -70,7 +85,9 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
                 results = [np.zeros((len(phase.out), *t.row_shape), t.dtype) for t in layer.outputs]
                 for function, arguments in emit(phase, slabs, results, CountingScratch()):
                     function(*arguments)
-                assert any(np.isnan(r).any() for r in results), f"row {bad} of input {k} is declared but not read"
+                assert any(np.isnan(r).any() for r in results), (
+                    f"row {bad} of input {k} is declared but not read"
+                )
 
 
 def test_every_operator_of_the_table_has_a_sample() -> None:

@@ -1,4 +1,6 @@
-"""A sound plan passes the audit and compiles; a planted fault is refused by both, each by its own reckoning."""
+"""A sound plan passes the audit and compiles; a planted fault is refused by both, each by its own
+reckoning.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.audit import audit
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
-from csdfgen.planning import Plan
+from csdfgen.planning.checker import audit
+from csdfgen.planning.plan import Plan
 from tests.builder import Graph, reference
 
 Order = tuple[tuple[str, int], ...]
@@ -58,7 +60,9 @@ def refused(plan: Plan) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_a_dropped_or_repeated_firing_is_refused(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
+def test_a_dropped_or_repeated_firing_is_refused(
+    made: tuple[Plan, Graph, object], data: st.DataObject
+) -> None:
     plan = made[0]
     at = data.draw(st.integers(0, len(plan.order) - 1))
     refused(replace(plan, order=plan.order[:at] + plan.order[at + 1 :]))
@@ -66,7 +70,9 @@ def test_a_dropped_or_repeated_firing_is_refused(made: tuple[Plan, Graph, object
 
 
 def feeds_directly(plan: Plan, first: tuple[str, int], second: tuple[str, int]) -> bool:
-    """Whether the second firing reads a row that the first one completes, or is the next phase of the same actor."""
+    """Whether the second firing reads a row that the first one completes, or is the next phase of
+    the same actor.
+    """
     if first[0] == second[0]:
         return True
     writer, reader = plan.conversion.actor[first[0]], plan.conversion.actor[second[0]]
@@ -74,16 +80,25 @@ def feeds_directly(plan: Plan, first: tuple[str, int], second: tuple[str, int]) 
         before = write.complete[first[1] - 1] if first[1] else 0
         for read in reader.reads:
             rows = read.rows[second[1]]
-            if read.tensor.name == write.tensor.name and rows.stop > before < write.complete[first[1]]:
+            if (
+                read.tensor.name == write.tensor.name
+                and rows.stop > before < write.complete[first[1]]
+            ):
                 return True
     return False
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_two_dependent_firings_swapped_are_refused(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
+def test_two_dependent_firings_swapped_are_refused(
+    made: tuple[Plan, Graph, object], data: st.DataObject
+) -> None:
     plan = made[0]
-    pairs = [i for i in range(len(plan.order) - 1) if feeds_directly(plan, plan.order[i], plan.order[i + 1])]
+    pairs = [
+        i
+        for i in range(len(plan.order) - 1)
+        if feeds_directly(plan, plan.order[i], plan.order[i + 1])
+    ]
     at = data.draw(st.sampled_from(pairs))
     order = list(plan.order)
     order[at], order[at + 1] = order[at + 1], order[at]
@@ -92,7 +107,9 @@ def test_two_dependent_firings_swapped_are_refused(made: tuple[Plan, Graph, obje
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_a_capacity_smaller_by_one_is_refused(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
+def test_a_capacity_smaller_by_one_is_refused(
+    made: tuple[Plan, Graph, object], data: st.DataObject
+) -> None:
     plan = made[0]
     at = data.draw(st.integers(0, len(plan.buffers.slots) - 1))
     slot = plan.buffers.slots[at]
@@ -112,6 +129,8 @@ def test_buffers_that_share_bytes_are_refused() -> None:
     plan = residual(1, "none")[0]
     first, second = plan.buffers.slots[:2]
     moved = replace(second, offset=first.offset)
-    broken = replace(plan, buffers=replace(plan.buffers, slots=(first, moved, *plan.buffers.slots[2:])))
+    broken = replace(
+        plan, buffers=replace(plan.buffers, slots=(first, moved, *plan.buffers.slots[2:]))
+    )
     with pytest.raises(PlanError, match="at the same time"):
         audit(broken)

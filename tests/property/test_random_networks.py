@@ -1,4 +1,6 @@
-"""Any network, any slab heights: the outputs are onnxruntime's, and what is measured is what was planned."""
+"""Any network, any slab heights: the outputs are onnxruntime's, and what is measured is what was
+planned.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.audit import audit
-from csdfgen.fuse import fuse
+from csdfgen.planning.checker import audit
+from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 from tests.networks import feeds
 from tests.random_networks import models, row_choices
@@ -19,7 +21,9 @@ from tests.random_networks import models, row_choices
 PARTS, NETWORKS_A_PART = 20, 25
 
 
-def check(model: onnx.ModelProto, rows: str, level: str, image: str, expected: dict[str, np.ndarray]) -> None:
+def check(
+    model: onnx.ModelProto, rows: str, level: str, image: str, expected: dict[str, np.ndarray]
+) -> None:
     """Run a model in slabs and compare everything that can be compared."""
     plan = csdfgen.plan(csdfgen.load(model), rows=rows, fuse=level, image=image)
     audit(plan)
@@ -27,14 +31,18 @@ def check(model: onnx.ModelProto, rows: str, level: str, image: str, expected: d
     for name, want in expected.items():
         assert got[name].shape == want.shape, name
         scale = float(np.max(np.abs(want), initial=0.0))
-        np.testing.assert_allclose(got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name)
+        np.testing.assert_allclose(
+            got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name
+        )
     assert measured.touched_bytes == plan.planned_bytes
     figures = plan.figures
     assert figures["peak_live"] <= min(figures["arena"], figures["sum_of_capacities"])
 
 
 def test_a_window_that_always_sees_all_rows_still_moves_over_them() -> None:
-    """Found by the test below: phases whose windows are clipped at both borders read the same rows at other taps."""
+    """Found by the test below: phases whose windows are clipped at both borders read the same rows
+    at other taps.
+    """
     graph = Graph(seed=3)
     x = graph.conv(graph.input("x", (1, 2, 1, 1)), 2, 5, pads=[3, 2, 8, 2], dilations=[2, 1])
     model = graph.model(graph.node("Relu", graph.conv(x, 1, 5)))
@@ -43,7 +51,9 @@ def test_a_window_that_always_sees_all_rows_still_moves_over_them() -> None:
 
 
 def test_an_image_joined_with_its_own_convolution_is_not_overwritten() -> None:
-    """Found by the test below: a normalization in place on a Concat changed rows that the convolution still had to read."""
+    """Found by the test below: a normalization in place on a Concat changed rows that the
+    convolution still had to read.
+    """
     graph = Graph(seed=3)
     x = graph.input("x", (1, 1, 5, 3))
     joined = graph.node("Concat", graph.conv(x, 1), x, axis=1)
@@ -61,7 +71,11 @@ def test_random_networks_at_random_slab_heights(part: int) -> None:
         max_examples=NETWORKS_A_PART,
         deadline=None,
         database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+        ],
     )
     @given(st.data(), models())
     def run(data: st.DataObject, model: onnx.ModelProto) -> None:

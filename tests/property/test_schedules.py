@@ -1,4 +1,6 @@
-"""Laws of schedules over random graphs: every order is accepted, every planted fault is refused, loops lose nothing."""
+"""Laws of schedules over random graphs: every order is accepted, every planted fault is refused,
+loops lose nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import CapacityExceededError, DeadlockError, ScheduleError
-from csdfgen.graph import CsdfGraph, repetition_vector
 from schedules import SCHEDULERS, Firing, Schedule, check
 from schedules.schedule import compact, expand, from_json, to_json
 from tests.graphs import SEEDED, consistent_graphs
@@ -77,12 +79,19 @@ def test_a_dropped_firing_is_refused(graph: CsdfGraph, policy: str, data: st.Dat
 def test_a_repeated_phase_is_refused(graph: CsdfGraph, policy: str, data: st.DataObject) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     at = data.draw(st.integers(0, len(schedule.firings) - 1))
-    _refused(graph, replace(schedule, firings=(*schedule.firings[:at], schedule.firings[at], *schedule.firings[at:])))
+    _refused(
+        graph,
+        replace(
+            schedule, firings=(*schedule.firings[:at], schedule.firings[at], *schedule.firings[at:])
+        ),
+    )
 
 
 @given(consistent_graphs(), policies, st.data())
 @settings(SEEDED, max_examples=150)
-def test_a_capacity_smaller_by_one_is_refused(graph: CsdfGraph, policy: str, data: st.DataObject) -> None:
+def test_a_capacity_smaller_by_one_is_refused(
+    graph: CsdfGraph, policy: str, data: st.DataObject
+) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     sized = sorted(name for name, tokens in schedule.capacities.items() if tokens)
     assume(sized)
@@ -103,7 +112,9 @@ def test_two_dependent_firings_swapped_are_refused(graph: CsdfGraph, policy: str
 
 
 def _dependent(graph: CsdfGraph, schedule: Schedule) -> Iterator[int]:
-    """Where a firing needs the one just before it: its actor's own last phase, or tokens that this one brought."""
+    """Where a firing needs the one just before it: its actor's own last phase, or tokens that this
+    one brought.
+    """
     tokens = {c.name: c.initial_tokens for c in graph.channels}
     pairs = zip(schedule.firings, schedule.firings[1:], strict=False)
     for at, (first, second) in enumerate(pairs):
@@ -123,7 +134,9 @@ def _refused(graph: CsdfGraph, schedule: Schedule) -> None:
         check(graph, schedule)
 
 
-firings = st.builds(Firing, st.sampled_from("abc"), st.integers(0, 3), st.sampled_from((0, 0, 0, 1)))
+firings = st.builds(
+    Firing, st.sampled_from("abc"), st.integers(0, 3), st.sampled_from((0, 0, 0, 1))
+)
 
 
 @given(st.lists(firings, max_size=60))
@@ -133,7 +146,10 @@ def test_loops_lose_nothing_of_any_sequence(sequence: list[Firing]) -> None:
         assert list(expand(compact(sequence, nested=nested))) == sequence
 
 
-@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), max_size=8), st.integers(1, 4))
+@given(
+    st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), max_size=8),
+    st.integers(1, 4),
+)
 @settings(SEEDED, max_examples=300)
 def test_loops_lose_nothing_of_sequences_that_repeat(patterns: list[list[str]], times: int) -> None:
     phases = {"a": 1, "b": 2, "c": 3, "d": 100_000}

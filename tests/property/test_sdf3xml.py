@@ -1,4 +1,6 @@
-"""Laws of the SDF3 bridge on seeded random graphs and damaged files: nothing is lost, nothing changes but the form."""
+"""Laws of the SDF3 bridge on seeded random graphs and damaged files: nothing is lost, nothing
+changes but the form.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from csdfgen.cli import main
-from csdfgen.graph import Channel, CsdfGraph, repetition_vector, with_serial_loops
-from csdfgen.transform import in_largest_tokens, with_space_channels, without
+from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.transform import in_largest_tokens, with_space_channels, without
 from schedules.analysis import analyze, to_json
 from schedules.storage import storage_for
 from schedules.throughput import throughput
@@ -22,18 +24,26 @@ from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
 from tests.graphs import SDF3_DATA, SEEDED, consistent_graphs
 
 GRAPHS = sorted((SDF3_DATA / "graphs").glob("*.xml"))
-needs_data = pytest.mark.skipif(not GRAPHS, reason="the SDF3 reference graphs are not beside the repository")
+needs_data = pytest.mark.skipif(
+    not GRAPHS, reason="the SDF3 reference graphs are not beside the repository"
+)
 
 NAMES = st.text(min_size=1, max_size=6)
 
 
 @st.composite
 def decorated_graphs(draw: st.DrawFn, max_actors: int = 6, live: bool = True) -> CsdfGraph:
-    """Random graphs with any names, functions, sizes and kinds; rates and tokens may have a common divisor."""
+    """Random graphs with any names, functions, sizes and kinds; rates and tokens may have a common
+    divisor.
+    """
     graph = draw(consistent_graphs(max_actors=max_actors, live=live))
-    chosen = draw(st.lists(NAMES, min_size=len(graph.actors), max_size=len(graph.actors), unique=True))
+    chosen = draw(
+        st.lists(NAMES, min_size=len(graph.actors), max_size=len(graph.actors), unique=True)
+    )
     actors = dict(zip(graph.phases, chosen, strict=True))
-    names = draw(st.lists(NAMES, min_size=len(graph.channels), max_size=len(graph.channels), unique=True))
+    names = draw(
+        st.lists(NAMES, min_size=len(graph.channels), max_size=len(graph.channels), unique=True)
+    )
     channels = []
     for channel, name in zip(graph.channels, names, strict=True):
         unit, kind = draw(st.sampled_from((1, 1, 2, 6))), "data"
@@ -52,7 +62,10 @@ def decorated_graphs(draw: st.DrawFn, max_actors: int = 6, live: bool = True) ->
             )
         )
     made = tuple(
-        replace(actor, name=actors[actor.name], function=draw(st.sampled_from(("", "Conv 3x3", "a&b")))) for actor in graph.actors
+        replace(
+            actor, name=actors[actor.name], function=draw(st.sampled_from(("", "Conv 3x3", "a&b")))
+        )
+        for actor in graph.actors
     )
     return CsdfGraph(draw(NAMES), made, tuple(channels))
 
@@ -61,7 +74,9 @@ def decorated_graphs(draw: st.DrawFn, max_actors: int = 6, live: bool = True) ->
 def write_options(draw: st.DrawFn, graph: CsdfGraph) -> WriteOptions:
     """Every combination of options, with capacities for some channels."""
     capacities = {
-        channel.name: channel.initial_tokens + draw(st.integers(0, 40)) for channel in graph.channels if draw(st.booleans())
+        channel.name: channel.initial_tokens + draw(st.integers(0, 40))
+        for channel in graph.channels
+        if draw(st.booleans())
     }
     return WriteOptions(
         draw(st.sampled_from(("add", "keep", "drop"))),
@@ -93,7 +108,12 @@ def test_what_is_written_is_read_back(pair: tuple[CsdfGraph, WriteOptions]) -> N
     data = sdf3xml.to_xml(graph, options)
     assert data == sdf3xml.to_xml(graph, options)
     assert sdf3xml.from_xml(data) == wanted
-    again = sdf3xml.to_xml(wanted, WriteOptions("keep", capacities=sizes, capacities_as="sizes", throughput=options.throughput))
+    again = sdf3xml.to_xml(
+        wanted,
+        WriteOptions(
+            "keep", capacities=sizes, capacities_as="sizes", throughput=options.throughput
+        ),
+    )
     assert data == again
 
 
@@ -107,7 +127,9 @@ def test_a_file_is_analysed_as_the_graph_is(graph: CsdfGraph) -> None:
 
 @settings(SEEDED, max_examples=200)
 @given(graphs_and_options())
-def test_capacities_as_channels_give_the_throughput_of_capacities(pair: tuple[CsdfGraph, WriteOptions]) -> None:
+def test_capacities_as_channels_give_the_throughput_of_capacities(
+    pair: tuple[CsdfGraph, WriteOptions],
+) -> None:
     graph, options = pair
     graph = with_serial_loops(graph)
     bounded = sdf3xml.from_xml(sdf3xml.to_xml(graph, WriteOptions(capacities=options.capacities)))
@@ -129,7 +151,10 @@ def test_larger_tokens_change_nothing_but_the_unit(pair: tuple[CsdfGraph, WriteO
             ((before.initial_tokens,), (after.initial_tokens,)),
         ):
             assert [n * before.token_bytes for n in one] == [n * after.token_bytes for n in other]
-        assert not any(after.production) or gcd(*after.production, *after.consumption, after.initial_tokens) == 1
+        assert (
+            not any(after.production)
+            or gcd(*after.production, *after.consumption, after.initial_tokens) == 1
+        )
     assert in_largest_tokens(divided, capacities) == (divided, capacities)
     forward = with_space_channels(divided, capacities)
     assert throughput(forward).value == throughput(graph, options.capacities).value
@@ -142,7 +167,10 @@ def test_the_least_storage_has_as_many_bytes_in_larger_tokens(graph: CsdfGraph) 
     graph = with_serial_loops(graph)
     divided = in_largest_tokens(graph)[0]
     # a self-loop of one token, which is not sized, may come of one of several
-    assume([channel.is_serial for channel in divided.channels] == [channel.is_serial for channel in graph.channels])
+    assume(
+        [channel.is_serial for channel in divided.channels]
+        == [channel.is_serial for channel in graph.channels]
+    )
     found, other = storage_for(graph, "live", "bytes"), storage_for(divided, "live", "bytes")
     assert found.exact and other.exact and found.size == other.size
 
@@ -154,7 +182,9 @@ def test_the_least_storage_has_as_many_bytes_in_larger_tokens(graph: CsdfGraph) 
 @pytest.mark.parametrize("path", GRAPHS, ids=[path.stem for path in GRAPHS])
 def test_reference_graphs_survive_a_second_round(path: Path, tmp_path: Path) -> None:
     first = sdf3xml.read_file(path)
-    options = WriteOptions("keep", capacities=first.capacities, capacities_as="sizes", throughput=first.throughput)
+    options = WriteOptions(
+        "keep", capacities=first.capacities, capacities_as="sizes", throughput=first.throughput
+    )
     second = written(first.graph, options, tmp_path)
     assert second == first
     data = (tmp_path / "g.xml").read_bytes()
@@ -163,7 +193,9 @@ def test_reference_graphs_survive_a_second_round(path: Path, tmp_path: Path) -> 
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """The file with some bytes changed, cut out, doubled or moved, or with a number or a name exchanged."""
+    """The file with some bytes changed, cut out, doubled or moved, or with a number or a name
+    exchanged.
+    """
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5))):
         start = rng.randrange(len(changed))
@@ -177,13 +209,27 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
             changed[start:start] = changed[start:stop]
         elif kind == 3:
             changed[start:stop] = rng.choice(
-                (b"-1", b"0", b"99999999999", b"9*9", b"7000000*1", b"'", b"<", b">", b"&", b";", b"")
+                (
+                    b"-1",
+                    b"0",
+                    b"99999999999",
+                    b"9*9",
+                    b"7000000*1",
+                    b"'",
+                    b"<",
+                    b">",
+                    b"&",
+                    b";",
+                    b"",
+                )
             )
         elif kind == 4:
             other = rng.randrange(len(changed))
             changed[start:stop] = changed[other : other + stop - start]
         else:
-            digits = [i for i in range(start, min(len(changed), start + 400)) if 48 <= changed[i] < 58]
+            digits = [
+                i for i in range(start, min(len(changed), start + 400)) if 48 <= changed[i] < 58
+            ]
             if digits:
                 changed[rng.choice(digits)] = rng.choice(b"0123456789*,-")
         if not changed:
@@ -193,7 +239,9 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 @needs_data
 @pytest.mark.parametrize("path", GRAPHS, ids=[path.stem for path in GRAPHS])
-def test_a_damaged_file_gives_one_line_or_a_graph(path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_gives_one_line_or_a_graph(
+    path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     data, rng = path.read_bytes(), random.Random(path.stem)
     target = tmp_path / "bad.xml"
     for _ in range(8):
@@ -202,6 +250,11 @@ def test_a_damaged_file_gives_one_line_or_a_graph(path: Path, tmp_path: Path, ca
         lines = capfd.readouterr().err.splitlines()
         assert code in (0, 1), lines
         assert len(lines) == 1 or code == 0
-        assert all(line.startswith((f"{target}", "warning: ")) and "internal error" not in line for line in lines), lines
+        assert all(
+            line.startswith((f"{target}", "warning: ")) and "internal error" not in line
+            for line in lines
+        ), lines
         if code == 0:
-            assert sdf3xml.to_xml(sdf3xml.read(tmp_path / "out.xml")) == sdf3xml.to_xml(sdf3xml.read(target))
+            assert sdf3xml.to_xml(sdf3xml.read(tmp_path / "out.xml")) == sdf3xml.to_xml(
+                sdf3xml.read(target)
+            )

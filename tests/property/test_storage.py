@@ -1,4 +1,6 @@
-"""Laws of sizing on seeded random graphs: what is called necessary is; what falls back on periodic schedules suffices."""
+"""Laws of sizing on seeded random graphs: what is called necessary is; what falls back on periodic
+schedules suffices.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from math import inf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from csdfgen.graph import CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from schedules.hitting import Cuts
 from schedules.liveness import find_deadlock
 from schedules.patterns import periodic_levels
@@ -59,13 +61,19 @@ def test_rings_need_their_sums(graph: CsdfGraph, slower: int) -> None:
 @given(GRAPHS, st.fractions(1, 4, max_denominator=7))
 def test_periodic_schedules_give_enough_storage(graph: CsdfGraph, slower: Fraction) -> None:
     # where firings take no time, some may wait for each other at one instant
-    actors = tuple(replace(actor, execution_times=tuple(time + 1 for time in actor.execution_times)) for actor in graph.actors)
+    actors = tuple(
+        replace(actor, execution_times=tuple(time + 1 for time in actor.execution_times))
+        for actor in graph.actors
+    )
     graph = replace(graph, actors=actors)
     sizing = sizing_of(graph)
     period = sizing.unlimited * slower
     levels = periodic_levels(sizing, [0] * len(sizing.sized), period)
     assert levels is not None
-    capacities = {sizing.channels[place].name: capacity for place, capacity in sizing.capacities(dict(enumerate(levels))).items()}
+    capacities = {
+        sizing.channels[place].name: capacity
+        for place, capacity in sizing.capacities(dict(enumerate(levels))).items()
+    }
     assert throughput(graph, capacities, method="self-timed").value >= 1 / period
     assert sum(capacities.values()) >= storage_for(graph, 1 / period).size
 
@@ -91,15 +99,26 @@ _UNITS = st.dictionaries(st.integers(0, 2), st.integers(1, 3), min_size=1, max_s
 
 
 @settings(SEEDED, max_examples=300)
-@given(_COSTS, st.lists(_LEVELS, max_size=5), st.lists(st.tuples(_UNITS, st.integers(1, 8)), max_size=3))
+@given(
+    _COSTS,
+    st.lists(_LEVELS, max_size=5),
+    st.lists(st.tuples(_UNITS, st.integers(1, 8)), max_size=3),
+)
 def test_requirements_are_met_at_least_cost(
     costs: list[int], cuts: list[dict[int, int]], sums: list[tuple[dict[int, int], int]]
 ) -> None:
     def meets(levels: tuple[int, ...]) -> bool:
         hit = all(any(levels[channel] > most for channel, most in cut.items()) for cut in cuts)
-        return hit and all(sum(unit * levels[channel] for channel, unit in units.items()) >= needed for units, needed in sums)
+        return hit and all(
+            sum(unit * levels[channel] for channel, unit in units.items()) >= needed
+            for units, needed in sums
+        )
 
-    least = min(sum(map(int.__mul__, levels, costs)) for levels in product(range(9), repeat=3) if meets(levels))
+    least = min(
+        sum(map(int.__mul__, levels, costs))
+        for levels in product(range(9), repeat=3)
+        if meets(levels)
+    )
     for max_nodes in (1000, 0):  # by search, by integer programming
         known = Cuts(costs, max_nodes)
         for cut in cuts:

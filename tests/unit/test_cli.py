@@ -1,4 +1,6 @@
-"""The command line as a user meets it: what it prints, writes and returns, and one line when something is wrong."""
+"""The command line as a user meets it: what it prints, writes and returns, and one line when
+something is wrong.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ import numpy as np
 import onnx
 import pytest
 
-from csdfgen import __version__, graph_json
+from csdfgen import __version__
 from csdfgen.cli import main
+from csdfgen.cli.diagnosis import second_owners
 from csdfgen.cli.options import Fuse
-from csdfgen.doctor import second_owners
-from csdfgen.fuse import FUSE_LEVELS
-from csdfgen.planning import FIGURES
+from csdfgen.dataflow import graph_json
+from csdfgen.planning.plan import FIGURES
+from csdfgen.rewriting.fuse import FUSE_LEVELS
 from runtime.reference import Reference
 from sdf3_bridge import sdf3xml
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
@@ -42,7 +45,9 @@ class Result:
 
 
 @pytest.fixture
-def csdfgen(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def csdfgen(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """The command, in a folder with the small models."""
     monkeypatch.chdir(tmp_path)
     onnx.save(residual_classifier(), "net.onnx")
@@ -67,7 +72,9 @@ def refused(result: Result, code: int = 1) -> str:
 
 
 def heed_interrupts() -> None:
-    """Ctrl-C as at a terminal: a test run in the background is started with SIGINT ignored, and its children inherit that."""
+    """Ctrl-C as at a terminal: a test run in the background is started with SIGINT ignored, and its
+    children inherit that.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -87,7 +94,11 @@ def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 
 
 def test_convert_is_the_default_command(csdfgen: Any) -> None:
-    for arguments in (("net.onnx", "-o", "a.json"), ("convert", "net.onnx", "-o", "b.json"), ("-o", "c.json", "--", "net.onnx")):
+    for arguments in (
+        ("net.onnx", "-o", "a.json"),
+        ("convert", "net.onnx", "-o", "b.json"),
+        ("-o", "c.json", "--", "net.onnx"),
+    ):
         result = csdfgen(*arguments)
         assert (result.code, result.err) == (0, "")
         assert "actors" in result.out and "phases" in result.out
@@ -98,7 +109,12 @@ def test_convert_is_the_default_command(csdfgen: Any) -> None:
 @pytest.mark.parametrize("tokens", ["elements", "rows"])
 def test_graph_files_hold_the_same_graph(csdfgen: Any, rates: str, tokens: str) -> None:
     for name in ("g.json", "g.xml", "g.dot"):
-        assert csdfgen("net.onnx", "-o", name, "--rates", rates, "--tokens", tokens, "--rows", "2").code == 0
+        assert (
+            csdfgen(
+                "net.onnx", "-o", name, "--rates", rates, "--tokens", tokens, "--rows", "2"
+            ).code
+            == 0
+        )
     graph = graph_json.read_graph("g.json")
     data = {channel.name: channel for channel in graph.channels if channel.kind == "data"}
     assert sum(data["x->conv1"].production) == (16 if tokens == "rows" else 16 * 12 * 3)
@@ -138,8 +154,24 @@ def test_names_from_a_model_cannot_move_the_cursor(csdfgen: Any) -> None:
 
 
 def test_schedule_of_a_model_is_run_as_it_is(csdfgen: Any) -> None:
-    assert csdfgen("schedule", "net.onnx", "-o", "plan.json", "--rows", "3", "--fuse", "none", "--image", "resident").code == 0
-    direct = csdfgen("run", "net.onnx", "--rows", "3", "--fuse", "none", "--image", "resident", "--json").json
+    assert (
+        csdfgen(
+            "schedule",
+            "net.onnx",
+            "-o",
+            "plan.json",
+            "--rows",
+            "3",
+            "--fuse",
+            "none",
+            "--image",
+            "resident",
+        ).code
+        == 0
+    )
+    direct = csdfgen(
+        "run", "net.onnx", "--rows", "3", "--fuse", "none", "--image", "resident", "--json"
+    ).json
     planned = csdfgen("run", "net.onnx", "--plan", "plan.json", "--check", "--json").json
     assert planned["ok"] is True
     for key in ("rows", "fuse", "image", "firings", "planned_bytes", "measured_bytes", "figures"):
@@ -155,23 +187,37 @@ def test_schedule_summary(csdfgen: Any) -> None:
 def test_plan_keeps_shapes_and_batch(csdfgen: Any) -> None:
     assert csdfgen("schedule", "free.onnx", "-o", "plan.json", "--shape", "x=2x3x16x12").code == 0
     found = csdfgen("run", "free.onnx", "--plan", "plan.json", "--check", "--json").json
-    assert found["ok"] is True and found["batch"] == 2 and found["outputs"]["scores"]["shape"] == [2, 7, 1, 1]
-    assert "other shapes" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3"))
-    assert "made with --rows auto, not 1" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1"))
+    assert (
+        found["ok"] is True
+        and found["batch"] == 2
+        and found["outputs"]["scores"]["shape"] == [2, 7, 1, 1]
+    )
+    assert "other shapes" in refused(
+        csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3")
+    )
+    assert "made with --rows auto, not 1" in refused(
+        csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1")
+    )
 
 
 def test_tampered_plan_is_one_line(csdfgen: Any) -> None:
     csdfgen("schedule", "net.onnx", "-o", "plan.json", "--rows", "1")
     text = Path("plan.json").read_text()
     values = json.loads(text)
-    buffer = next(b for b in values["buffers"] if b["capacity"] > 1 and b["offset"] + b["size"] < values["arena"])
+    buffer = next(
+        b
+        for b in values["buffers"]
+        if b["capacity"] > 1 and b["offset"] + b["size"] < values["arena"]
+    )
     buffer["size"] -= buffer["size"] // buffer["capacity"]
     buffer["capacity"] -= 1
     Path("plan.json").write_text(json.dumps(values))
     assert refused(csdfgen("run", "net.onnx", "--plan", "plan.json")).startswith("plan.json: ")
     assert "net.onnx" in refused(csdfgen("run", "two.onnx", "--plan", "plan.json"))
     csdfgen("net.onnx", "-o", "graph.json")
-    assert "csdfgen schedule GRAPH -o PLAN.json makes a plan" in refused(csdfgen("run", "net.onnx", "--plan", "graph.json"))
+    assert "csdfgen schedule GRAPH -o PLAN.json makes a plan" in refused(
+        csdfgen("run", "net.onnx", "--plan", "graph.json")
+    )
 
 
 @pytest.mark.parametrize("graph", ["graph.xml", "graph.json"])
@@ -187,7 +233,9 @@ def test_tampered_plan_is_one_line(csdfgen: Any) -> None:
         ("--fuse", "fold", "--image", "resident"),
     ],
 )
-def test_the_schedule_of_a_models_graph_runs_the_model(csdfgen: Any, graph: str, tokens: str, options: tuple[str, ...]) -> None:
+def test_the_schedule_of_a_models_graph_runs_the_model(
+    csdfgen: Any, graph: str, tokens: str, options: tuple[str, ...]
+) -> None:
     assert csdfgen("net.onnx", "-o", graph, "--tokens", tokens, *options).code == 0
     assert csdfgen("schedule", graph, "-o", "plan.json").code == 0
     found = csdfgen("run", "net.onnx", "--plan", "plan.json", "--check", "--json", *options).json
@@ -203,13 +251,25 @@ def test_the_schedule_of_a_graph_keeps_shapes_and_batch(csdfgen: Any) -> None:
     csdfgen("schedule", "graph.xml", "-o", "plan.json")
     found = csdfgen("run", "free.onnx", "--plan", "plan.json", "--check", "--json").json
     assert found["ok"] is True and found["outputs"]["scores"]["shape"] == [2, 7, 1, 1]
-    assert csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "2", "--shape", "x=2x3x16x12").code == 0
-    assert "other shapes" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3"))
-    assert "made with --rows auto, not 1" in refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1"))
+    assert (
+        csdfgen(
+            "run", "free.onnx", "--plan", "plan.json", "--batch", "2", "--shape", "x=2x3x16x12"
+        ).code
+        == 0
+    )
+    assert "other shapes" in refused(
+        csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3")
+    )
+    assert "made with --rows auto, not 1" in refused(
+        csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1")
+    )
     values = json.loads(Path("plan.json").read_text())
     values["origin"]["batch"] = 5
     Path("plan.json").write_text(json.dumps(values))
-    assert refused(csdfgen("run", "free.onnx", "--plan", "plan.json")) == "plan.json: is for 5 images in inputs of 2"
+    assert (
+        refused(csdfgen("run", "free.onnx", "--plan", "plan.json"))
+        == "plan.json: is for 5 images in inputs of 2"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["json", "xml"])
@@ -248,12 +308,19 @@ JSON_KEYS = {
 @pytest.mark.parametrize("rows", ["1", "3", "auto", "whole", "2,conv2=1"])
 @pytest.mark.parametrize("fuse", ["none", "fold", "full"])
 def test_run_check_json(csdfgen: Any, rows: str, fuse: str) -> None:
-    result = csdfgen("run", "net.onnx", "--rows", rows, "--fuse", fuse, "--check", "--json", "--output", "y.npz")
+    result = csdfgen(
+        "run", "net.onnx", "--rows", rows, "--fuse", fuse, "--check", "--json", "--output", "y.npz"
+    )
     found = result.json
     assert (result.code, result.err) == (0, "")
     assert {key: type(found[key]) for key in JSON_KEYS} == JSON_KEYS
-    assert found["ok"] and found["planned_bytes"] == found["measured_bytes"] == found["figures"]["arena"]
-    assert found["figures"].keys() == FIGURES.keys() and all(type(size) is int for size in found["figures"].values())
+    assert (
+        found["ok"]
+        and found["planned_bytes"] == found["measured_bytes"] == found["figures"]["arena"]
+    )
+    assert found["figures"].keys() == FIGURES.keys() and all(
+        type(size) is int for size in found["figures"].values()
+    )
     assert found["outputs"] == {"scores": {"shape": [1, 7, 1, 1], "dtype": "float32"}}
     with np.load("y.npz") as outputs:
         assert outputs["scores"].shape == (1, 7, 1, 1)
@@ -264,17 +331,31 @@ def test_run_without_check_says_so(csdfgen: Any) -> None:
     assert found["ok"] is None and found["max_abs_error"] is None
 
 
-@pytest.mark.parametrize("words", [["--check", "layers"], ["--check=layers"], ["--check", "layers", "--rows", "1"]])
+@pytest.mark.parametrize(
+    "words", [["--check", "layers"], ["--check=layers"], ["--check", "layers", "--rows", "1"]]
+)
 def test_check_layers(csdfgen: Any, words: list[str]) -> None:
     report = csdfgen("run", "net.onnx", *words)
     assert report.code == 0 and "conv2" in report.out and "max abs error" in report.out
     layers = csdfgen("run", "net.onnx", "--fuse", "none", "--json", *words).json["layers"]
-    assert [layer["layer"] for layer in layers] == ["conv1", "relu1", "conv2", "add", "pool", "conv3", "scores"]
+    assert [layer["layer"] for layer in layers] == [
+        "conv1",
+        "relu1",
+        "conv2",
+        "add",
+        "pool",
+        "conv3",
+        "scores",
+    ]
     assert all(layer["ok"] for layer in layers)
 
 
 def test_check_stands_before_anything(csdfgen: Any) -> None:
-    for words in (("--check", "net.onnx"), ("net.onnx", "--check", "--rows", "1"), ("net.onnx", "--check", "--json")):
+    for words in (
+        ("--check", "net.onnx"),
+        ("net.onnx", "--check", "--rows", "1"),
+        ("net.onnx", "--check", "--json"),
+    ):
         assert csdfgen("run", *words).code == 0
     assert "is not 'layers'" in csdfgen("run", "net.onnx", "--check=most").err
 
@@ -304,10 +385,24 @@ def test_classes_and_labels(csdfgen: Any) -> None:
 
 def test_inputs_and_outputs_by_file(csdfgen: Any) -> None:
     rng = np.random.default_rng(0)
-    values = {name: rng.uniform(-1, 1, (1, 2, 6, 5)).astype(np.float32) for name in ("left", "right")}
+    values = {
+        name: rng.uniform(-1, 1, (1, 2, 6, 5)).astype(np.float32) for name in ("left", "right")
+    }
     for name, array in values.items():
         np.save(f"{name}.npy", array)
-    assert csdfgen("run", "two.onnx", "--input", "left=left.npy", "--input", "right=right.npy", "--output", "y.npz").code == 0
+    assert (
+        csdfgen(
+            "run",
+            "two.onnx",
+            "--input",
+            "left=left.npy",
+            "--input",
+            "right=right.npy",
+            "--output",
+            "y.npz",
+        ).code
+        == 0
+    )
     with np.load("y.npz") as outputs:
         assert np.allclose(outputs["sum"], values["left"] + values["right"])
     assert "2 outputs" in refused(csdfgen("run", "two.onnx", "--output", "y.npy"))
@@ -330,7 +425,9 @@ def wrong_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Reference.__call__
 
     def wrong(self: Reference, feeds: Any) -> dict[str, np.ndarray]:
-        return {name: array + (name in ("c2", "scores")) for name, array in right(self, feeds).items()}
+        return {
+            name: array + (name in ("c2", "scores")) for name, array in right(self, feeds).items()
+        }
 
     monkeypatch.setattr(Reference, "__call__", wrong)
 
@@ -339,7 +436,9 @@ def wrong_reference(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_failed_check_names_the_layer(csdfgen: Any) -> None:
     result = csdfgen("run", "net.onnx", "--check", "--json", "--fuse", "none", "--rows", "1")
     line = refused(result)
-    assert line.startswith("net.onnx: output 'scores' differs from onnxruntime's in 7 of 7 values, by up to 1 ")
+    assert line.startswith(
+        "net.onnx: output 'scores' differs from onnxruntime's in 7 of 7 values, by up to 1 "
+    )
     assert "first wrong: row 0 of 16 of 'c2', layer 'conv2' (Conv)" in line
     assert result.json["ok"] is False and result.json["max_abs_error"] == pytest.approx(1, abs=1e-3)
     assert "7 wrong" in csdfgen("run", "net.onnx", "--check").out
@@ -413,7 +512,9 @@ def test_wrong_files_are_one_line(csdfgen: Any, name: str, data: bytes | None, s
         (("run", "net.onnx", "--shape", "y=1x3x4x4"), "net.onnx: "),
     ],
 )
-def test_what_cannot_be_done_is_one_line(csdfgen: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_one_line(
+    csdfgen: Any, arguments: tuple[str, ...], said: str
+) -> None:
     assert refused(csdfgen(*arguments)).startswith(said)
 
 
@@ -435,7 +536,9 @@ def test_a_fault_of_ours_is_one_line_too(csdfgen: Any, monkeypatch: pytest.Monke
         (SystemExit(130), 130, "interrupted"),  # what typer makes of Ctrl-C before a command runs
     ],
 )
-def test_endings(csdfgen: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str) -> None:
+def test_endings(
+    csdfgen: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
     def broken(*_: Any) -> None:
         raise error
 
@@ -448,7 +551,15 @@ def test_endings(csdfgen: Any, monkeypatch: pytest.MonkeyPatch, error: BaseExcep
 
 def test_help_and_version(csdfgen: Any) -> None:
     assert csdfgen("--version").out == f"csdfgen {__version__}\n"
-    for arguments in ((), ("--help",), ("-h",), ("convert", "--help"), ("schedule", "-h"), ("run", "-h"), ("doctor", "-h")):
+    for arguments in (
+        (),
+        ("--help",),
+        ("-h",),
+        ("convert", "--help"),
+        ("schedule", "-h"),
+        ("run", "-h"),
+        ("doctor", "-h"),
+    ):
         result = csdfgen(*arguments)
         assert (result.code, result.err) == (0, "") and "Usage: csdfgen" in result.out
     assert [level.value for level in Fuse] == list(FUSE_LEVELS)
@@ -456,14 +567,26 @@ def test_help_and_version(csdfgen: Any) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys; from csdfgen.cli import main; main(['-h']); print({'numpy', 'onnx', 'lxml'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_ctrl_c_leaves_nothing_behind(csdfgen: Any, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "labels")
     before = {path.name for path in tmp_path.iterdir()}
-    process = start("run", "net.onnx", "--repeat", "100000", "--output", "y.npz", "--labels", "labels", cwd=tmp_path)
+    process = start(
+        "run",
+        "net.onnx",
+        "--repeat",
+        "100000",
+        "--output",
+        "y.npz",
+        "--labels",
+        "labels",
+        cwd=tmp_path,
+    )
     try:
         (tmp_path / "labels").write_text("name\n" * 7)  # waits until the command reads it
         time.sleep(1)
@@ -480,14 +603,21 @@ def shell(line: str, cwd: Path) -> tuple[int, str]:
     command = f"{shlex.quote(sys.executable)} -m csdfgen"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        ["sh", "-c", line.replace("$CSDFGEN", command)], capture_output=True, text=True, cwd=cwd, env=environment
+        ["sh", "-c", line.replace("$CSDFGEN", command)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
     )
     return done.returncode, done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
 def test_output_that_finds_no_room_is_one_line(csdfgen: Any, tmp_path: Path) -> None:
-    assert shell("$CSDFGEN net.onnx > /dev/full", tmp_path) == (1, "the output cannot be written: No space left on device\n")
+    assert shell("$CSDFGEN net.onnx > /dev/full", tmp_path) == (
+        1,
+        "the output cannot be written: No space left on device\n",
+    )
 
 
 def test_streams_may_be_closed_from_the_start(csdfgen: Any, tmp_path: Path) -> None:
@@ -515,4 +645,6 @@ def test_doctor(csdfgen: Any) -> None:
     out = csdfgen("doctor").out
     for word in ("Python", "numpy", "onnxruntime", "BLAS", "import runtime", "import zoo_models"):
         assert word in out
-    assert second_owners({"runtime": ["csdfgen"], "schedules": ["csdfgen", "schedules"]}) == {"schedules": ["schedules"]}
+    assert second_owners({"runtime": ["csdfgen"], "schedules": ["csdfgen", "schedules"]}) == {
+        "schedules": ["schedules"]
+    }

@@ -1,4 +1,6 @@
-"""Questions about dataflow on the command line: answers as text and JSON, plans written, one line when something is wrong."""
+"""Questions about dataflow on the command line: answers as text and JSON, plans written, one line
+when something is wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from typing import Any
 import onnx
 import pytest
 
-from csdfgen import graph_json
 from csdfgen.cli import main
 from csdfgen.cli.analyze_report import show_throughput
 from csdfgen.cli.engines import ENGINES
-from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from schedules.throughput import Throughput
 from sdf3_bridge import sdf3xml
 from tests.cnn_graphs import cnn_graph
@@ -32,7 +34,10 @@ Call = Callable[..., Result]
 def stages() -> CsdfGraph:
     """a (1 long, 2 tokens) -> b (2 long, 3 to 1) -> c (2 long): the example of Stuijk et al. 2008."""
     actors = Actor("a", (1,)), Actor("b", (2,)), Actor("c", (2,))
-    channels = Channel("al", "a", "b", (2,), (3,), token_bytes=4), Channel("be", "b", "c", (1,), (2,))
+    channels = (
+        Channel("al", "a", "b", (2,), (3,), token_bytes=4),
+        Channel("be", "b", "c", (1,), (2,)),
+    )
     return with_serial_loops(CsdfGraph("stages", actors, channels))
 
 
@@ -44,11 +49,15 @@ def unbalanced() -> CsdfGraph:
 
 def unlimited() -> CsdfGraph:
     """Nothing keeps its actors from starting at any time."""
-    return CsdfGraph("unlimited", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),))
+    return CsdfGraph(
+        "unlimited", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),)
+    )
 
 
 @pytest.fixture
-def call(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Call:
     """`csdfgen analyze`, in a folder with small graphs and a model."""
     monkeypatch.chdir(tmp_path)
     sdf3xml.write("stages.xml", stages())
@@ -72,7 +81,10 @@ def call(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 def test_a_graph_alone_is_asked_for_its_structure_and_throughput(call: Call) -> None:
     found = call("stages.xml", "--json").json
     assert found["consistent"] is True and found["repetition"] == {"a": 3, "b": 2, "c": 1}
-    assert found["deadlock"] is False and (found["throughput"], found["throughput_decimal"]) == ("1/4", 0.25)
+    assert found["deadlock"] is False and (found["throughput"], found["throughput_decimal"]) == (
+        "1/4",
+        0.25,
+    )
     assert (found["method"], found["exact"], found["engine"]) == ("cycle-ratio", True, "native")
     assert "buffers" not in found and "latency" not in found
     said = call("stages.xml").out
@@ -105,7 +117,9 @@ def test_the_published_front(call: Call) -> None:
     ],
 )
 def test_which_storage(call: Call, options: tuple[str, ...], sizes: list[int]) -> None:
-    assert [point["size"] for point in call("stages.xml", *options, "--json").json["buffers"]] == sizes
+    assert [
+        point["size"] for point in call("stages.xml", *options, "--json").json["buffers"]
+    ] == sizes
 
 
 def test_storage_that_is_not_proven_says_how_far_it_may_be_off(call: Call) -> None:
@@ -120,7 +134,9 @@ def test_latency_and_what_channels_hold(call: Call) -> None:
     found = call("stages.xml", "--latency", "--json").json
     assert found["latency"] == 8 and found["peaks"]["al"] == 6 and "throughput" not in found
     said = call("stages.xml", "--latency").out
-    assert "latency     8 time units" in said and re.search(r"^al +data +a +b +6 +24", said, re.MULTILINE)
+    assert "latency     8 time units" in said and re.search(
+        r"^al +data +a +b +6 +24", said, re.MULTILINE
+    )
     assert "serial" not in said
 
 
@@ -136,7 +152,9 @@ def test_self_timed_execution_tells_transient_and_period(call: Call) -> None:
 
 def test_an_execution_that_is_given_up_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     """One component was executed, so that there is a transient; the one that limits took too long."""
-    show_throughput(stages(), Throughput(Fraction(1, 7), "cycle-ratio", True, Fraction(1, 7), transient=4), True)
+    show_throughput(
+        stages(), Throughput(Fraction(1, 7), "cycle-ratio", True, Fraction(1, 7), transient=4), True
+    )
     said = capfd.readouterr().out
     assert "given up after 2,000,000 firings" in said and "transient" not in said
 
@@ -145,7 +163,11 @@ def test_a_bound_is_called_a_bound(call: Call) -> None:
     graph_json.write_graph("bound.json", ring(3))
     exact = Fraction(call("bound.json", "--json").json["throughput"])
     found = call("bound.json", "--method", "1-periodic", "--json").json
-    assert Fraction(found["throughput"]) <= exact <= Fraction(found["throughput_at_most"].replace("inf", "999"))
+    assert (
+        Fraction(found["throughput"])
+        <= exact
+        <= Fraction(found["throughput_at_most"].replace("inf", "999"))
+    )
     assert found["exact"] is False
     assert "a bound: not more than" in call("bound.json", "--method", "1-periodic").out
 
@@ -153,32 +175,53 @@ def test_a_bound_is_called_a_bound(call: Call) -> None:
 def test_a_deadlock_says_who_waits_for_what(call: Call) -> None:
     found = call("dead.json", "--deadlock", "--json").json
     assert found["deadlock"] is True
-    assert [(wait["actor"], wait["channel"], wait["there"], wait["needed"]) for wait in found["waiting"]] == [
+    assert [
+        (wait["actor"], wait["channel"], wait["there"], wait["needed"]) for wait in found["waiting"]
+    ] == [
         ("A", "ba", 0, 1),
         ("B", "ab", 0, 1),
     ]
     assert "'B' phase 1 waits for 1 more token in 'ab' (0 of 1)" in call("dead.json").out
     whole = call("dead.json", "--throughput", "--buffers", "--latency", "--json").json
     assert (whole["throughput"], whole["buffers"]) == ("0", []) and "latency" not in whole
-    assert "buffers     none: it deadlocks whatever the capacities are" in call("dead.json", "--buffers").out
+    assert (
+        "buffers     none: it deadlocks whatever the capacities are"
+        in call("dead.json", "--buffers").out
+    )
 
 
-@pytest.mark.parametrize(("asked", "share"), [(("--storage", "live"), "50.0%"), (("--at-throughput", "1/3"), "66.7%")])
-def test_one_distribution_is_compared_with_the_highest_throughput(call: Call, asked: tuple[str, ...], share: str) -> None:
-    (point,) = [line for line in call(str(ROOT / "docs/examples/bound.xml"), "--buffers", *asked).out.splitlines() if "%" in line]
+@pytest.mark.parametrize(
+    ("asked", "share"), [(("--storage", "live"), "50.0%"), (("--at-throughput", "1/3"), "66.7%")]
+)
+def test_one_distribution_is_compared_with_the_highest_throughput(
+    call: Call, asked: tuple[str, ...], share: str
+) -> None:
+    (point,) = [
+        line
+        for line in call(
+            str(ROOT / "docs/examples/bound.xml"), "--buffers", *asked
+        ).out.splitlines()
+        if "%" in line
+    ]
     assert share in point.split()
 
 
-def test_what_cannot_be_written_is_refused_before_the_search(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_is_refused_before_the_search(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(ENGINES, "auto", lambda *_: pytest.fail("the engine was asked"))
-    assert refused(call("stages.xml", "--buffers", "-o", "none/p.json")).startswith("none/p.json: cannot be written")
+    assert refused(call("stages.xml", "--buffers", "-o", "none/p.json")).startswith(
+        "none/p.json: cannot be written"
+    )
 
 
 def test_a_deadlock_by_capacities_names_the_space(call: Call) -> None:
     found = call("stages.xml", "--capacities", "al=3", "--capacities", "be=2", "--json").json
     assert found["deadlock"] is True and found["throughput"] == "0"
     assert any(wait["space"] and wait["channel"] == "al" for wait in found["waiting"])
-    assert re.search(r"[0-9] more free places? in 'al'", call("stages.xml", "--capacities", "al=3,be=2").out)
+    assert re.search(
+        r"[0-9] more free places? in 'al'", call("stages.xml", "--capacities", "al=3,be=2").out
+    )
 
 
 def test_an_inconsistent_graph_is_an_answer(call: Call) -> None:
@@ -186,18 +229,25 @@ def test_an_inconsistent_graph_is_an_answer(call: Call) -> None:
     assert found["consistent"] is False and "throughput" not in found
     assert "'B' produces 1 * 2 = 2 tokens, 'A' consumes 1 * 1 = 1" in found["inconsistency"]
     said = call("unbalanced.json")
-    assert said.code == 0 and "consistent  no; channel 'ba': out of balance on the cycle B - A - B" in said.out
+    assert (
+        said.code == 0
+        and "consistent  no; channel 'ba': out of balance on the cycle B - A - B" in said.out
+    )
 
 
 def test_what_nothing_limits(call: Call) -> None:
     assert call("unlimited.json", "--json").json["throughput"] == "inf"
     assert "throughput  unlimited" in call("unlimited.json").out
-    assert call("unlimited.json", "--at-throughput", "1/2", "--json").json["buffers"][0]["capacities"] == {"ab": 3}
+    assert call("unlimited.json", "--at-throughput", "1/2", "--json").json["buffers"][0][
+        "capacities"
+    ] == {"ab": 3}
 
 
 def test_capacities_with_any_name(call: Call) -> None:
     graph = ring(2)
-    odd = CsdfGraph("odd", graph.actors, tuple(Channel(f"a=1,{c.name}=", *_ends(c)) for c in graph.channels))
+    odd = CsdfGraph(
+        "odd", graph.actors, tuple(Channel(f"a=1,{c.name}=", *_ends(c)) for c in graph.channels)
+    )
     graph_json.write_graph("odd.json", odd)
     names = {"a=1,ab=": 1, "a=1,ba=": 2}
     schedule = call("odd.json", "--buffers", "-o", "odd_plan.json")
@@ -207,7 +257,13 @@ def test_capacities_with_any_name(call: Call) -> None:
 
 
 def _ends(channel: Channel) -> tuple[Any, ...]:
-    return channel.source, channel.target, channel.production, channel.consumption, channel.initial_tokens
+    return (
+        channel.source,
+        channel.target,
+        channel.production,
+        channel.consumption,
+        channel.initial_tokens,
+    )
 
 
 # Models -----------------------------------------------------------------------------------------
@@ -217,12 +273,18 @@ def test_the_five_layers_of_the_paper(call: Call) -> None:
     """Table II, Ex4: 17, 6, 4 and 1 rows, which are 544, 384, 48 and 2 values."""
     rows = call("zoo:cnn5", "--buffers", "--json").json
     assert list(rows["buffers"][0]["capacities"].values()) == [17, 6, 4, 1]
-    assert (rows["rows"], rows["left_out"]["serial"], len(rows["left_out"]["overlap"])) == ("paper", 5, 2)
+    assert (rows["rows"], rows["left_out"]["serial"], len(rows["left_out"]["overlap"])) == (
+        "paper",
+        5,
+        2,
+    )
     elements = call("zoo:cnn5", "--buffers", "--tokens", "elements", "--json").json
     assert list(elements["buffers"][0]["capacities"].values()) == [544, 384, 48, 2]
     assert elements["buffers"][0]["size"] == 978
     said = call("zoo:cnn5", "--buffers").out
-    assert "2 overlap self-loops for what actors keep between phases: 36 tokens, 5,120 bytes" in said
+    assert (
+        "2 overlap self-loops for what actors keep between phases: 36 tokens, 5,120 bytes" in said
+    )
     assert "--rows paper --fuse full --image streamed" in said
 
 
@@ -232,7 +294,10 @@ def test_overlap_self_loops_take_the_same_room_in_every_distribution(call: Call)
     room = without["left_out"]["overlap"]
     assert room and counted["left_out"]["overlap"] == {}
     for small, large in zip(without["buffers"], counted["buffers"], strict=True):
-        assert large["capacities"] == {**small["capacities"], **room} and large["throughput"] == small["throughput"]
+        assert (
+            large["capacities"] == {**small["capacities"], **room}
+            and large["throughput"] == small["throughput"]
+        )
 
 
 def test_a_graph_file_is_taken_as_it_is(call: Call) -> None:
@@ -241,21 +306,34 @@ def test_a_graph_file_is_taken_as_it_is(call: Call) -> None:
     assert sum(name.startswith("overlap") for name in whole["buffers"][0]["capacities"]) == 2
     bare = call("cnn5.xml", "--buffers", "--no-overlap", "--json").json
     assert not any(name.startswith("overlap") for name in bare["buffers"][0]["capacities"])
-    assert whole["buffers"][0]["size"] - bare["buffers"][0]["size"] == sum(bare["left_out"]["overlap"].values())
+    assert whole["buffers"][0]["size"] - bare["buffers"][0]["size"] == sum(
+        bare["left_out"]["overlap"].values()
+    )
     assert "a time unit is a multiply-accumulate" in call("cnn5.xml", "--throughput").out
 
 
 def test_memory_device_and_dataflow_in_one_object(call: Call) -> None:
-    found = call("net.onnx", "--device", "cortex-m7", "--throughput", "--latency", "--rows", "2", "--json").json
-    assert found["rows"] == "2" and found["memory"]["peak_live"] > 0 and found["device"]["name"] == "cortex-m7"
-    assert Fraction(found["throughput"]) > 0 and found["latency"] >= 1 / Fraction(found["throughput"])
+    found = call(
+        "net.onnx", "--device", "cortex-m7", "--throughput", "--latency", "--rows", "2", "--json"
+    ).json
+    assert (
+        found["rows"] == "2"
+        and found["memory"]["peak_live"] > 0
+        and found["device"]["name"] == "cortex-m7"
+    )
+    assert Fraction(found["throughput"]) > 0 and found["latency"] >= 1 / Fraction(
+        found["throughput"]
+    )
     said = call("net.onnx", "--device", "cortex-m7", "--throughput").out
     assert said.index("peak_live") < said.index("sequential ") < said.index("throughput ")
     alone = call("net.onnx", "--json").json
     assert alone["rows"] == "auto" and "memory" in alone and "consistent" not in alone
 
 
-@pytest.mark.parametrize("options", [(), ("--storage", "maximal"), ("--overlap", "--rows", "1"), ("--tokens", "elements")])
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--storage", "maximal"), ("--overlap", "--rows", "1"), ("--tokens", "elements")],
+)
 def test_a_plan_with_these_buffers_is_run(call: Call, options: tuple[str, ...]) -> None:
     written = call("net.onnx", "--buffers", *options, "-o", "plan.json")
     assert (written.code, written.err) == (0, "") and "plan.json: " in written.out
@@ -265,8 +343,12 @@ def test_a_plan_with_these_buffers_is_run(call: Call, options: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize(("name", "rows"), [("densenet121", 672), ("inception_v3", 582)])
-def test_the_least_storage_of_large_networks_is_soon_found_and_executed(call: Call, name: str, rows: int) -> None:
-    """At one row a phase, overlap self-loops included; the seconds are of this process, however busy the machine."""
+def test_the_least_storage_of_large_networks_is_soon_found_and_executed(
+    call: Call, name: str, rows: int
+) -> None:
+    """At one row a phase, overlap self-loops included; the seconds are of this process, however
+    busy the machine.
+    """
     began = time.process_time()
     asked = "--throughput", "--latency", "--storage", "live", "--overlap", "--rows", "1"
     found = call(f"zoo:{name}", *asked, "-o", "plan.json", "--json").json
@@ -285,57 +367,141 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "not a model": (("text.onnx", "--buffers"), 1, "text.onnx"),
     "unknown network": (("zoo:cnn6", "--buffers"), 1, "cnn6"),
     "model option": (("ring.xml", "--rows", "2"), 1, "ring.xml: is a graph; --rows is for models"),
-    "tokens of a graph": (("ring.xml", "--tokens", "rows"), 1, "ring.xml: is a graph; --tokens is for models"),
-    "device of a graph": (("ring.xml", "--device", "cortex-m7"), 1, "ring.xml: is a graph; --device is for models"),
-    "how, but not what": (("net.onnx", "--method", "self-timed"), 1, "--method says how a question about dataflow is answered"),
+    "tokens of a graph": (
+        ("ring.xml", "--tokens", "rows"),
+        1,
+        "ring.xml: is a graph; --tokens is for models",
+    ),
+    "device of a graph": (
+        ("ring.xml", "--device", "cortex-m7"),
+        1,
+        "ring.xml: is a graph; --device is for models",
+    ),
+    "how, but not what": (
+        ("net.onnx", "--method", "self-timed"),
+        1,
+        "--method says how a question about dataflow is answered",
+    ),
     "capacities, but not what": (("net.onnx", "--capacities", "x=1"), 1, "--capacities says how"),
     "unknown channel": (("ring.xml", "--capacities", "ac=2"), 1, "has no channel 'ac'"),
-    "too small": (("ring.xml", "--capacities", "ba=0"), 1, "channel 'ba': 1 initial tokens, but the capacity is 0"),
+    "too small": (
+        ("ring.xml", "--capacities", "ba=0"),
+        1,
+        "channel 'ba': 1 initial tokens, but the capacity is 0",
+    ),
     "no schedule": (("ring.xml", "--capacities", "dead.json"), 1, "dead.json"),
-    "no capacities in a graph": (("ring.xml", "--capacities", "ring.xml"), 1, "ring.xml: has no buffer sizes"),
+    "no capacities in a graph": (
+        ("ring.xml", "--capacities", "ring.xml"),
+        1,
+        "ring.xml: has no buffer sizes",
+    ),
     "no schedule file": (("ring.xml", "--capacities", "none.json"), 1, "none.json: cannot be read"),
-    "too fast": (("stages.xml", "--at-throughput", "1/3"), 1, "throughput 1/3 is wanted; the highest is 1/4"),
+    "too fast": (
+        ("stages.xml", "--at-throughput", "1/3"),
+        1,
+        "throughput 1/3 is wanted; the highest is 1/4",
+    ),
     "storage without end": (("unlimited.json", "--buffers"), 1, "nothing limits its throughput"),
-    "maximum without end": (("unlimited.json", "--storage", "maximal"), 1, "nothing limits its throughput"),
-    "throughput of a deadlock": (("dead.json", "--at-throughput", "1/9"), 1, "'A' phase 1 waits for 1 more token in 'ba'"),
-    "plan of a deadlock": (("dead.json", "--buffers", "-o", "p.json"), 1, "no capacities are known"),
-    "plan of what is inconsistent": (("unbalanced.json", "--buffers", "-o", "p.json"), 1, "channel 'ba': out of balance"),
-    "plan as XML": (("ring.xml", "--buffers", "-o", "p.xml"), 1, "p.xml: a schedule with its buffers is written as .json"),
+    "maximum without end": (
+        ("unlimited.json", "--storage", "maximal"),
+        1,
+        "nothing limits its throughput",
+    ),
+    "throughput of a deadlock": (
+        ("dead.json", "--at-throughput", "1/9"),
+        1,
+        "'A' phase 1 waits for 1 more token in 'ba'",
+    ),
+    "plan of a deadlock": (
+        ("dead.json", "--buffers", "-o", "p.json"),
+        1,
+        "no capacities are known",
+    ),
+    "plan of what is inconsistent": (
+        ("unbalanced.json", "--buffers", "-o", "p.json"),
+        1,
+        "channel 'ba': out of balance",
+    ),
+    "plan as XML": (
+        ("ring.xml", "--buffers", "-o", "p.xml"),
+        1,
+        "p.xml: a schedule with its buffers is written as .json",
+    ),
     "no such folder": (("ring.xml", "--buffers", "-o", "none/p.json"), 1, "none/p.json"),
-    "no such folder of a picture": (("ring.xml", "--gantt", "none/g.svg"), 1, "none/g.svg: cannot be written"),
+    "no such folder of a picture": (
+        ("ring.xml", "--gantt", "none/g.svg"),
+        1,
+        "none/g.svg: cannot be written",
+    ),
     "csv of a graph": (("ring.xml", "--csv", "x.csv"), 1, "--csv writes the layers' times"),
     "plan of nothing": (("ring.xml", "-o", "p.json"), 2, "is about buffers; add --buffers"),
     "unit of nothing": (("ring.xml", "--unit", "bytes"), 2, "is about buffers; add --buffers"),
     "engine": (("ring.xml", "--engine", "abacus"), 2, "'abacus'"),
     "method": (("ring.xml", "--method", "guess"), 2, "'guess'"),
     "storage": (("ring.xml", "--storage", "some"), 2, "'some'"),
-    "two kinds of storage": (("ring.xml", "--storage", "live", "--at-throughput", "1"), 2, "give one of them"),
+    "two kinds of storage": (
+        ("ring.xml", "--storage", "live", "--at-throughput", "1"),
+        2,
+        "give one of them",
+    ),
     "no time": (("ring.xml", "--buffers", "--seconds", "-1"), 2, "greater than or equal to 0"),
-    "no number of seconds": (("ring.xml", "--buffers", "--seconds", "nan"), 2, "less than or equal to 1000000"),
-    "by nothing": (("ring.xml", "--at-throughput", "1/0"), 2, "'1/0' is not a throughput above 0, such as 1/5"),
+    "no number of seconds": (
+        ("ring.xml", "--buffers", "--seconds", "nan"),
+        2,
+        "less than or equal to 1000000",
+    ),
+    "by nothing": (
+        ("ring.xml", "--at-throughput", "1/0"),
+        2,
+        "'1/0' is not a throughput above 0, such as 1/5",
+    ),
     "none at all": (("ring.xml", "--at-throughput", "0"), 2, "'0' is not a throughput above 0"),
     "backwards": (("ring.xml", "--at-throughput", "-1/5"), 2, "'-1/5' is not a throughput above 0"),
-    "no fraction": (("ring.xml", "--at-throughput", "1/5/2"), 2, "'1/5/2' is not a throughput above 0"),
-    "exponent": (("ring.xml", "--at-throughput", "1e999999999"), 2, "'1e999999999' is not a throughput above 0"),
-    "negative capacity": (("ring.xml", "--capacities", "ab=-1"), 2, "'ab=-1' is not CHANNEL=TOKENS"),
+    "no fraction": (
+        ("ring.xml", "--at-throughput", "1/5/2"),
+        2,
+        "'1/5/2' is not a throughput above 0",
+    ),
+    "exponent": (
+        ("ring.xml", "--at-throughput", "1e999999999"),
+        2,
+        "'1e999999999' is not a throughput above 0",
+    ),
+    "negative capacity": (
+        ("ring.xml", "--capacities", "ab=-1"),
+        2,
+        "'ab=-1' is not CHANNEL=TOKENS",
+    ),
     "no capacity": (("ring.xml", "--capacities", "ab"), 2, "'ab' is not CHANNEL=TOKENS"),
-    "half a capacity": (("ring.xml", "--capacities", "ab=1,ba=0.5"), 2, "'ba=0.5' is not CHANNEL=TOKENS"),
+    "half a capacity": (
+        ("ring.xml", "--capacities", "ab=1,ba=0.5"),
+        2,
+        "'ba=0.5' is not CHANNEL=TOKENS",
+    ),
     "capacity twice": (("ring.xml", "--capacities", "ab=1,ab=2"), 2, "channel 'ab' is given twice"),
-    "two schedules": (("ring.xml", "--capacities", "a.json", "--capacities", "b.json"), 2, "one file is read"),
+    "two schedules": (
+        ("ring.xml", "--capacities", "a.json", "--capacities", "b.json"),
+        2,
+        "one file is read",
+    ),
     "no graph at all": ((), 2, "MODEL"),
 }
 """What is wrong -> arguments, exit code, what the message says."""
 
 
 @pytest.mark.parametrize(("arguments", "code", "said"), BAD.values(), ids=BAD)
-def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_one_line_says_what_is_wrong(
+    call: Call, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
     Path("list.json").write_text("[1, 2]")
     Path("text.onnx").write_text("no model")
     before = sorted(path.name for path in tmp_path.iterdir())
     for json_too in ((), ("--json",)):
         result = call(*arguments, *json_too)
         assert (result.code, result.out) == (code, "")
-        line = refused(result) if code == 1 else " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
+        line = (
+            refused(result) if code == 1 else " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
+        )
         assert said in line and "internal error" not in line
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -344,11 +510,22 @@ def test_ctrl_c_is_heeded_while_buffers_are_sized(call: Call, tmp_path: Path) ->
     graph_json.write_graph("dense.json", cnn_graph("dense", 50, 56))
     os.mkfifo(tmp_path / "held.json")
     before = sorted(path.name for path in tmp_path.iterdir())
-    sized = "--storage", "maximal", "--seconds", "1000", "-o", "plan.json", "--capacities", "held.json"
+    sized = (
+        "--storage",
+        "maximal",
+        "--seconds",
+        "1000",
+        "-o",
+        "plan.json",
+        "--capacities",
+        "held.json",
+    )
     process = start("analyze", "dense.json", *sized, cwd=tmp_path)
     try:
         held = '{"format": "csdfgen-schedule", "version": 1, "graph": "dense50_56", "policy": "", "iterations": 1, '
-        (tmp_path / "held.json").write_text(held + '"capacities": {}, "firings": []}')  # waits until the command reads it
+        (tmp_path / "held.json").write_text(
+            held + '"capacities": {}, "firings": []}'
+        )  # waits until the command reads it
         time.sleep(2)
         process.send_signal(signal.SIGINT)
         at = time.monotonic()

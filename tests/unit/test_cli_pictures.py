@@ -1,4 +1,6 @@
-"""`--gantt`, `--occupancy` and `--dot` on the command line: what is drawn in which storage, and one line when it cannot be."""
+"""`--gantt`, `--occupancy` and `--dot` on the command line: what is drawn in which storage, and one
+line when it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from csdfgen import graph_json
 from csdfgen.cli import main
-from csdfgen.graph import with_serial_loops
-from csdfgen.transform import with_space_channels
+from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.graph import with_serial_loops
+from csdfgen.dataflow.transform import with_space_channels
 from tests.graphs import convolution, ring
 
 Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def csdfgen(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def csdfgen(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Call:
     """The command, in a folder with graphs: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     graph_json.write_graph("conv.json", with_serial_loops(convolution(8)))
@@ -42,12 +46,25 @@ def title(path: str) -> str:
 
 
 def texts(path: str) -> list[str]:
-    return [element.text or "" for element in ET.parse(path).getroot().iter("{http://www.w3.org/2000/svg}text")]
+    return [
+        element.text or ""
+        for element in ET.parse(path).getroot().iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 def test_pictures_show_the_least_storage_that_was_found(csdfgen: Call) -> None:
     code, out, err = csdfgen(
-        "analyze", "conv.json", "--buffers", "--gantt", "g.svg", "--occupancy", "o.svg", "--dot", "g.dot", "--unit", "bytes"
+        "analyze",
+        "conv.json",
+        "--buffers",
+        "--gantt",
+        "g.svg",
+        "--occupancy",
+        "o.svg",
+        "--dot",
+        "g.dot",
+        "--unit",
+        "bytes",
     )
     assert (code, err) == (0, "")
     assert "pictures    g.dot: the graph within capacities of 7 tokens\n" in out
@@ -56,11 +73,17 @@ def test_pictures_show_the_least_storage_that_was_found(csdfgen: Call) -> None:
     assert title("o.svg") == "conv: bytes held, self-timed execution"
     assert {"2 tokens", "80 bytes"} & set(texts("o.svg")) == {"80 bytes"}
     dot = Path("g.dot").read_text()
-    assert "capacity 4" in dot and "penwidth=3" in dot and 'label="throughput 1/32 iterations a time unit"' in dot
+    assert (
+        "capacity 4" in dot
+        and "penwidth=3" in dot
+        and 'label="throughput 1/32 iterations a time unit"' in dot
+    )
 
 
 def test_pictures_show_the_capacities_that_were_given(csdfgen: Call) -> None:
-    code, out, _ = csdfgen("analyze", "conv.json", "--capacities", "in=5,out=5,rows=4", "--gantt", "g.svg", "--json")
+    code, out, _ = csdfgen(
+        "analyze", "conv.json", "--capacities", "in=5,out=5,rows=4", "--gantt", "g.svg", "--json"
+    )
     assert code == 0
     assert json.loads(out)["pictures"] == {"gantt": "g.svg"}
     assert {"transient", "period"} <= set(texts("g.svg"))
@@ -68,7 +91,11 @@ def test_pictures_show_the_capacities_that_were_given(csdfgen: Call) -> None:
 
 @pytest.mark.parametrize(
     ("draw", "shown"),
-    [("self-timed", "self-timed execution"), ("static", "one processor, order 'self-timed'"), ("periodic", "periodic schedule")],
+    [
+        ("self-timed", "self-timed execution"),
+        ("static", "one processor, order 'self-timed'"),
+        ("periodic", "periodic schedule"),
+    ],
 )
 def test_three_kinds_of_execution_are_drawn(csdfgen: Call, draw: str, shown: str) -> None:
     assert csdfgen("analyze", "ring.json", "--gantt", "g.svg", "--draw", draw)[0] == 0
@@ -113,24 +140,44 @@ def test_an_inconsistent_graph_can_be_seen_but_not_executed(csdfgen: Call) -> No
     Path("g.dot").unlink()
     code, out, err = csdfgen("analyze", "bad.json", "--gantt", "g.svg", "--dot", "g.dot")
     assert (code, out) == (1, "")
-    assert err.startswith("bad.json: channel 'ba': out of balance") and err.endswith("it has no execution to be drawn\n")
+    assert err.startswith("bad.json: channel 'ba': out of balance") and err.endswith(
+        "it has no execution to be drawn\n"
+    )
     assert not Path("g.dot").exists() and not Path("g.svg").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("analyze", "ring.json", "--gantt", "g.png"), 1, "g.png: --gantt writes .svg; give FILE.svg"),
+        (
+            ("analyze", "ring.json", "--gantt", "g.png"),
+            1,
+            "g.png: --gantt writes .svg; give FILE.svg",
+        ),
         (("analyze", "ring.json", "--dot", "g.svg"), 1, "g.svg: --dot writes .dot; give FILE.dot"),
-        (("analyze", "ring.json", "--gantt", "no/g.svg"), 1, "no/g.svg: cannot be written: No such file or directory"),
+        (
+            ("analyze", "ring.json", "--gantt", "no/g.svg"),
+            1,
+            "no/g.svg: cannot be written: No such file or directory",
+        ),
         (("analyze", "ring.json", "--gantt", "g.svg", "--occupancy", "g.svg"), 2, "given twice"),
         (("analyze", "ring.json", "--draw", "static"), 2, "says what charts show"),
-        (("analyze", "dead.json", "--gantt", "g.svg", "--draw", "periodic"), 1, "dead.json: graph 'ring': deadlock after 0"),
-        (("schedule", "zoo:cnn5", "--gantt", "g.svg"), 1, "zoo:cnn5: is a model; --gantt is for graphs"),
+        (
+            ("analyze", "dead.json", "--gantt", "g.svg", "--draw", "periodic"),
+            1,
+            "dead.json: graph 'ring': deadlock after 0",
+        ),
+        (
+            ("schedule", "zoo:cnn5", "--gantt", "g.svg"),
+            1,
+            "zoo:cnn5: is a model; --gantt is for graphs",
+        ),
         (("schedule", "ring.json", "--gantt", "g.png"), 1, "g.png: --gantt writes .svg"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(csdfgen: Call, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_cannot_be_drawn_is_said(
+    csdfgen: Call, arguments: tuple[str, ...], code: int, said: str
+) -> None:
     found, out, err = csdfgen(*arguments)
     assert found == code
     assert out == ""

@@ -1,4 +1,6 @@
-"""The user's three steps, and `schedule` of graphs: convert to a graph file, analyze it to a plan, run the model by the plan."""
+"""The user's three steps, and `schedule` of graphs: convert to a graph file, analyze it to a plan,
+run the model by the plan.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def oddly_named() -> onnx.ModelProto:
 
 
 @pytest.fixture
-def call(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Call:
     """The command, in a folder with small models."""
     monkeypatch.chdir(tmp_path)
     onnx.save(residual_classifier(), "net.onnx")
@@ -51,9 +55,14 @@ def call(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return call
 
 
-def steps(call: Call, network: str, *options: str, graph: str = "graph.xml", how: tuple[str, ...] = ()) -> dict[str, object]:
+def steps(
+    call: Call, network: str, *options: str, graph: str = "graph.xml", how: tuple[str, ...] = ()
+) -> dict[str, object]:
     """Convert, analyze, run; what the last step reports."""
-    for command in ((network, "-o", graph, *options), ("analyze", graph, "--buffers", *how, "-o", "plan.json")):
+    for command in (
+        (network, "-o", graph, *options),
+        ("analyze", graph, "--buffers", *how, "-o", "plan.json"),
+    ):
         result = call(*command)
         assert result.code == 0, result.err
         assert not result.err or "--no-serial" in options
@@ -68,13 +77,29 @@ def steps(call: Call, network: str, *options: str, graph: str = "graph.xml", how
 @pytest.mark.parametrize("rows", ["1", "auto", "whole", "paper", "2,conv2=1,x=5+3"])
 def test_rows_and_tokens(call: Call, graph: str, tokens: str, rows: str) -> None:
     fuse = "none" if tokens == "rows" else "full"
-    found = steps(call, "net.onnx", "--rows", rows, "--tokens", tokens, "--fuse", fuse, graph=graph, how=("--engine", "native"))
-    assert (found["rows"], found["fuse"]) == (rows if rows[0] in "1awp" else "2,conv2=1,x=5+3", fuse)
+    found = steps(
+        call,
+        "net.onnx",
+        "--rows",
+        rows,
+        "--tokens",
+        tokens,
+        "--fuse",
+        fuse,
+        graph=graph,
+        how=("--engine", "native"),
+    )
+    assert (found["rows"], found["fuse"]) == (
+        rows if rows[0] in "1awp" else "2,conv2=1,x=5+3",
+        fuse,
+    )
 
 
 @pytest.mark.parametrize("fuse", ["none", "fold", "full"])
 @pytest.mark.parametrize("image", ["streamed", "resident"])
-@pytest.mark.parametrize("how", [("--storage", "live"), ("--storage", "maximal", "--unit", "bytes"), ("--no-overlap",)])
+@pytest.mark.parametrize(
+    "how", [("--storage", "live"), ("--storage", "maximal", "--unit", "bytes"), ("--no-overlap",)]
+)
 def test_fusing_images_and_storage(call: Call, fuse: str, image: str, how: tuple[str, ...]) -> None:
     found = steps(call, "net.onnx", "--rows", "1", "--fuse", fuse, "--image", image, how=how)
     assert (found["fuse"], found["image"]) == (fuse, image)
@@ -94,22 +119,32 @@ def test_names_that_no_tool_expects(call: Call, graph: str) -> None:
     steps(call, "odd.onnx", "--rows", spec, "--fuse", "none", graph=graph)
     values = json.loads(Path("plan.json").read_text())
     assert values["origin"]["options"]["rows"] == spec
-    assert {firing for item in values["firings"] for firing in [item.get("actor")]} & {*ODD, "input:in put,="}
+    assert {firing for item in values["firings"] for firing in [item.get("actor")]} & {
+        *ODD,
+        "input:in put,=",
+    }
 
 
 def test_networks_of_the_zoo_and_their_files(call: Call) -> None:
     steps(call, "zoo:lenet5", "--rows", "1")
     assert call("zoo", "lenet5", "-o", "lenet.onnx", "--seed", "3").code == 0
-    assert call("run", "lenet.onnx", "--plan", "plan.json", "--check", "--json").json["ok"] is True  # other weights, same rows
+    assert (
+        call("run", "lenet.onnx", "--plan", "plan.json", "--check", "--json").json["ok"] is True
+    )  # other weights, same rows
     said = refused(call("run", "net.onnx", "--plan", "plan.json"))
-    assert "made for 'zoo:lenet5', cannot be loaded with the plan's shapes: net.onnx: 'image' is not an input" in said
+    assert (
+        "made for 'zoo:lenet5', cannot be loaded with the plan's shapes: net.onnx: 'image' is not an input"
+        in said
+    )
 
 
 def test_the_papers_network_takes_its_rows(call: Call) -> None:
     found = steps(call, "zoo:cnn5", "--rows", "paper", "--tokens", "rows", how=("--no-overlap",))
     assert found["figures"]["sum_of_capacities"] == 4 * 978  # type: ignore[index]
     values = json.loads(Path("plan.json").read_text())
-    sizes = [tokens for name, tokens in values["capacities"].items() if not name.startswith("serial")]
+    sizes = [
+        tokens for name, tokens in values["capacities"].items() if not name.startswith("serial")
+    ]
     assert sizes == [17, 6, 4, 1]
 
 
@@ -118,19 +153,24 @@ def sdf3_for_cnn5(folder: Path, tokens: str) -> Path:
     found = sdf3_iteration(sdf3xml.read("graph.xml"))
     names = [encode_name(name) for name in ("image->n2", "n2->n3", "n3->n4", "n4->output:n4")]
     rows = zip(names, (17, 6, 4, 1), (32, 64, 12, 2), strict=True)
-    serial = {encode_name(f"serial_{name}"): 2 for name in ("input:image", "n2", "n3", "n4", "output:n4")}
-    sizes = serial | {name: count * (row if tokens == "elements" else 1) for name, count, row in rows}
+    serial = {
+        encode_name(f"serial_{name}"): 2 for name in ("input:image", "n2", "n3", "n4", "output:n4")
+    }
+    sizes = serial | {
+        name: count * (row if tokens == "elements" else 1) for name, count, row in rows
+    }
     rate = f"{1 / 297136 / found.factor:.6g}"
     channels = "".join(f"<ch name='{name}' sz='{size}'/>" for name, size in sizes.items())
-    points = (
-        f"<distributionsSet thr='{rate}' sz='{sum(sizes.values())}'><distribution>{channels}</distribution></distributionsSet>"
-    )
+    points = f"<distributionsSet thr='{rate}' sz='{sum(sizes.values())}'>"
+    points += f"<distribution>{channels}</distribution></distributionsSet>"
     vector = "".join(f" [{encode_name(name)}] = {count}\n" for name, count in found.firings.items())
     timing = "analysis time: 0.1ms\n"
     replies = {
         "repetition_vector": Reply(f"Repetition vector:\n{vector}{timing}"),
         "throughput": Reply(f"thr(cnn5) = {rate}\n{timing}"),
-        "buffersize": Reply(f"<sdf3><storageThroughputTradeOffs>{points}</storageThroughputTradeOffs></sdf3>\n{timing}"),
+        "buffersize": Reply(
+            f"<sdf3><storageThroughputTradeOffs>{points}</storageThroughputTradeOffs></sdf3>\n{timing}"
+        ),
     }
     return stand_in(folder, "sdf3analysis-csdf", replies)
 
@@ -155,7 +195,8 @@ def test_a_graph_that_was_edited_no_longer_fits(call: Call) -> None:
     assert call("analyze", "graph.xml", "--buffers", "--no-overlap", "-o", "plan.json").code == 0
     said = refused(call("run", "net.onnx", "--plan", "plan.json"))
     assert re.fullmatch(
-        r"plan.json: with rows for tokens: firing \d+ \('conv1' phase 1\): channel 'x->conv1' holds 1 of the 2 .*", said
+        r"plan.json: with rows for tokens: firing \d+ \('conv1' phase 1\): channel 'x->conv1' holds 1 of the 2 .*",
+        said,
     )
 
 
@@ -166,7 +207,9 @@ def test_a_graph_of_nobody_gives_no_plan(call: Call) -> None:
     Path("graph.xml").write_text(text[:start] + text[text.index("}'", start) + 2 :])
     assert sdf3xml.read("graph.xml").origin is None
     assert call("analyze", "graph.xml", "--buffers", "-o", "plan.json").code == 0
-    assert "does not say from which network it was made" in refused(call("run", "net.onnx", "--plan", "plan.json"))
+    assert "does not say from which network it was made" in refused(
+        call("run", "net.onnx", "--plan", "plan.json")
+    )
 
 
 def test_rates_of_the_paper_are_no_plan(call: Call) -> None:
@@ -176,11 +219,19 @@ def test_rates_of_the_paper_are_no_plan(call: Call) -> None:
 
 
 @pytest.mark.parametrize("graph", ["graph.xml", "graph.json"])
-@pytest.mark.parametrize("form", [("--gcd",), ("--no-overlap",), ("--no-serial",), ("--gcd", "--tokens", "rows", "--rows", "2")])
+@pytest.mark.parametrize(
+    "form",
+    [("--gcd",), ("--no-overlap",), ("--no-serial",), ("--gcd", "--tokens", "rows", "--rows", "2")],
+)
 def test_other_forms_of_the_same_graph(call: Call, graph: str, form: tuple[str, ...]) -> None:
     rows = () if "--rows" in form else ("--rows", "1")
     found = steps(call, "net.onnx", *rows, *form, graph=graph, how=("--storage", "live"))
-    assert found["figures"] == call("run", "net.onnx", "--rows", "2" if "--rows" in form else "1", "--json").json["figures"]
+    assert (
+        found["figures"]
+        == call("run", "net.onnx", "--rows", "2" if "--rows" in form else "1", "--json").json[
+            "figures"
+        ]
+    )
 
 
 def test_buffer_sizes_that_are_used_are_not_said_to_be_dropped(call: Call) -> None:
@@ -193,10 +244,21 @@ def test_buffer_sizes_that_are_used_are_not_said_to_be_dropped(call: Call) -> No
 
 
 def test_capacities_as_channels_are_kept(call: Call) -> None:
-    """A graph whose capacities are channels back: the order obeys them, and they store nothing themselves."""
+    """A graph whose capacities are channels back: the order obeys them, and they store nothing
+    themselves.
+    """
     call("net.onnx", "-o", "graph.xml", "--rows", "1")
     call("analyze", "graph.xml", "--buffers", "-o", "least.json")
-    steps(call, "net.onnx", "--rows", "1", "--capacities", "least.json", graph="tight.xml", how=("--storage", "live"))
+    steps(
+        call,
+        "net.onnx",
+        "--rows",
+        "1",
+        "--capacities",
+        "least.json",
+        graph="tight.xml",
+        how=("--storage", "live"),
+    )
     assert any(channel.kind == "space" for channel in sdf3xml.read("tight.xml").channels)
 
 
@@ -229,14 +291,21 @@ def test_start_times_that_repeat(call: Call) -> None:
     call("net.onnx", "-o", "graph.xml", "--rows", "1")
     shown = call("schedule", "graph.xml", "--periodic").out
     throughput = call("analyze", "graph.xml", "--throughput", "--json").json["throughput"]
-    assert f"throughput {throughput}" in shown and "first start" in shown and "under way at one time" in shown
-    assert call("schedule", "graph.xml", "--periodic", "-o", "starts.json").out.startswith("starts.json: ")
+    assert (
+        f"throughput {throughput}" in shown
+        and "first start" in shown
+        and "under way at one time" in shown
+    )
+    assert call("schedule", "graph.xml", "--periodic", "-o", "starts.json").out.startswith(
+        "starts.json: "
+    )
     values = json.loads(Path("starts.json").read_text())
     assert (values["format"], values["throughput"]) == ("csdfgen-starts", throughput)
     assert min(row[0] for row in values["starts"].values()) == 0
     assert values["origin"]["model"] == "net.onnx"
-    assert "'csdfgen-schedule' is needed; csdfgen schedule without --periodic writes one" in refused(
-        call("run", "net.onnx", "--plan", "starts.json")
+    assert (
+        "'csdfgen-schedule' is needed; csdfgen schedule without --periodic writes one"
+        in refused(call("run", "net.onnx", "--plan", "starts.json"))
     )
 
 
@@ -244,28 +313,57 @@ def test_start_times_that_repeat(call: Call) -> None:
 def test_orders_within_capacities(call: Call, policy: str) -> None:
     call("net.onnx", "-o", "graph.xml", "--rows", "1")
     call("analyze", "graph.xml", "--buffers", "-o", "least.json")
-    assert call("schedule", "graph.xml", "--capacities", "least.json", "--policy", policy, "-o", "plan.json").code == 0
-    least, found = (json.loads(Path(name).read_text())["capacities"] for name in ("least.json", "plan.json"))
+    assert (
+        call(
+            "schedule",
+            "graph.xml",
+            "--capacities",
+            "least.json",
+            "--policy",
+            policy,
+            "-o",
+            "plan.json",
+        ).code
+        == 0
+    )
+    least, found = (
+        json.loads(Path(name).read_text())["capacities"] for name in ("least.json", "plan.json")
+    )
     assert {name: found[name] for name in found if "serial" not in name} == {
         name: least[name] for name in least if "serial" not in name
     }
     assert call("run", "net.onnx", "--plan", "plan.json", "--check", "--json").json["ok"] is True
-    free, tight = (call("schedule", "graph.xml", "--periodic", *more).out for more in ((), ("--capacities", "least.json")))
+    free, tight = (
+        call("schedule", "graph.xml", "--periodic", *more).out
+        for more in ((), ("--capacities", "least.json"))
+    )
     assert free != tight
     said = refused(call("schedule", "graph.xml", "--capacities", "x->conv1=1"))
     assert said.startswith("graph.xml: ") and "deadlock" in said
 
 
 REFUSED = [
-    (("net.onnx", "--capacities", "x->conv1=3"), "net.onnx: is a model; --capacities is for graphs"),
+    (
+        ("net.onnx", "--capacities", "x->conv1=3"),
+        "net.onnx: is a model; --capacities is for graphs",
+    ),
     (
         ("graph.xml", "--capacities", "nothing=3"),
         "graph.xml: graph 'net': has no channel 'nothing', which",
     ),
-    (("net.onnx", "--periodic"), "net.onnx: is a model; --periodic is for graphs, make one with csdfgen MODEL -o graph.xml"),
-    (("graph.xml", "--periodic", "--policy", "eager"), "graph.xml: --policy eager orders the firings of one processor"),
+    (
+        ("net.onnx", "--periodic"),
+        "net.onnx: is a model; --periodic is for graphs, make one with csdfgen MODEL -o graph.xml",
+    ),
+    (
+        ("graph.xml", "--periodic", "--policy", "eager"),
+        "graph.xml: --policy eager orders the firings of one processor",
+    ),
     (("graph.xml", "--periodic", "-o", "starts.txt"), "starts.txt: a plan is written as .json"),
-    (("free.xml", "--periodic"), "free.xml: graph 'net': nothing limits its throughput; give its actors serial self-loops"),
+    (
+        ("free.xml", "--periodic"),
+        "free.xml: graph 'net': nothing limits its throughput; give its actors serial self-loops",
+    ),
 ]
 
 

@@ -1,4 +1,6 @@
-"""Convolutions beyond the laws: crops, a bounded workspace, layers changed after build, refusals, no allocation."""
+"""Convolutions beyond the laws: crops, a bounded workspace, layers changed after build, refusals,
+no allocation.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,22 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import Call, CountingScratch, Mode, Phase, Scratch, phases
 from csdfgen.ops.convolution import window
-from csdfgen.rows import Rows, Window
 from tests.op_harness import Sample, heights, run_in_slabs
 from tests.op_samples.convolution import SAMPLES
 
 
-def build(op_type: str, x: tuple[int, ...], w: tuple[int, ...], *more: np.ndarray, **attributes: Any) -> Layer:
+def build(
+    op_type: str, x: tuple[int, ...], w: tuple[int, ...], *more: np.ndarray, **attributes: Any
+) -> Layer:
     weights = np.random.default_rng(0).standard_normal(w).astype(np.float32)
-    return OPERATORS[op_type].build(Node("c", op_type, 17, attributes, (Tensor("x", x, "float32", 2), weights, *more), ("y",)))
+    return OPERATORS[op_type].build(
+        Node("c", op_type, 17, attributes, (Tensor("x", x, "float32", 2), weights, *more), ("y",))
+    )
 
 
 def run(layer: Layer, x: np.ndarray, height: int) -> np.ndarray:
@@ -36,7 +42,10 @@ def run(layer: Layer, x: np.ndarray, height: int) -> np.ndarray:
         rows = phase.ins[0]
         assert rows is not None
         for function, arguments in emit(
-            phase, [stored[rows.start : rows.stop], None, None], [out[phase.out.start : phase.out.stop]], CountingScratch()
+            phase,
+            [stored[rows.start : rows.stop], None, None],
+            [out[phase.out.start : phase.out.stop]],
+            CountingScratch(),
         ):
             function(*arguments)
     return layer.output.to_onnx(out)
@@ -60,7 +69,9 @@ def test_negative_pads_crop_the_image(group: int, pads: tuple[int, ...], height:
     x = random_input(layer)
     top, left, bottom, right = pads
     cropped = x[:, :, max(0, -top) : 9 + min(0, bottom), max(0, -left) : 8 + min(0, right)]
-    padded = np.pad(cropped, ((0, 0), (0, 0), (max(0, top), max(0, bottom)), (max(0, left), max(0, right))))
+    padded = np.pad(
+        cropped, ((0, 0), (0, 0), (max(0, top), max(0, bottom)), (max(0, left), max(0, right)))
+    )
     plain = build("Conv", padded.shape, (4, 4 // group, 3, 3), group=group)
     np.testing.assert_allclose(run(layer, x, height), run(plain, padded, 99), rtol=1e-5, atol=1e-5)
 
@@ -76,7 +87,10 @@ def test_a_kernel_takes_weights_bias_and_pads_from_its_layer() -> None:
     scale, bias = np.arange(1.0, 5.0), np.arange(4.0, dtype=np.float32)
     changed = replace(
         layer,
-        constants={1: (layer.constants[1] * scale[:, None, None, None]).astype(np.float32), 2: bias},
+        constants={
+            1: (layer.constants[1] * scale[:, None, None, None]).astype(np.float32),
+            2: bias,
+        },
         attributes={**layer.attributes, "pads": (1, 1, 1, 1)},
         outputs=(replace(layer.output, shape=(1, 4, 6, 6)),),
     )
@@ -98,7 +112,10 @@ def calls(layer: Layer, height: int) -> tuple[list[Call], int]:
     """All calls of a frame on memory of their own, and the workspace that they take."""
     source = layer.inputs[0]
     assert source is not None
-    stored, out = np.zeros(source.storage_shape, source.dtype), np.zeros(layer.output.storage_shape, source.dtype)
+    stored, out = (
+        np.zeros(source.storage_shape, source.dtype),
+        np.zeros(layer.output.storage_shape, source.dtype),
+    )
     emit = operator_of(layer).kernel(layer)
 
     def emitted(phase: Phase, scratch: Scratch) -> list[Call]:
@@ -121,12 +138,32 @@ def calls(layer: Layer, height: int) -> tuple[list[Call], int]:
 WHOLE_MAPS: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "3x3": ("Conv", (1, 64, 224, 224), (64, 64, 3, 3), {"pads": [1, 1, 1, 1]}),
     "first": ("Conv", (1, 3, 224, 224), (64, 3, 7, 7), {"pads": [3, 3, 3, 3], "strides": [2, 2]}),
-    "dilated": ("Conv", (1, 64, 224, 224), (64, 64, 3, 3), {"pads": [36] * 4, "dilations": [36, 36]}),
+    "dilated": (
+        "Conv",
+        (1, 64, 224, 224),
+        (64, 64, 3, 3),
+        {"pads": [36] * 4, "dilations": [36, 36]},
+    ),
     "pointwise, padded": ("Conv", (1, 64, 224, 224), (64, 64, 1, 1), {"pads": [1, 1, 1, 1]}),
     "depthwise": ("Conv", (1, 64, 224, 224), (64, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 64}),
-    "depthwise, strided": ("Conv", (1, 64, 224, 224), (64, 1, 3, 3), {"strides": [2, 2], "group": 64}),
-    "depthwise, dilated": ("Conv", (1, 64, 224, 224), (64, 1, 3, 3), {"pads": [9] * 4, "dilations": [9, 9], "group": 64}),
-    "transposed": ("ConvTranspose", (1, 64, 112, 112), (64, 64, 4, 4), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "depthwise, strided": (
+        "Conv",
+        (1, 64, 224, 224),
+        (64, 1, 3, 3),
+        {"strides": [2, 2], "group": 64},
+    ),
+    "depthwise, dilated": (
+        "Conv",
+        (1, 64, 224, 224),
+        (64, 1, 3, 3),
+        {"pads": [9] * 4, "dilations": [9, 9], "group": 64},
+    ),
+    "transposed": (
+        "ConvTranspose",
+        (1, 64, 112, 112),
+        (64, 64, 4, 4),
+        {"pads": [1, 1, 1, 1], "strides": [2, 2]},
+    ),
 }
 
 
@@ -138,7 +175,9 @@ def test_the_workspace_of_a_whole_map_in_one_phase_is_bounded(name: str) -> None
 
 
 def test_a_pointwise_convolution_needs_no_workspace() -> None:
-    found, used = calls(build("Conv", (1, 64, 56, 56), (32, 64, 1, 1), np.zeros(32, np.float32)), 9999)
+    found, used = calls(
+        build("Conv", (1, 64, 56, 56), (32, 64, 1, 1), np.zeros(32, np.float32)), 9999
+    )
     assert used == 0
     assert [function for function, _ in found] == [np.matmul, np.add]
 
@@ -153,7 +192,9 @@ class Poisoned(CountingScratch):
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=map(str, SAMPLES))
-def test_nothing_is_read_that_was_not_written_before(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_that_was_not_written_before(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tests.op_harness.CountingScratch", Poisoned)
     layer, feeds = sample.layer(), sample.feeds()
     for height in heights(layer):
@@ -168,7 +209,9 @@ UFUNC_BUFFERS = 3 * np.getbufsize() * 4
 @pytest.mark.parametrize("name", WHOLE_MAPS)
 def test_running_the_calls_allocates_no_arrays(name: str) -> None:
     op_type, x, w, attributes = WHOLE_MAPS[name]
-    found, _ = calls(build(op_type, (*x[:2], 56, 56), w, np.zeros(64, np.float32), **attributes), 99)
+    found, _ = calls(
+        build(op_type, (*x[:2], 56, 56), w, np.zeros(64, np.float32), **attributes), 99
+    )
     tracemalloc.start()
     try:
         for function, arguments in found:
@@ -198,18 +241,43 @@ REFUSED: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any
     "group=2 does not divide the 3": ("Conv", (1, 3, 8, 8), (4, 3, 3, 3), {"group": 2}),
     "weights take 2 channels in 1": ("Conv", (1, 3, 8, 8), (4, 2, 3, 3), {}),
     "does not divide the 3 output": ("Conv", (1, 4, 8, 8), (3, 2, 3, 3), {"group": 2}),
-    "kernel_shape=.* but the weights are": ("Conv", (1, 3, 8, 8), (4, 3, 3, 3), {"kernel_shape": [5, 5]}),
+    "kernel_shape=.* but the weights are": (
+        "Conv",
+        (1, 3, 8, 8),
+        (4, 3, 3, 3),
+        {"kernel_shape": [5, 5]},
+    ),
     "'strides' has 1 values": ("Conv", (1, 3, 8, 8), (4, 3, 3, 3), {"strides": [2]}),
     "the least allowed is 1": ("Conv", (1, 3, 8, 8), (4, 3, 3, 3), {"dilations": [0, 1]}),
     "the output would be": ("Conv", (1, 3, 2, 8), (4, 3, 3, 3), {}),
-    "the output would be \\[-?[0-9]+": ("Conv", (1, 3, 8, 8), (4, 3, 3, 3), {"pads": [-4, 0, -4, 0]}),
+    "the output would be \\[-?[0-9]+": (
+        "Conv",
+        (1, 3, 8, 8),
+        (4, 3, 3, 3),
+        {"pads": [-4, 0, -4, 0]},
+    ),
     "weights of rank 3": ("Conv", (1, 3, 8, 8), (4, 3, 3), {}),
     "input of rank 6": ("Conv", (1, 3, 8, 8, 8, 8), (4, 3, 1, 1, 1, 1), {}),
     "empty operands": ("Conv", (1, 3, 8, 8), (0, 3, 3, 3), {}),
     "weights take 2 channels, the input": ("ConvTranspose", (1, 3, 8, 8), (2, 3, 3, 3), {}),
-    "the least allowed is 0": ("ConvTranspose", (1, 3, 8, 8), (3, 3, 3, 3), {"pads": [-1, 0, 0, 0]}),
-    "output_shape=.* must be 2 integers": ("ConvTranspose", (1, 3, 8, 8), (3, 3, 3, 3), {"output_shape": [0, 9]}),
-    "output_padding=.* must be 2 integers": ("ConvTranspose", (1, 3, 8, 8), (3, 3, 3, 3), {"output_padding": [1]}),
+    "the least allowed is 0": (
+        "ConvTranspose",
+        (1, 3, 8, 8),
+        (3, 3, 3, 3),
+        {"pads": [-1, 0, 0, 0]},
+    ),
+    "output_shape=.* must be 2 integers": (
+        "ConvTranspose",
+        (1, 3, 8, 8),
+        (3, 3, 3, 3),
+        {"output_shape": [0, 9]},
+    ),
+    "output_padding=.* must be 2 integers": (
+        "ConvTranspose",
+        (1, 3, 8, 8),
+        (3, 3, 3, 3),
+        {"output_padding": [1]},
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Damaged files either load or raise one CsdfgenError of one line: nothing else, no warnings, no large memory."""
+"""Damaged files either load or raise one CsdfgenError of one line: nothing else, no warnings, no
+large memory.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ import pytest
 from onnx import numpy_helper
 
 from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.loader import load
-from csdfgen.network import Network
+from csdfgen.model.network import Network
+from csdfgen.reading.loader import load
 from tests.models import model
 
 MUTATIONS = 200
@@ -73,7 +75,9 @@ def small_with_shapes() -> bytes:
 
 
 def light_squeezenet() -> bytes:
-    return (Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx").read_bytes()
+    return (
+        Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
+    ).read_bytes()
 
 
 SOURCES: dict[str, Callable[[], bytes]] = {
@@ -83,13 +87,16 @@ SOURCES: dict[str, Callable[[], bytes]] = {
 }
 
 
-# One function a kind of damage: bytes first, then the message -----------------------------------------
+# One function a kind of damage: bytes first, then the message
+# -----------------------------------------
 
 
 def overwrite(raw: bytes, rng: random.Random) -> bytes:
     damaged = bytearray(raw)
     for _ in range(rng.choice([1, 8, 64])):
-        damaged[rng.randrange(min(len(raw), rng.choice([200, 5000, len(raw)])))] = rng.choice([0, rng.randrange(256)])
+        damaged[rng.randrange(min(len(raw), rng.choice([200, 5000, len(raw)])))] = rng.choice(
+            [0, rng.randrange(256)]
+        )
     return bytes(damaged)
 
 
@@ -98,7 +105,21 @@ def cut(raw: bytes, rng: random.Random) -> bytes:
 
 
 def another_operator(proto: onnx.ModelProto, rng: random.Random) -> None:
-    names = ["Conv", "Relu", "Nope", "Loop", "If", "Concat", "", "Reshape", "Gather", "Resize", "Pad", "Constant", "Tile"]
+    names = [
+        "Conv",
+        "Relu",
+        "Nope",
+        "Loop",
+        "If",
+        "Concat",
+        "",
+        "Reshape",
+        "Gather",
+        "Resize",
+        "Pad",
+        "Constant",
+        "Tile",
+    ]
     rng.choice(proto.graph.node).op_type = rng.choice(names)
 
 
@@ -134,7 +155,9 @@ def another_rank(proto: onnx.ModelProto, rng: random.Random) -> None:
 def another_operand(proto: onnx.ModelProto, rng: random.Random) -> None:
     node = rng.choice([n for n in proto.graph.node if n.input])
     others = [o for n in proto.graph.node for o in n.output]
-    node.input[rng.randrange(len(node.input))] = rng.choice(["", "nowhere", node.output[0], rng.choice(others)])
+    node.input[rng.randrange(len(node.input))] = rng.choice(
+        ["", "nowhere", node.output[0], rng.choice(others)]
+    )
 
 
 def another_type(proto: onnx.ModelProto, rng: random.Random) -> None:
@@ -199,7 +222,9 @@ def test_the_undamaged_models_load(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(MUTATIONS))
-def test_damage_ends_in_a_network_or_in_one_line(seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_damage_ends_in_a_network_or_in_one_line(
+    seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     rng = random.Random(seed)
     kind, raw = damaged(SOURCES[rng.choice(sorted(SOURCES))](), rng)
     path = tmp_path / f"{kind}.onnx"
@@ -215,7 +240,8 @@ def test_damage_ends_in_a_network_or_in_one_line(seed: int, tmp_path: Path, capf
     assert capfd.readouterr() == ("", "")
 
 
-# Files that are no models -----------------------------------------------------------------------------
+# Files that are no models
+# -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,7 +279,9 @@ def test_a_file_above_protobufs_limit_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     with path.open("wb") as file:
         file.truncate(2**31)
-    with pytest.raises(ModelError, match=r"has 2147483648 bytes, an ONNX file holds at most 2147483647"):
+    with pytest.raises(
+        ModelError, match=r"has 2147483648 bytes, an ONNX file holds at most 2147483647"
+    ):
         load(path)
 
 

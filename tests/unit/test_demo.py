@@ -13,7 +13,9 @@ from csdfgen.errors import InputError
 def maps(*cells: tuple[int, int, float]) -> dict[str, np.ndarray]:
     """Outputs of the network for faces of 8x16 pixels (width, height) at (row, column, score)."""
     shape = (16, 16)
-    heat, size, offset, marks = (np.zeros((1, channels, *shape), np.float32) for channels in (1, 2, 2, 10))
+    heat, size, offset, marks = (
+        np.zeros((1, channels, *shape), np.float32) for channels in (1, 2, 2, 10)
+    )
     for row, column, score in cells:
         heat[0, 0, row, column] = score
         size[0, :, row, column] = np.log([4, 2])
@@ -59,7 +61,9 @@ def test_the_mosaic_fills_its_canvas_but_for_a_corner() -> None:
 def test_faces_and_bars_are_drawn() -> None:
     picture = np.zeros((256, 480, 3), np.uint8)
     face = centerface.Face((100.0, 50.0, 160.0, 130.0), ((120.0, 80.0),) * 5, 0.9)
-    image = pictures.drawn(picture, [face], "title", [("one", 3.0, "#ff0000"), ("two", 1.0, pictures.MARK)], "note")
+    image = pictures.drawn(
+        picture, [face], "title", [("one", 3.0, "#ff0000"), ("two", 1.0, pictures.MARK)], "note"
+    )
     assert image.width == 480
     assert image.height > 256
     assert image.getpixel((100, 90)) == (0x3D, 0xDC, 0x84)

@@ -1,4 +1,6 @@
-"""Device profiles: what may be written down, how it is refused, and what a frame takes by each kind of cost."""
+"""Device profiles: what may be written down, how it is refused, and what a frame takes by each kind
+of cost.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def number(value: str, unit: str, origin: str = "published") -> str:
 
 
 def frame(profile: DeviceProfile, rows: int | str = 1, fuse: str = "none") -> Estimate:
-    return estimate(csdfgen.plan(csdfgen.load(residual_classifier()), rows=rows, fuse=fuse), profile)
+    return estimate(
+        csdfgen.plan(csdfgen.load(residual_classifier()), rows=rows, fuse=fuse), profile
+    )
 
 
 # What is shipped --------------------------------------------------------------------------------
@@ -71,7 +75,9 @@ def test_no_board_is_claimed_as_measured(name: str) -> None:
 
 
 def test_the_published_model_counts_as_the_base_paper_does() -> None:
-    """As Table III was counted (docs/paper.md): ms = perf * 1e-10 * operations, and 5 us a phase of what is not free."""
+    """As Table III was counted (docs/paper.md): ms = perf * 1e-10 * operations, and 5 us a phase of
+    what is not free.
+    """
     found = {layer.name: layer for layer in frame(device("jetson-tx2"), rows=1).layers}
     macs = 16 * 12 * 8 * 3 * 9
     assert found["conv1"].phases == 16
@@ -87,10 +93,18 @@ MEMORY = "usable = " + '{ value = 4, unit = "MiB", origin = "modelled", source =
 
 REFUSED = {
     "missing": (MEMORY, "", "'memory.usable' is missing"),
-    "negative": (MEMORY, f"usable = {number('-4', 'MiB')}", "'memory.usable.value' is -4 MiB; a number above 0 is needed"),
+    "negative": (
+        MEMORY,
+        f"usable = {number('-4', 'MiB')}",
+        "'memory.usable.value' is -4 MiB; a number above 0 is needed",
+    ),
     "zero": (MEMORY, f"usable = {number('0', 'MiB')}", "'memory.usable.value' is 0 MiB"),
     "infinite": (MEMORY, f"usable = {number('inf', 'MiB')}", "'memory.usable.value' is inf"),
-    "no number at all": (MEMORY, f"usable = {number('nan', 'MiB')}", "'memory.usable.value' is nan; a number above 0 is needed"),
+    "no number at all": (
+        MEMORY,
+        f"usable = {number('nan', 'MiB')}",
+        "'memory.usable.value' is nan; a number above 0 is needed",
+    ),
     "text": (
         MEMORY,
         f"usable = {number(chr(34) + '4' + chr(34), 'MiB')}",
@@ -101,23 +115,67 @@ REFUSED = {
         f"usable = {number('1e307', 'KiB')}",
         "is 1e+307 KiB; a number from 9.77e-28 to 9.77e+20",
     ),
-    "hundreds of digits": (MEMORY, f"usable = {number('9' * 400, 'MiB')}", "is an integer of 1329 bits MiB; a number from"),
+    "hundreds of digits": (
+        MEMORY,
+        f"usable = {number('9' * 400, 'MiB')}",
+        "is an integer of 1329 bits MiB; a number from",
+    ),
     "thousands of digits": (MEMORY, f"usable = {number('9' * 5000, 'MiB')}", "is not TOML: "),
-    "thousands of bits": (MEMORY, f"usable = 0x{'f' * 5000}", "'memory.usable' is an integer of 20000 bits without unit"),
-    "next to nothing": ("value = 1.6", "value = 1e-320", "'processor.bandwidth.value' is 1e-320 GB/s; a number from 1e-33 to"),
+    "thousands of bits": (
+        MEMORY,
+        f"usable = 0x{'f' * 5000}",
+        "'memory.usable' is an integer of 20000 bits without unit",
+    ),
+    "next to nothing": (
+        "value = 1.6",
+        "value = 1e-320",
+        "'processor.bandwidth.value' is 1e-320 GB/s; a number from 1e-33 to",
+    ),
     "no number": (MEMORY, f"usable = {number('true', 'MiB')}", "'memory.usable.value' is True"),
     "unitless": (MEMORY, "usable = 4", "'memory.usable' is 4 without unit and origin"),
-    "no unit": (MEMORY, 'usable = { value = 4, origin = "modelled", source = "guess" }', "'memory.usable.unit' is missing"),
-    "other unit": (MEMORY, f"usable = {number('4', 's')}", "'memory.usable.unit' is 's'; one of B, kB"),
-    "no origin": (MEMORY, 'usable = { value = 4, unit = "MiB", source = "guess" }', "'memory.usable.origin' is missing"),
-    "other origin": (MEMORY, f"usable = {number('4', 'MiB', 'heard')}", "'memory.usable.origin' is 'heard'; one of measured"),
-    "other source": (MEMORY, MEMORY.replace('"guess"', '"memory"'), "'memory.usable.source' is 'memory'"),
-    "more than all": (MEMORY, f"usable = {number('9', 'MiB')}", "'memory.usable' is 9 MiB, more than the total of 8 MiB"),
+    "no unit": (
+        MEMORY,
+        'usable = { value = 4, origin = "modelled", source = "guess" }',
+        "'memory.usable.unit' is missing",
+    ),
+    "other unit": (
+        MEMORY,
+        f"usable = {number('4', 's')}",
+        "'memory.usable.unit' is 's'; one of B, kB",
+    ),
+    "no origin": (
+        MEMORY,
+        'usable = { value = 4, unit = "MiB", source = "guess" }',
+        "'memory.usable.origin' is missing",
+    ),
+    "other origin": (
+        MEMORY,
+        f"usable = {number('4', 'MiB', 'heard')}",
+        "'memory.usable.origin' is 'heard'; one of measured",
+    ),
+    "other source": (
+        MEMORY,
+        MEMORY.replace('"guess"', '"memory"'),
+        "'memory.usable.source' is 'memory'",
+    ),
+    "more than all": (
+        MEMORY,
+        f"usable = {number('9', 'MiB')}",
+        "'memory.usable' is 9 MiB, more than the total of 8 MiB",
+    ),
     "misspelt": ("peak = ", "paek = ", "'processor.paek' is"),
-    "half a core": ("value = 1, unit", "value = 1.5, unit", "'processor.cores' is 1.5 cores; a whole number"),
+    "half a core": (
+        "value = 1, unit",
+        "value = 1.5, unit",
+        "'processor.cores' is 1.5 cores; a whole number",
+    ),
     "other format": ('"csdfgen-device"', '"csdfgen-graph"', "'format' is 'csdfgen-graph'"),
     "newer": ("version = 1", "version = 2", "'version' is 2; this program reads up to 1"),
-    "nothing to count with": ("peak = ", "power = ", "'processor.power.unit' is 'GFLOP/s'; one of W"),
+    "nothing to count with": (
+        "peak = ",
+        "power = ",
+        "'processor.power.unit' is 'GFLOP/s'; one of W",
+    ),
     "no TOML": ("[memory]", "[memory", "is not TOML"),
 }
 
@@ -159,7 +217,9 @@ def test_a_fitted_slope_of_next_to_nothing_is_read() -> None:
 
 def test_costs_of_operators_are_read_as_strictly() -> None:
     cost = f'\n[[operator]]\ntypes = ["Conv"]\ntime = {number("-1", "ns/MAC")}\n'
-    with pytest.raises(InputError, match=r"'operator\[1\].time.value' is -1 ns/MAC; a number from 0 on is needed"):
+    with pytest.raises(
+        InputError, match=r"'operator\[1\].time.value' is -1 ns/MAC; a number from 0 on is needed"
+    ):
         read(example() + cost)
 
 
@@ -210,10 +270,14 @@ def test_layers_are_dealt_out_to_cores_in_order() -> None:
 
 def test_more_cores_give_more_frames_until_memory_is_the_limit() -> None:
     text = example()
-    found = [frame(read(text.replace("value = 1, unit", f"value = {cores}, unit"))) for cores in (1, 2)]
+    found = [
+        frame(read(text.replace("value = 1, unit", f"value = {cores}, unit"))) for cores in (1, 2)
+    ]
     assert found[0].pipelined == pytest.approx(found[0].seconds)
     assert found[1].pipelined < found[0].pipelined
-    slow = read(text.replace("value = 1, unit", "value = 4, unit").replace("value = 1.6", "value = 0.001"))
+    slow = read(
+        text.replace("value = 1, unit", "value = 4, unit").replace("value = 1.6", "value = 0.001")
+    )
     assert frame(slow).limit == "the memory that the cores share"
 
 
@@ -228,7 +292,10 @@ def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
     network = csdfgen.load(residual_classifier(height=64))
     whole = csdfgen.plan(network, rows="whole")
     low = csdfgen.plan(network, rows=1)
-    sizes = [sum(plan.figures[name] for name in ("arena", "workspace", "parameters")) for plan in (whole, low)]
+    sizes = [
+        sum(plan.figures[name] for name in ("arena", "workspace", "parameters"))
+        for plan in (whole, low)
+    ]
     assert sizes[1] < sizes[0]
 
     def with_room(size: int) -> DeviceProfile:
@@ -260,7 +327,11 @@ def test_layers_of_equal_shape_have_equal_keys_and_names_do_not_matter() -> None
 
 def test_a_line_is_found_again_and_never_goes_below_zero() -> None:
     fit = fit_line([1, 2, 5, 9], [3e-6 + 2e-6 * n for n in (1, 2, 5, 9)])
-    assert fit.launch == pytest.approx(3e-6) and fit.slope == pytest.approx(2e-6) and fit.largest < 1e-9
+    assert (
+        fit.launch == pytest.approx(3e-6)
+        and fit.slope == pytest.approx(2e-6)
+        and fit.largest < 1e-9
+    )
     assert fit_line([1, 2, 4], [1.0, 3.0, 7.0]).launch == 0
     assert fit_line([1, 2, 4], [3.0, 2.0, 1.0]).slope == 0
 

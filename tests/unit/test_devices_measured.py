@@ -1,4 +1,6 @@
-"""Measuring a machine: the facts that it tells about itself, on recorded trees; the profile; what changed between two."""
+"""Measuring a machine: the facts that it tells about itself, on recorded trees; the profile; what
+changed between two.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def executable(path: Path, text: str) -> str:
 
 
 def test_a_boards_facts_are_read(tmp_path: Path) -> None:
-    stats = executable(tmp_path / "tegrastats", f"#!/bin/sh\nwhile :; do echo '{STATS}'; sleep 0.1; done\n")
+    stats = executable(
+        tmp_path / "tegrastats", f"#!/bin/sh\nwhile :; do echo '{STATS}'; sleep 0.1; done\n"
+    )
     assert facts.board_facts(tree(tmp_path / "root", JETSON), stats) == {
         "board": "NVIDIA Jetson TX2 Developer Kit",
         "cpu": "ARMv8 Processor rev 3 (v8l)",
@@ -97,8 +101,14 @@ def test_what_a_system_does_not_tell_is_said_so(tmp_path: Path) -> None:
 
 
 def test_a_pc_is_named_by_its_maker(tmp_path: Path) -> None:
-    files = {"sys/class/dmi/id/product_name": "ThinkPad X1\n", "sys/class/dmi/id/sys_vendor": "LENOVO\n"}
-    assert facts.board_facts(tree(tmp_path, files), "no-such-tegrastats")["board"] == "LENOVO ThinkPad X1"
+    files = {
+        "sys/class/dmi/id/product_name": "ThinkPad X1\n",
+        "sys/class/dmi/id/sys_vendor": "LENOVO\n",
+    }
+    assert (
+        facts.board_facts(tree(tmp_path, files), "no-such-tegrastats")["board"]
+        == "LENOVO ThinkPad X1"
+    )
 
 
 def test_memory_and_cores_come_from_the_tree(tmp_path: Path) -> None:
@@ -122,7 +132,9 @@ def profile() -> DeviceProfile:
     network = csdfgen.load(residual_classifier(height=48, width=40))
     with threadpool_limits(1):
         found = sample_network(network, (1, 2, 6), repeats=7)
-    return measured_profile([found], "host", "this machine", *facts.machine(), {"cpu": "a processor"})
+    return measured_profile(
+        [found], "host", "this machine", *facts.machine(), {"cpu": "a processor"}
+    )
 
 
 def test_every_layer_shape_is_measured_at_every_height(profile: DeviceProfile) -> None:
@@ -140,12 +152,16 @@ def test_a_measured_profile_predicts_with_its_own_shapes(profile: DeviceProfile)
     found = estimate(csdfgen.plan(network, rows=3), profile)
     assert {layer.how for layer in found.layers} == {"its own shape"}
     assert {layer.origin for layer in found.layers} == {"measured"}
-    other = estimate(csdfgen.plan(csdfgen.load(residual_classifier(height=32, width=24)), rows=3), profile)
+    other = estimate(
+        csdfgen.plan(csdfgen.load(residual_classifier(height=32, width=24)), rows=3), profile
+    )
     assert "Conv 3x3" in {layer.how for layer in other.layers}
     assert 0 < other.seconds < found.seconds
 
 
-def test_a_measured_profile_is_read_as_it_was_written(profile: DeviceProfile, tmp_path: Path) -> None:
+def test_a_measured_profile_is_read_as_it_was_written(
+    profile: DeviceProfile, tmp_path: Path
+) -> None:
     path = tmp_path / "host.toml"
     write_profile(path, profile)
     again = read_profile(path)
@@ -164,12 +180,16 @@ def test_firings_are_timed_in_order_and_the_frame_is_the_same() -> None:
     assert ended == tuple(range(program.firings + 1))
 
 
-def test_what_reading_the_clock_adds_is_told_by_plain_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_reading_the_clock_adds_is_told_by_plain_frames(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sampler = Sampler(csdfgen.load(residual_classifier()), (1, 4))
     monkeypatch.setattr(measure, "_reading", lambda clock: 500)
     assert sampler.reading() == 500  # no plain frame: what it costs behind another reading
     for excess, wanted in ((800, 800), (-90, 500), (99_000, 2000)):
-        sampler._excess = {height: [excess * program.firings] * 3 for height, program in sampler.programs.items()}
+        sampler._excess = {
+            height: [excess * program.firings] * 3 for height, program in sampler.programs.items()
+        }
         assert sampler.reading() == pytest.approx(wanted)
 
 
@@ -182,7 +202,17 @@ def test_short_frames_are_measured_for_a_second_at_least(monkeypatch: pytest.Mon
 
 def test_the_built_in_layers_hold_each_common_kind() -> None:
     kinds = {layer.op_type for layer in csdfgen.plan(sample_model(), rows=4).network.layers}
-    assert {"Conv", "MaxPool", "LRN", "Gemm", "Softmax", "Concat", "Add", "Relu", "GlobalAveragePool"} <= kinds
+    assert {
+        "Conv",
+        "MaxPool",
+        "LRN",
+        "Gemm",
+        "Softmax",
+        "Concat",
+        "Add",
+        "Relu",
+        "GlobalAveragePool",
+    } <= kinds
 
 
 def test_a_difference_tells_what_changed(profile: DeviceProfile) -> None:
@@ -196,7 +226,9 @@ def test_a_difference_tells_what_changed(profile: DeviceProfile) -> None:
     }
     dropped = next(iter(slower))
     del slower[dropped]
-    after = replace(profile, layers=MappingProxyType(slower), conditions=MappingProxyType({"cpu": "another"}))
+    after = replace(
+        profile, layers=MappingProxyType(slower), conditions=MappingProxyType({"cpu": "another"})
+    )
     found = difference(profile, after)
     assert found.ratio == pytest.approx(2)
     assert found.only_before == (dropped,) and found.only_after == ()
@@ -236,7 +268,9 @@ def test_profile_then_analyze_then_compare(call: Any) -> None:
     assert code == 0 and found["fits"] and found["origins"] == {"measured": pytest.approx(1)}
     assert found["sequential"]["fps"] == pytest.approx(1e3 / found["sequential"]["latency_ms"])
     lines = Path("layers.csv").read_text().splitlines()
-    assert lines[0].startswith("layer,operator,phases,rows,time_ms") and len(lines) == 1 + len(found["layers"])
+    assert lines[0].startswith("layer,operator,phases,rows,time_ms") and len(lines) == 1 + len(
+        found["layers"]
+    )
     code, out, _ = call("profile", "--diff", "host.toml", "host.toml", "--json")
     assert code == 0 and json.loads(out)["ratio"] == pytest.approx(1)
     assert call("profile", "--diff", "host.toml", "host.toml")[0] == 0
@@ -256,10 +290,16 @@ def test_an_interrupted_profile_leaves_nothing(call: Any, monkeypatch: pytest.Mo
     assert [path.name for path in Path().iterdir()] == ["net.onnx"]
 
 
-def test_a_profile_that_cannot_be_written_is_not_measured(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_cannot_be_written_is_not_measured(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Sampler, "sample", lambda self: pytest.fail("measured"))
     Path("folder.toml").mkdir()
-    assert call("profile", "net.onnx", "-o", "folder.toml") == (1, "", "folder.toml: cannot be written: Is a directory\n")
+    assert call("profile", "net.onnx", "-o", "folder.toml") == (
+        1,
+        "",
+        "folder.toml: cannot be written: Is a directory\n",
+    )
 
 
 def test_json_is_for_comparisons(call: Any) -> None:
@@ -272,51 +312,90 @@ def test_devices_are_listed_and_shown(call: Any) -> None:
     assert code == 0 and "jetson-tx2-sweep" in out and "not measured yet" in out
     code, out, _ = call("devices", "cortex-m7")
     assert code == 0 and "512 KiB" in out and "datasheet" in out
-    assert {entry["name"] for entry in json.loads(call("devices", "--json")[1])} >= {"jetson-nano", "cortex-m7"}
-    assert json.loads(call("devices", "cortex-m7", "--json")[1])["memory"]["usable"]["unit"] == "KiB"
+    assert {entry["name"] for entry in json.loads(call("devices", "--json")[1])} >= {
+        "jetson-nano",
+        "cortex-m7",
+    }
+    assert (
+        json.loads(call("devices", "cortex-m7", "--json")[1])["memory"]["usable"]["unit"] == "KiB"
+    )
 
 
 def test_analyze_prints_memory_times_and_notes(call: Any) -> None:
     code, out, _ = call("analyze", "net.onnx", "--device", "jetson-tx2")
     assert code == 0
-    for said in ("memory     fits", "sequential ", "pipelined  ", "energy     at most", "note       "):
+    for said in (
+        "memory     fits",
+        "sequential ",
+        "pipelined  ",
+        "energy     at most",
+        "note       ",
+    ):
         assert said in out
     assert "peak_live" in call("analyze", "net.onnx")[1]
 
 
 def test_analyze_says_what_would_fit(call: Any) -> None:
     figures = [csdfgen.plan(csdfgen.load("net.onnx"), rows=rows).figures for rows in (1, "whole")]
-    room, whole = (sum(found[name] for name in ("arena", "workspace", "parameters")) for found in figures)
-    text = profile_to_toml(device("jetson-nano")).replace('value = 3, unit = "GiB"', f'value = {room}, unit = "B"')
+    room, whole = (
+        sum(found[name] for name in ("arena", "workspace", "parameters")) for found in figures
+    )
+    text = profile_to_toml(device("jetson-nano")).replace(
+        'value = 3, unit = "GiB"', f'value = {room}, unit = "B"'
+    )
     Path("tiny.toml").write_text(text)
     code, out, _ = call("analyze", "net.onnx", "--device", "tiny.toml", "--rows", "whole")
-    assert code == 0 and f"memory     does not fit: arena, workspace and parameters take {whole:,} bytes" in out
-    assert f"usable are {room:,} " in out and "--rows 1 would fit, the tallest of 1, 2, 4, ..., whole" in out
     assert (
-        json.loads(call("analyze", "net.onnx", "--device", "tiny.toml", "--rows", "whole", "--json")[1])["device"][
-            "rows_that_fit"
-        ]
+        code == 0
+        and f"memory     does not fit: arena, workspace and parameters take {whole:,} bytes" in out
+    )
+    assert (
+        f"usable are {room:,} " in out
+        and "--rows 1 would fit, the tallest of 1, 2, 4, ..., whole" in out
+    )
+    assert (
+        json.loads(
+            call("analyze", "net.onnx", "--device", "tiny.toml", "--rows", "whole", "--json")[1]
+        )["device"]["rows_that_fit"]
         == "1"
     )
 
 
 REFUSED = {
-    "no such device": (("analyze", "net.onnx", "--device", "jetson-tx3"), "jetson-tx3: is no device"),
+    "no such device": (
+        ("analyze", "net.onnx", "--device", "jetson-tx3"),
+        "jetson-tx3: is no device",
+    ),
     "no host yet": (("analyze", "net.onnx", "--device", "host"), "host: is not measured yet"),
     "no such file": (("devices", "mine.toml"), "mine.toml: cannot be read"),
     "csv alone": (("analyze", "net.onnx", "--csv", "x.csv"), "--csv writes the layers' times"),
-    "heights": (("profile", "net.onnx", "--heights", "1,x"), "--heights 1,x: whole numbers of rows above 0"),
-    "not TOML": (("profile", "net.onnx", "-o", "host.json"), "host.json: a profile is written as .toml"),
-    "no such folder": (("profile", "net.onnx", "-o", "none/host.toml"), "none/host.toml: cannot be written: No such file"),
+    "heights": (
+        ("profile", "net.onnx", "--heights", "1,x"),
+        "--heights 1,x: whole numbers of rows above 0",
+    ),
+    "not TOML": (
+        ("profile", "net.onnx", "-o", "host.json"),
+        "host.json: a profile is written as .toml",
+    ),
+    "no such folder": (
+        ("profile", "net.onnx", "-o", "none/host.toml"),
+        "none/host.toml: cannot be written: No such file",
+    ),
     "no such model": (("profile", "other.onnx"), "other.onnx: does not exist"),
-    "no such network": (("profile", "zoo:nope"), "zoo:nope: the zoo has no network of that name; the nearest is unet"),
+    "no such network": (
+        ("profile", "zoo:nope"),
+        "zoo:nope: the zoo has no network of that name; the nearest is unet",
+    ),
     "no ONNX": (("profile", "a.toml"), "a.toml: is damaged, or no ONNX file"),
     "csv nowhere": (
         ("analyze", "net.onnx", "--device", "a.toml", "--csv", "none/x.csv"),
         "none/x.csv: cannot be written",
     ),
     "a graph": (("profile", "graph.xml"), "graph.xml: is a graph"),
-    "nothing measured": (("profile", "--diff", "a.toml", "a.toml"), "a.toml: has no measured layers"),
+    "nothing measured": (
+        ("profile", "--diff", "a.toml", "a.toml"),
+        "a.toml: has no measured layers",
+    ),
 }
 
 
@@ -338,16 +417,22 @@ def test_the_benchmark_splits_the_error_of_a_frame_by_layer_shape() -> None:
     for one in results:
         assert any(share.key.startswith("Conv+Relu 1x3x32x32") for share in one.shares)
         assert sum(share.firings for share in one.shares) < 2 * one.processor
-        assert [abs(share.off) for share in one.shares] == sorted((abs(share.off) for share in one.shares), reverse=True)
+        assert [abs(share.off) for share in one.shares] == sorted(
+            (abs(share.off) for share in one.shares), reverse=True
+        )
 
 
 def test_the_benchmark_explains_what_is_not_within_the_bound() -> None:
-    near, far = bench_profile.Share("Relu 1x8 -> 1x8", 3e-3, 3.1e-3), bench_profile.Share("Conv 1x3 [8x3] -> 1x8", 9e-3, 5e-3)
+    near, far = (
+        bench_profile.Share("Relu 1x8 -> 1x8", 3e-3, 3.1e-3),
+        bench_profile.Share("Conv 1x3 [8x3] -> 1x8", 9e-3, 5e-3),
+    )
     within = bench_profile.Result("fine", 1, 10, 12e-3, 11e-3, 11e-3, (near,))
     off = bench_profile.Result("slow", "auto", 10, 12e-3, 10e-3, 10e-3, (far, near))
     lines = bench_profile.table((within, off))
-    assert "- slow at auto: +20.0%, of which +39.0% are the lines: Conv 1x3 [8x3]: 9.00 for 5.00 ms; Relu 1x8: " in "\n".join(
-        lines
+    assert (
+        "- slow at auto: +20.0%, of which +39.0% are the lines: Conv 1x3 [8x3]: 9.00 for 5.00 ms; Relu 1x8: "
+        in "\n".join(lines)
     )
     assert not any(line.startswith("- fine") for line in lines)
     assert lines[-1].startswith("1 of 2 within 15%, largest 20.0%")

@@ -1,4 +1,6 @@
-"""The TX2 profile and tables that are shipped follow from the published files; skipped where these are not at hand."""
+"""The TX2 profile and tables that are shipped follow from the published files; skipped where these
+are not at hand.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,22 @@ from benchmarks.tx2_layers import DATA, NETWORKS, sweep
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import profile_to_toml
 
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the TX2 figures of others are not at hand")
+pytestmark = pytest.mark.skipif(
+    not DATA.exists(), reason="the TX2 figures of others are not at hand"
+)
 
 
 def test_the_shipped_sweep_profile_is_the_fit() -> None:
     found = fits()
-    assert {kernel: len(points) for kernel, points in sweep().items()} == {"1x1": 100, "3x3": 246, "5x5": 200, "7x7": 100}
-    assert PROFILE.read_text() == profile_to_toml(swept_profile(found)), "python -m benchmarks.fit_tx2 writes it"
+    assert {kernel: len(points) for kernel, points in sweep().items()} == {
+        "1x1": 100,
+        "3x3": 246,
+        "5x5": 200,
+        "7x7": 100,
+    }
+    assert PROFILE.read_text() == profile_to_toml(swept_profile(found)), (
+        "python -m benchmarks.fit_tx2 writes it"
+    )
     assert "\n".join(fit_table(found)) in PAGE.read_text()
 
 
@@ -40,5 +51,9 @@ def test_what_the_page_says_of_the_layers_holds() -> None:
     rates = {one.row.network: 0.0 for one in found}
     for one in found:
         if one.row.kind == "3x3":
-            rates[one.row.network] = max(rates[one.row.network], one.row.works[0].operations / one.row.ms * 1e3)
-    assert rates["vgg19caffe9"] == pytest.approx(0.41e12, rel=0.02) and rates["yolov2"] == pytest.approx(1.5e12, rel=0.02)
+            rates[one.row.network] = max(
+                rates[one.row.network], one.row.works[0].operations / one.row.ms * 1e3
+            )
+    assert rates["vgg19caffe9"] == pytest.approx(0.41e12, rel=0.02) and rates[
+        "yolov2"
+    ] == pytest.approx(1.5e12, rel=0.02)

@@ -9,9 +9,9 @@ import pytest
 
 MODULES = (
     "csdfgen.files",
-    "csdfgen.graph",
-    "csdfgen.network",
-    "csdfgen.rows",
+    "csdfgen.dataflow.graph",
+    "csdfgen.model.network",
+    "csdfgen.model.rows",
     "schedules.loops",
     "schedules.schedule",
     "sdf3_bridge.names",

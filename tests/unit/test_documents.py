@@ -1,4 +1,6 @@
-"""What documents say is still true: README's commands and examples, the list of operators, links, tables of benchmarks."""
+"""What documents say is still true: README's commands and examples, the list of operators, links,
+tables of benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from benchmarks.bench_frame import MARKER, PAGES
 from benchmarks.pages import between
 from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
-from csdfgen.network import Node, Tensor
-from csdfgen.operators_doc import page
+from csdfgen.model.network import Node, Tensor
 from csdfgen.ops.base import Operator, phases, run_slab
-from csdfgen.planning import FIGURES
+from csdfgen.ops.page import page
+from csdfgen.planning.plan import FIGURES
 from tests import readme
 from tests.operators_page import HEADING, PAGE
 
-DOCUMENTS = [readme.ROOT / "README.md", readme.ROOT / "CHANGELOG.md", *sorted((readme.ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    readme.ROOT / "README.md",
+    readme.ROOT / "CHANGELOG.md",
+    *sorted((readme.ROOT / "docs").glob("*.md")),
+]
 
 
 def test_readmes_commands_print_what_it_shows() -> None:
@@ -28,11 +34,17 @@ def test_readmes_commands_print_what_it_shows() -> None:
     except InputError as error:
         pytest.skip(str(error))
     text = readme.README.read_text()
-    assert readme.masked(readme.executed(text)) == readme.masked(text), "the output has changed; make docs writes the new one"
+    assert readme.masked(readme.executed(text)) == readme.masked(text), (
+        "the output has changed; make docs writes the new one"
+    )
 
 
 def test_readmes_operator_computes_what_onnx_says() -> None:
-    (example,) = (block[2] for block in readme.BLOCK.finditer(readme.README.read_text()) if "SHRINK" in block[2])
+    (example,) = (
+        block[2]
+        for block in readme.BLOCK.finditer(readme.README.read_text())
+        if "SHRINK" in block[2]
+    )
     names: dict[str, Operator] = {}
     exec(example, names)
     x = np.array([[-2, -1.5, -0.5, 0, 1, 1.5, 2.5]], np.float32)
@@ -42,7 +54,9 @@ def test_readmes_operator_computes_what_onnx_says() -> None:
     (phase,) = phases(names["SHRINK"], layer, 1)
     y = np.empty_like(x)
     run_slab(names["SHRINK"], layer, phase, [x[None]], [y[None]])
-    np.testing.assert_allclose(y, np.where(x < -1.2, x + 0.5, np.where(x > 1.2, x - 0.5, 0)), rtol=1e-6)
+    np.testing.assert_allclose(
+        y, np.where(x < -1.2, x + 0.5, np.where(x > 1.2, x - 0.5, 0)), rtol=1e-6
+    )
 
 
 def test_the_list_of_operators_is_current() -> None:
@@ -57,7 +71,11 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("document", [readme.ROOT / "README.md", readme.ROOT / "docs" / "model.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document",
+    [readme.ROOT / "README.md", readme.ROOT / "docs" / "model.md"],
+    ids=lambda path: path.name,
+)
 def test_every_memory_figure_is_explained(document: Path) -> None:
     text = document.read_text()
     assert [name for name in FIGURES if f"| `{name}` |" not in text] == []

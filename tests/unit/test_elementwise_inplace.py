@@ -1,4 +1,6 @@
-"""Elementwise layers write their result over an operand: the values stay the same, and nothing is allocated."""
+"""Elementwise layers write their result over an operand: the values stay the same, and nothing is
+allocated.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,26 @@ def test_a_result_over_its_operand_is_the_same_result(sample: Sample, position: 
 
 def enlarged(sample: Sample) -> Sample | None:
     """The sample on maps of 64 Ki columns, if it is float32 and free to grow there."""
-    if any(not isinstance(i, Arg) or i.dtype != "float32" or len(i.shape) != 4 or i.shape[3] < 2 for i in sample.inputs):
+    if any(
+        not isinstance(i, Arg) or i.dtype != "float32" or len(i.shape) != 4 or i.shape[3] < 2
+        for i in sample.inputs
+    ):
         return None
-    wide = tuple(replace(i, shape=(*i.shape[:3], 1 << 16)) for i in sample.inputs if isinstance(i, Arg))
+    wide = tuple(
+        replace(i, shape=(*i.shape[:3], 1 << 16)) for i in sample.inputs if isinstance(i, Arg)
+    )
     return replace(sample, inputs=wide)
 
 
-LARGE = [big for sample in (*activation.SAMPLES, *arithmetic.SAMPLES) if (big := enlarged(sample)) is not None]
+LARGE = [
+    big
+    for sample in (*activation.SAMPLES, *arithmetic.SAMPLES)
+    if (big := enlarged(sample)) is not None
+]
 LARGE = list({(big.op_type, len(big.inputs), str(big.attributes)): big for big in LARGE}.values())
-LARGE.append(Sample("Add", (Arg((64, 4096)), np.ones((64, 1), np.float32)), label="broadcast_without_rows_"))
+LARGE.append(
+    Sample("Add", (Arg((64, 4096)), np.ones((64, 1), np.float32)), label="broadcast_without_rows_")
+)
 
 
 @pytest.mark.parametrize("sample", LARGE, ids=[str(s) for s in LARGE])
@@ -47,7 +60,9 @@ def test_no_call_allocates_anything_of_a_slabs_size(sample: Sample) -> None:
     layer = sample.layer()
     (phase, *_) = phases(sample.operator, layer, 1)
     slabs = [
-        t.to_storage(sample.feeds()[k])[: len(rows)].copy() if t is not None and rows is not None else None
+        t.to_storage(sample.feeds()[k])[: len(rows)].copy()
+        if t is not None and rows is not None
+        else None
         for k, (t, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True))
     ]
     in_place = [a.position for a in sample.operator.aliases(layer) if a.kind is AliasKind.INPLACE]

@@ -1,4 +1,6 @@
-"""Functions of one tensor over the whole range of float32: accurate, silent, and finite where the function is."""
+"""Functions of one tensor over the whole range of float32: accurate, silent, and finite where the
+function is.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,39 @@ import warnings
 import numpy as np
 import pytest
 
-from csdfgen.network import Node, Tensor
+from csdfgen.model.network import Node, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.activation import ERF_COEFFICIENTS
 from csdfgen.ops.base import Phase, run_slab
-from csdfgen.rows import Rows
 
-LARGE = np.array([-1e30, -1e10, -1000.0, -100.0, -30.0, -8.0, -1e-30, 0.0, 1e-30, 8.0, 30.0, 100.0, 1000.0, 1e10, 1e30])
+LARGE = np.array(
+    [
+        -1e30,
+        -1e10,
+        -1000.0,
+        -100.0,
+        -30.0,
+        -8.0,
+        -1e-30,
+        0.0,
+        1e-30,
+        8.0,
+        30.0,
+        100.0,
+        1000.0,
+        1e10,
+        1e30,
+    ]
+)
 
 
 def applied(op_type: str, x: np.ndarray, opset: int = 24, **attributes: object) -> np.ndarray:
     """The operator on a vector."""
     operator = OPERATORS[op_type]
-    layer = operator.build(Node("node", op_type, opset, attributes, (Tensor("x", x.shape, str(x.dtype)),), ("y",)))
+    layer = operator.build(
+        Node("node", op_type, opset, attributes, (Tensor("x", x.shape, str(x.dtype)),), ("y",))
+    )
     result = np.empty((1, *x.shape), layer.output.dtype)
     run_slab(operator, layer, Phase(Rows(0, 1), (Rows(0, 1),)), [x[None]], [result])
     return result[0]
@@ -61,7 +83,9 @@ def test_large_values_are_exact_and_silent(op_type: str, dtype: str) -> None:
         got = applied(op_type, x)
     want = np.array([EXACT[op_type](float(v)) for v in x])
     by_polynomial = op_type in ("Erf", "Gelu")
-    tolerance = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-6 if by_polynomial else 1e-14}[dtype]
+    tolerance = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-6 if by_polynomial else 1e-14}[
+        dtype
+    ]
     np.testing.assert_allclose(got.astype(np.float64), want, rtol=2 * tolerance, atol=tolerance)
 
 
@@ -84,4 +108,6 @@ def test_the_error_function_is_accurate_to_its_claim() -> None:
 def test_half_precision_is_rounded_once() -> None:
     x = np.linspace(-6, 6, 2001).astype(np.float16)
     got = applied("HardSwish", x)
-    np.testing.assert_array_equal(got, applied("HardSwish", x.astype(np.float32)).astype(np.float16))
+    np.testing.assert_array_equal(
+        got, applied("HardSwish", x.astype(np.float32)).astype(np.float16)
+    )

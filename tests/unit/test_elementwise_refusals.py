@@ -1,4 +1,6 @@
-"""What elementwise operators refuse: one line with the fact and the way out; and which rows and axes they settle."""
+"""What elementwise operators refuse: one line with the fact and the way out; and which rows and
+axes they settle.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import AliasKind, CountingScratch, Phase, phases
 
@@ -18,7 +20,11 @@ ONE = np.ones(1, np.float32)
 
 
 def build(
-    op_type: str, *inputs: Tensor | np.ndarray | None, opset: int = 17, outputs: tuple[str, ...] = ("y",), **attributes: Any
+    op_type: str,
+    *inputs: Tensor | np.ndarray | None,
+    opset: int = 17,
+    outputs: tuple[str, ...] = ("y",),
+    **attributes: Any,
 ) -> Layer:
     return OPERATORS[op_type].build(Node("node", op_type, opset, attributes, inputs, outputs))
 
@@ -31,9 +37,19 @@ def build(
         ("Relu", (Tensor("x", (1, 0, 2)),), {}, r"\(1, 0, 2\), without elements"),
         ("Sigmoid", (NUMBERS,), {}, "int32 is not one of float16, float32, float64; insert a Cast"),
         ("Add", (X, NUMBERS), {}, "types float32, int32"),
-        ("Add", (X, np.ones((2, 1, 1), np.float32)), {}, r"\(1, 3, 4, 5\), \(2, 1, 1\) do not broadcast"),
+        (
+            "Add",
+            (X, np.ones((2, 1, 1), np.float32)),
+            {},
+            r"\(1, 3, 4, 5\), \(2, 1, 1\) do not broadcast",
+        ),
         ("Add", (X, None), {}, "input 1 is absent"),
-        ("PRelu", (Tensor("x", (3, 1)), np.ones((3, 2), np.float32)), {}, r"\(3, 2\) does not broadcast to the input's"),
+        (
+            "PRelu",
+            (Tensor("x", (3, 1)), np.ones((3, 2), np.float32)),
+            {},
+            r"\(3, 2\) does not broadcast to the input's",
+        ),
         ("Clip", (X, Tensor("low", (3, 1, 1))), {}, "min has 3 elements"),
         ("Clip", (X, np.zeros(3, np.float32)), {}, "min has 3 elements"),
         ("Celu", (X,), {"alpha": 0.0}, "alpha=0"),
@@ -69,13 +85,21 @@ def test_clip_means_the_same_in_every_opset() -> None:
         ((X, ONE), 2),
         ((Tensor("gate", (1, 3, 1, 1), row_axis=2), X), 2),
         ((Tensor("flat", (1, 3, 1, 1)), X), 2),
-        ((Tensor("squeezed", (1, 3, 1, 1), row_axis=2), Tensor("other", (1, 3, 4, 5), row_axis=3)), 3),
+        (
+            (
+                Tensor("squeezed", (1, 3, 1, 1), row_axis=2),
+                Tensor("other", (1, 3, 4, 5), row_axis=3),
+            ),
+            3,
+        ),
         ((Tensor("map", (3, 4, 5), row_axis=1), np.ones((2, 3, 1, 1), np.float32)), 2),
         ((Tensor("squeezed", (1, 3, 1, 1), row_axis=2), np.ones((1, 3, 4, 5), np.float32)), 2),
         ((Tensor("vector", (3,)), Tensor("matrix", (2, 3))), None),
     ],
 )
-def test_rows_are_those_of_the_operand_that_has_them_all(inputs: tuple[Any, ...], row_axis: int | None) -> None:
+def test_rows_are_those_of_the_operand_that_has_them_all(
+    inputs: tuple[Any, ...], row_axis: int | None
+) -> None:
     assert build("Add", *inputs).output.row_axis == row_axis
 
 
@@ -101,4 +125,6 @@ def test_only_operands_of_equal_shape_type_and_rows_are_overwritten() -> None:
 
 
 def emitted(layer: Layer, phase: Phase, slab: np.ndarray) -> list[Any]:
-    return list(OPERATORS[layer.op_type].kernel(layer)(phase, [slab, None], [slab], CountingScratch()))
+    return list(
+        OPERATORS[layer.op_type].kernel(layer)(phase, [slab, None], [slab], CountingScratch())
+    )

@@ -9,19 +9,26 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Node, Tensor
+from csdfgen.model.network import Node, Tensor
+from csdfgen.model.rows import Rows, Window, slabs
 from csdfgen.ops import OPERATORS
 from csdfgen.ops._reducing import sum_of_squares, sum_over
 from csdfgen.ops._windows import output_length, read_rows, resolve_pads, taps
 from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases
-from csdfgen.rows import Rows, Window, slabs
 from tests.op_harness import Arg, Sample, run_in_place
 from tests.op_samples import normalization
 
 X = Tensor("x", (1, 4, 6, 5), "float32", 2)
 
 
-def node(op_type: str, *rest: Any, x: Tensor = X, opset: int = 22, outputs: tuple[str, ...] = ("y",), **attributes: Any) -> Node:
+def node(
+    op_type: str,
+    *rest: Any,
+    x: Tensor = X,
+    opset: int = 22,
+    outputs: tuple[str, ...] = ("y",),
+    **attributes: Any,
+) -> Node:
     return Node("n", op_type, opset, attributes, (x, *rest), outputs)
 
 
@@ -42,7 +49,10 @@ REFUSED = [
     (node("MaxPool", kernel_shape=[2, 2], auto_pad="SAME"), "auto_pad='SAME' is not one of"),
     (node("MaxPool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 6, 5), "int32", 2)), "int32"),
     (node("MaxPool", kernel_shape=[2], x=Tensor("x", (4, 6))), "at least 3"),
-    (node("AveragePool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 0, 5), "float32", 2)), "no elements"),
+    (
+        node("AveragePool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 0, 5), "float32", 2)),
+        "no elements",
+    ),
     (node("LpPool", kernel_shape=[2, 2], p=0), "'p'=0"),
     (node("GlobalAveragePool", x=Tensor("x", (4, 6))), "at least 3"),
     (node("BatchNormalization", *[ones(4)] * 4, training_mode=1), "training_mode"),
@@ -50,7 +60,10 @@ REFUSED = [
     (node("BatchNormalization", *[ones(4, 6, 5)] * 4, opset=7, spatial=0), "spatial=0"),
     (node("BatchNormalization", ones(4), ones(4), ones(4), ones(3)), "input 4 has shape [3]"),
     (node("InstanceNormalization", ones(4)), "input 2 is absent"),
-    (node("GroupNormalization", ones(4), ones(4), num_groups=3), "num_groups=3 does not divide the 4"),
+    (
+        node("GroupNormalization", ones(4), ones(4), num_groups=3),
+        "num_groups=3 does not divide the 4",
+    ),
     (node("GroupNormalization", ones(4), ones(4), num_groups=2, opset=18), "[4]"),
     (node("LayerNormalization", ones(4)), "does not broadcast"),
     (node("LayerNormalization", ones(5), axis=4), "axis 4"),
@@ -66,7 +79,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("refused", "words"), REFUSED, ids=[f"{n.op_type}-{words}" for n, words in REFUSED])
+@pytest.mark.parametrize(
+    ("refused", "words"), REFUSED, ids=[f"{n.op_type}-{words}" for n, words in REFUSED]
+)
 def test_what_cannot_be_run_is_refused_in_one_line(refused: Node, words: str) -> None:
     with pytest.raises(ModelError) as caught:
         OPERATORS[refused.op_type].build(refused)
@@ -78,7 +93,13 @@ def windows(seed: int) -> list[tuple[Window, int, int]]:
     rng = random.Random(seed)
     found = []
     while len(found) < 1500:
-        window = Window(rng.randint(1, 4), rng.randint(1, 4), rng.randint(1, 4), rng.randint(0, 4), rng.randint(0, 4))
+        window = Window(
+            rng.randint(1, 4),
+            rng.randint(1, 4),
+            rng.randint(1, 4),
+            rng.randint(0, 4),
+            rng.randint(0, 4),
+        )
         length = rng.randint(1, 12)
         count = output_length(window, length, ceil_mode=rng.random() < 0.5)
         if count > 0:
@@ -98,9 +119,21 @@ def test_taps_and_rows_of_windows_are_those_counted_one_by_one() -> None:
         for height in (1, 2, count):
             previous = Rows(0, 0)
             for out in slabs(count, height):
-                counted = {(tap, p) for p in range(out.start, out.stop) for tap, _ in reads(window, p, length)}
-                assert {(tap, p) for tap, run in taps(window, out, length) for p in range(run.start, run.stop)} == counted
-                places = [place for p in range(out.start, out.stop) for _, place in reads(window, p, length)]
+                counted = {
+                    (tap, p)
+                    for p in range(out.start, out.stop)
+                    for tap, _ in reads(window, p, length)
+                }
+                assert {
+                    (tap, p)
+                    for tap, run in taps(window, out, length)
+                    for p in range(run.start, run.stop)
+                } == counted
+                places = [
+                    place
+                    for p in range(out.start, out.stop)
+                    for _, place in reads(window, p, length)
+                ]
                 rows = read_rows(window, out, length)
                 assert all(rows.start <= place < rows.stop for place in places)
                 assert not rows or (rows.start >= previous.start and rows.stop >= previous.stop)
@@ -109,9 +142,18 @@ def test_taps_and_rows_of_windows_are_those_counted_one_by_one() -> None:
 
 def test_same_padding_leaves_a_position_for_every_stride() -> None:
     for auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        for kernel, stride, dilation, length in ((3, 2, 1, 7), (2, 2, 1, 5), (5, 1, 2, 4), (1, 3, 1, 6)):
-            begin, end = resolve_pads(auto_pad, (kernel,), (stride,), (dilation,), (0, 0), (length,))
-            assert output_length(Window(kernel, stride, dilation, begin, end), length) == -(-length // stride)
+        for kernel, stride, dilation, length in (
+            (3, 2, 1, 7),
+            (2, 2, 1, 5),
+            (5, 1, 2, 4),
+            (1, 3, 1, 6),
+        ):
+            begin, end = resolve_pads(
+                auto_pad, (kernel,), (stride,), (dilation,), (0, 0), (length,)
+            )
+            assert output_length(Window(kernel, stride, dilation, begin, end), length) == -(
+                -length // stride
+            )
             assert (begin <= end) if auto_pad == "SAME_UPPER" else (begin >= end)
 
 
@@ -121,7 +163,9 @@ def test_sums_are_right_for_any_strides() -> None:
         shape = tuple(int(n) for n in rng.choice([1, 2, 3, 5], rng.integers(1, 5)))
         steps = rng.integers(1, 3, len(shape))
         stored = rng.standard_normal([n * s for n, s in zip(shape, steps, strict=True)])
-        array = stored[tuple(slice(None, None, s) for s in steps)].transpose(rng.permutation(len(shape)))
+        array = stored[tuple(slice(None, None, s) for s in steps)].transpose(
+            rng.permutation(len(shape))
+        )
         dims = tuple(int(d) for d in np.flatnonzero(rng.random(len(shape)) < 0.5))
         wide = np.zeros([2 * (1 if d in dims else n) for d, n in enumerate(array.shape)])
         out = wide[tuple(slice(None, None, 2) for _ in shape)]
@@ -140,14 +184,20 @@ def test_a_normalisation_may_overwrite_its_input_where_it_says_so(sample: Sample
     tolerance = 1e-2 if want.itemsize == 2 else 1e-4
     for height in (1, 2, layer.output.rows):
         np.testing.assert_allclose(
-            run_in_place(sample, layer, sample.feeds(), 0, height), want, rtol=10 * tolerance, atol=tolerance
+            run_in_place(sample, layer, sample.feeds(), 0, height),
+            want,
+            rtol=10 * tolerance,
+            atol=tolerance,
         )
 
 
 MODES = [
     (node("MaxPool", kernel_shape=[3, 3]), Mode.ROWS),
     (node("AveragePool", kernel_shape=[6, 2]), Mode.ACCUMULATE),
-    (node("AveragePool", kernel_shape=[6, 2], x=Tensor("x", (1, 4, 6, 5), "float16", 2)), Mode.ROWS),
+    (
+        node("AveragePool", kernel_shape=[6, 2], x=Tensor("x", (1, 4, 6, 5), "float16", 2)),
+        Mode.ROWS,
+    ),
     (node("AveragePool", kernel_shape=[5, 5]), Mode.ROWS),
     (node("GlobalAveragePool"), Mode.ACCUMULATE),
     (node("ReduceMean", np.array([1])), Mode.ROWS),
@@ -164,7 +214,9 @@ MODES = [
 ]
 
 
-@pytest.mark.parametrize(("of", "mode"), MODES, ids=[f"{n.op_type}-{mode.value}" for n, mode in MODES])
+@pytest.mark.parametrize(
+    ("of", "mode"), MODES, ids=[f"{n.op_type}-{mode.value}" for n, mode in MODES]
+)
 def test_layers_divide_as_their_axes_allow(of: Node, mode: Mode) -> None:
     operator = OPERATORS[of.op_type]
     assert operator.mode(operator.build(of)) is mode

@@ -1,4 +1,6 @@
-"""Every rewriting: that it happens, that it is refused where its conditions fail, and that outputs stay equal."""
+"""Every rewriting: that it happens, that it is refused where its conditions fail, and that outputs
+stay equal.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,17 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.audit import audit
-from csdfgen.fuse import fuse
-from csdfgen.network import Network
+from csdfgen.model.network import Network
+from csdfgen.planning.checker import audit
+from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 
 
 def operators(network: Network) -> list[str]:
     """Operators in order, each with the ones applied in its slab."""
-    return ["+".join([layer.op_type, *(e.op_type for e in layer.epilogue)]) for layer in network.layers]
+    return [
+        "+".join([layer.op_type, *(e.op_type for e in layer.epilogue)]) for layer in network.layers
+    ]
 
 
 def conv_bn(g: Graph) -> str:
@@ -72,7 +76,17 @@ def identities(g: Graph) -> str:
 def flatten_gemm(g: Graph) -> str:
     y = g.node("Flatten", g.conv("x", 3))
     weight = g.constant(g.rng.normal(0, 0.1, (3 * 12 * 9, 7)).astype(np.float32))
-    return g.node("Relu", g.node("Gemm", y, weight, g.constant(g.rng.normal(size=7).astype(np.float32)), alpha=0.5, beta=2.0))
+    return g.node(
+        "Relu",
+        g.node(
+            "Gemm",
+            y,
+            weight,
+            g.constant(g.rng.normal(size=7).astype(np.float32)),
+            alpha=0.5,
+            beta=2.0,
+        ),
+    )
 
 
 def reshape_gemm_transposed(g: Graph) -> str:
@@ -85,14 +99,22 @@ CASES: dict[str, tuple[Callable[[Graph], str], list[str], list[str]]] = {
     "conv_bn": (conv_bn, ["Conv"], ["Conv"]),
     "conv_scale_shift": (conv_scale_shift, ["Conv"], ["Conv"]),
     "transposed_conv_bn": (transposed_conv_bn, ["ConvTranspose"], ["ConvTranspose"]),
-    "bn_scale_shift_relu": (bn_scale_shift_relu, ["BatchNormalization", "Relu"], ["BatchNormalization+Relu"]),
+    "bn_scale_shift_relu": (
+        bn_scale_shift_relu,
+        ["BatchNormalization", "Relu"],
+        ["BatchNormalization+Relu"],
+    ),
     "crop_conv": (crop_conv, ["Conv"], ["Conv"]),
     "pad_conv": (pad_conv, ["Conv"], ["Conv"]),
     "relu_on_conv": (relu_on_conv, ["Conv", "Relu"], ["Conv+Relu"]),
     "clip_on_add": (clip_on_add, ["Conv", "Conv", "Add", "Clip"], ["Conv", "Conv", "Add+Clip"]),
     "identities": (identities, ["Conv", "Add"], ["Conv", "Add"]),
     "flatten_gemm": (flatten_gemm, ["Conv", "Flatten", "Gemm", "Relu"], ["Conv", "Gemm+Relu"]),
-    "reshape_gemm_transposed": (reshape_gemm_transposed, ["Conv", "Reshape", "Gemm"], ["Conv", "Gemm"]),
+    "reshape_gemm_transposed": (
+        reshape_gemm_transposed,
+        ["Conv", "Reshape", "Gemm"],
+        ["Conv", "Gemm"],
+    ),
 }
 
 
@@ -126,7 +148,11 @@ def an_output_between(g: Graph) -> tuple[str, ...]:
 
 
 def not_per_channel(g: Graph) -> tuple[str, ...]:
-    return (g.node("Add", g.conv("x", 4), g.constant(g.rng.normal(size=(1, 4, 1, 9)).astype(np.float32))),)
+    return (
+        g.node(
+            "Add", g.conv("x", 4), g.constant(g.rng.normal(size=(1, 4, 1, 9)).astype(np.float32))
+        ),
+    )
 
 
 def padded_by_value(g: Graph) -> tuple[str, ...]:
@@ -134,8 +160,12 @@ def padded_by_value(g: Graph) -> tuple[str, ...]:
     return (g.conv(g.node("Pad", "x", pads, g.constant(np.float32(3))), 4),)
 
 
-@pytest.mark.parametrize("build", [two_readers, an_output_between, not_per_channel, padded_by_value])
-def test_a_rewriting_is_refused_where_its_conditions_fail(build: Callable[[Graph], tuple[str, ...]]) -> None:
+@pytest.mark.parametrize(
+    "build", [two_readers, an_output_between, not_per_channel, padded_by_value]
+)
+def test_a_rewriting_is_refused_where_its_conditions_fail(
+    build: Callable[[Graph], tuple[str, ...]],
+) -> None:
     graph = Graph()
     graph.input("x", (1, 4, 12, 9))
     model = graph.model(*build(graph))

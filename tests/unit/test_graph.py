@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from csdfgen import files, graph_json
-from csdfgen.errors import GraphError, InconsistentError, InputError
-from csdfgen.graph import (
+from csdfgen import files
+from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.graph import (
     MAX_RATES,
     Actor,
     Channel,
@@ -24,6 +24,7 @@ from csdfgen.graph import (
     validate,
     with_serial_loops,
 )
+from csdfgen.errors import GraphError, InconsistentError, InputError
 from tests.graphs import SEEDED, consistent_graphs, convolution, ring
 
 A, B = Actor("A", (1, 1)), Actor("B", (1,))
@@ -39,17 +40,44 @@ def graph(*channels: Channel, actors: tuple[Actor, ...] = (A, B)) -> CsdfGraph:
     [
         (graph(actors=(A, A)), "actor 'A': its name is used twice"),
         (graph(actors=(Actor("", (1,)),)), "an actor has an empty name"),
-        (graph(actors=(Actor("A", ()),)), "actor 'A': has no phase; one execution time per phase is needed"),
-        (graph(actors=(Actor("A", (1, -4, 2)),)), "actor 'A': execution time -4 in phase 2 of 3 is negative"),
+        (
+            graph(actors=(Actor("A", ()),)),
+            "actor 'A': has no phase; one execution time per phase is needed",
+        ),
+        (
+            graph(actors=(Actor("A", (1, -4, 2)),)),
+            "actor 'A': execution time -4 in phase 2 of 3 is negative",
+        ),
         (graph(AB, AB), "channel 'ab': its name is used twice"),
         (graph(replace(AB, name="")), "the channel from 'A' to 'B' has an empty name"),
-        (graph(replace(AB, target="C")), "channel 'ab': its target 'C' is not an actor of the graph"),
-        (graph(replace(AB, production=(1,))), "channel 'ab': has 1 source rates, but actor 'A' has 2 phases"),
-        (graph(replace(AB, consumption=(1, 1))), "channel 'ab': has 2 target rates, but actor 'B' has 1 phases"),
-        (graph(replace(AB, production=(1, -1))), "channel 'ab': source rate -1 in phase 2 of 2 is negative"),
-        (graph(replace(AB, initial_tokens=-1)), "channel 'ab': number of initial tokens -1 is negative"),
-        (graph(replace(AB, token_bytes=-8)), "channel 'ab': number of bytes per token -8 is negative"),
-        (graph(replace(AB, kind="fifo")), "channel 'ab': kind 'fifo' is not one of data, overlap, serial, space"),  # type: ignore[arg-type]
+        (
+            graph(replace(AB, target="C")),
+            "channel 'ab': its target 'C' is not an actor of the graph",
+        ),
+        (
+            graph(replace(AB, production=(1,))),
+            "channel 'ab': has 1 source rates, but actor 'A' has 2 phases",
+        ),
+        (
+            graph(replace(AB, consumption=(1, 1))),
+            "channel 'ab': has 2 target rates, but actor 'B' has 1 phases",
+        ),
+        (
+            graph(replace(AB, production=(1, -1))),
+            "channel 'ab': source rate -1 in phase 2 of 2 is negative",
+        ),
+        (
+            graph(replace(AB, initial_tokens=-1)),
+            "channel 'ab': number of initial tokens -1 is negative",
+        ),
+        (
+            graph(replace(AB, token_bytes=-8)),
+            "channel 'ab': number of bytes per token -8 is negative",
+        ),
+        (
+            graph(replace(AB, kind="fifo")),
+            "channel 'ab': kind 'fifo' is not one of data, overlap, serial, space",
+        ),  # type: ignore[arg-type]
     ],
 )
 def test_a_malformed_graph_is_refused_with_both_numbers(wrong: CsdfGraph, message: str) -> None:
@@ -69,7 +97,10 @@ def test_of_parts_that_nothing_connects_the_first_actors_make_equally_many_round
 
 
 def test_a_channel_without_any_token_connects_nothing() -> None:
-    assert repetition_vector(graph(replace(AB, production=(0, 0), consumption=(0,)))) == {"A": 2, "B": 1}
+    assert repetition_vector(graph(replace(AB, production=(0, 0), consumption=(0,)))) == {
+        "A": 2,
+        "B": 1,
+    }
 
 
 def test_an_unbalanced_cycle_is_named_with_both_products() -> None:
@@ -89,19 +120,26 @@ def test_an_unbalanced_cycle_is_named_with_both_products() -> None:
 
 
 def test_a_channel_that_only_fills_is_inconsistent() -> None:
-    with pytest.raises(InconsistentError, match=r"'A' produces 2 \* 1 = 2 tokens, 'B' consumes 0 \* 1 = 0$"):
+    with pytest.raises(
+        InconsistentError, match=r"'A' produces 2 \* 1 = 2 tokens, 'B' consumes 0 \* 1 = 0$"
+    ):
         repetition_vector(graph(replace(AB, consumption=(0,))))
 
 
 def test_a_self_loop_must_give_back_what_it_takes() -> None:
-    with pytest.raises(InconsistentError, match=r"on the cycle A - A: 'A' produces 3 \* 1 = 3 tokens, 'A' consumes 2"):
+    with pytest.raises(
+        InconsistentError,
+        match=r"on the cycle A - A: 'A' produces 3 \* 1 = 3 tokens, 'A' consumes 2",
+    ):
         repetition_vector(graph(Channel("aa", "A", "A", (3, 0), (1, 1)), actors=(A,)))
 
 
 def test_numbers_too_long_to_print_are_shortened_in_the_error() -> None:
     actors = tuple(Actor(f"a{i}", (1,)) for i in range(400))
     channels = [Channel(f"c{i}", f"a{i}", f"a{i + 1}", (2**61,), (2**61 - 1,)) for i in range(399)]
-    with pytest.raises(GraphError, match=r"repetition vector with numbers of \d+ bits; at most 16384 are computed"):
+    with pytest.raises(
+        GraphError, match=r"repetition vector with numbers of \d+ bits; at most 16384 are computed"
+    ):
         repetition_vector(CsdfGraph("g", actors, tuple(channels)))
     channels[99:] = [Channel("back", "a99", "a0", (1,), (1,))]
     with pytest.raises(InconsistentError) as caught:
@@ -127,7 +165,11 @@ def test_serial_loops_are_added_where_none_is() -> None:
     assert all(c.is_serial and c.kind == "serial" for c in once.channels[3:])
     assert with_serial_loops(once) == once
     clash = graph(replace(AB, name="serial_A"))
-    assert [c.name for c in with_serial_loops(clash).channels] == ["serial_A", "serial_A_", "serial_B"]
+    assert [c.name for c in with_serial_loops(clash).channels] == [
+        "serial_A",
+        "serial_A_",
+        "serial_B",
+    ]
 
 
 def test_short_form_of_rate_lists() -> None:
@@ -158,7 +200,10 @@ def test_short_form_is_lossless(values: list[int], ones: bool) -> None:
         ("9" * 5000, f"rate '{'9' * 40}...' is larger than 9223372036854775807"),
         ("0*7", "rate list repeats an entry 0 times"),
         ("1," * 10_000_000, "rate list of 10000001 entries or more; at most 10000000 are read"),
-        ("999999999999*1,1", "rate list of 999999999999 entries or more; at most 10000000 are read"),
+        (
+            "999999999999*1,1",
+            "rate list of 999999999999 entries or more; at most 10000000 are read",
+        ),
     ],
 )
 def test_a_wrong_rate_list_is_refused(text: str, message: str) -> None:
@@ -205,11 +250,20 @@ def _change(path: tuple[object, ...], value: object) -> object:
         ([], "g.json: is []; an object is needed"),
         (_change(("format",), ...), "g.json: has no 'format'; a string is needed"),
         (_change(("format",), "plan"), "g.json: 'format' is 'plan'; 'csdfgen-graph' is needed"),
-        (_change(("version",), 2), "g.json: 'version' is 2; this program reads up to 1, a newer one wrote the file"),
-        (_change(("version",), "1"), "g.json: 'version' is '1'; a whole number from 1 to 9223372036854775807 is needed"),
+        (
+            _change(("version",), 2),
+            "g.json: 'version' is 2; this program reads up to 1, a newer one wrote the file",
+        ),
+        (
+            _change(("version",), "1"),
+            "g.json: 'version' is '1'; a whole number from 1 to 9223372036854775807 is needed",
+        ),
         (_change(("actors",), {}), "g.json: 'actors' is {}; a list is needed"),
         (_change(("actors", 0), 7), "g.json: actors[0]: is 7; an object is needed"),
-        (_change(("actors", 1, "name"), None), "g.json: actors[1]: 'name' is None; a string is needed"),
+        (
+            _change(("actors", 1, "name"), None),
+            "g.json: actors[1]: 'name' is None; a string is needed",
+        ),
         (_change(("actors", 1, "name"), "A"), "g.json: actor 'A': its name is used twice"),
         (
             _change(("actors", 0, "execution_times"), "1*x"),
@@ -231,7 +285,10 @@ def _change(path: tuple[object, ...], value: object) -> object:
             _change(("channels", 1, "kind"), "fifo"),
             "g.json: channels[1]: 'kind' is 'fifo'; one of data, overlap, serial, space is needed",
         ),
-        (_change(("channels", 1, "target"), "C"), "g.json: channel 'ba': its target 'C' is not an actor of the graph"),
+        (
+            _change(("channels", 1, "target"), "C"),
+            "g.json: channel 'ba': its target 'C' is not an actor of the graph",
+        ),
     ],
 )
 def test_a_wrong_graph_file_is_refused_with_its_place(data: object, message: str) -> None:
@@ -274,7 +331,9 @@ def test_missing_large_and_unwritable_files_are_refused(tmp_path: Path) -> None:
         files.write_bytes(tmp_path / "none" / "x", b"")
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x"
     files.write_bytes(path, b"old")
 

@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import csdfgen
-from csdfgen.conversion import MAX_PHASES, convert
 from csdfgen.errors import InputError
-from csdfgen.heights import RowSpec, parse_rows
-from csdfgen.network import Tensor
+from csdfgen.model.network import Tensor
+from csdfgen.phases.conversion import MAX_PHASES, convert
+from csdfgen.phases.heights import RowSpec, parse_rows
 from tests.builder import Graph
 from tests.graphs import SEEDED
 
 NAMES = st.one_of(st.text(), st.text(alphabet="\\,=u0 +\n"))
-ASKED = st.one_of(st.sampled_from(("auto", "whole", 3)), st.lists(st.integers(1, 9), min_size=2, max_size=3).map(tuple))
+ASKED = st.one_of(
+    st.sampled_from(("auto", "whole", 3)),
+    st.lists(st.integers(1, 9), min_size=2, max_size=3).map(tuple),
+)
 
 
 def test_a_number_holds_for_all_layers_and_a_name_for_one() -> None:
@@ -36,7 +39,11 @@ def test_what_is_no_number_of_rows_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("1,2", "'1' and '2' are both for all layers"), ("1,conv=2,conv=3", "layer 'conv' is given twice")]
+    ("text", "said"),
+    [
+        ("1,2", "'1' and '2' are both for all layers"),
+        ("1,conv=2,conv=3", "layer 'conv' is given twice"),
+    ],
 )
 def test_heights_that_contradict_each_other_are_refused(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -61,7 +68,9 @@ def test_more_phases_than_anybody_waits_for_are_refused_at_once() -> None:
 
 @given(st.sampled_from(("auto", "whole", 1, 7)), st.dictionaries(NAMES, ASKED, max_size=3))
 @SEEDED
-def test_a_specification_survives_its_text_whatever_the_layers_are_called(general: int | str, layers: dict[str, Any]) -> None:
+def test_a_specification_survives_its_text_whatever_the_layers_are_called(
+    general: int | str, layers: dict[str, Any]
+) -> None:
     spec = RowSpec(general, layers)
     again = parse_rows(str(spec))
     assert (again.general, dict(again.layers)) == (general, layers)

@@ -13,7 +13,7 @@ from PIL import Image
 
 import csdfgen
 from csdfgen.errors import InputError
-from csdfgen.network import Network
+from csdfgen.model.network import Network
 from runtime.images import (
     ImageOptions,
     check_output_path,
@@ -80,7 +80,9 @@ def test_several_inputs_by_name(pair: Network, folder: Path) -> None:
         np.save(f"{name}.npy", array)
     for files in (["both.npz"], ["left=left.npy", "right=right.npy"]):
         found = read(files, pair)
-        assert found.keys() == values.keys() and all(np.array_equal(found[n], values[n]) for n in values)
+        assert found.keys() == values.keys() and all(
+            np.array_equal(found[n], values[n]) for n in values
+        )
 
 
 def test_images_of_a_batch_are_joined(folder: Path) -> None:
@@ -109,7 +111,9 @@ def test_pixels_become_values(network: Network, folder: Path) -> None:
 
 def test_an_image_is_not_resized_in_silence(network: Network, folder: Path) -> None:
     photograph(20, 10).save("wide.jpg")
-    with pytest.raises(InputError, match=r"wide\.jpg: has 20x10 pixels, the network takes 12x16 pixels.*--resize"):
+    with pytest.raises(
+        InputError, match=r"wide\.jpg: has 20x10 pixels, the network takes 12x16 pixels.*--resize"
+    ):
         read(["wide.jpg"], network)
     assert read(["wide.jpg"], network, resize=True)["x"].shape == SHAPE
 
@@ -127,7 +131,9 @@ def _bytes(data: bytes) -> Callable[[Path], object]:
 def _header(shape: tuple[int, ...], descr: str = "<f4") -> bytes:
     """A .npy header that promises more than follows."""
     data = io.BytesIO()
-    np.lib.format.write_array_header_1_0(data, {"descr": descr, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        data, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
     return data.getvalue()
 
 
@@ -158,13 +164,33 @@ BAD_FILES: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("empty array", "x.npy", _bytes(b""), "damaged, or no .npy"),
     ("text as array", "x.npy", _bytes(b"hello, world, this is text"), "damaged, or no .npy"),
     ("cut array", "x.npy", _bytes(_header(SHAPE) + bytes(100)), "damaged, or no .npy"),
-    ("other shape", "x.npy", lambda path: np.save(path, np.zeros((1, 3, 8, 8), np.float32)), r"\(1, 3, 8, 8\).*\(1, 3, 16, 12\)"),
+    (
+        "other shape",
+        "x.npy",
+        lambda path: np.save(path, np.zeros((1, 3, 8, 8), np.float32)),
+        r"\(1, 3, 8, 8\).*\(1, 3, 16, 12\)",
+    ),
     ("petabytes", "x.npy", _bytes(_header((2**25, 2**25))), "33554432"),
-    ("objects", "x.npy", lambda path: np.save(path, np.array([{}], object), allow_pickle=True), "has shape|holds object"),
+    (
+        "objects",
+        "x.npy",
+        lambda path: np.save(path, np.array([{}], object), allow_pickle=True),
+        "has shape|holds object",
+    ),
     ("objects of the right shape", "x.npy", _bytes(_header(SHAPE, "|O")), "holds object"),
-    ("complex numbers", "x.npy", lambda path: np.save(path, np.zeros(SHAPE, np.complex64)), "holds complex64"),
+    (
+        "complex numbers",
+        "x.npy",
+        lambda path: np.save(path, np.zeros(SHAPE, np.complex64)),
+        "holds complex64",
+    ),
     ("no zip", "x.npz", _bytes(b"PK but no zip"), "cannot be read"),
-    ("other names", "x.npz", lambda path: np.savez(path, y=np.zeros(3)), r"holds 'y', the network's inputs are 'x'"),
+    (
+        "other names",
+        "x.npz",
+        lambda path: np.savez(path, y=np.zeros(3)),
+        r"holds 'y', the network's inputs are 'x'",
+    ),
     ("petabytes in a zip", "x.npz", _zip_of("x.npy", _header((2**50,))), "has shape"),
     ("damaged zip", "x.npz", _damaged_zip, "cannot be read"),
     ("text as image", "x.png", _bytes(b"no image at all"), "cannot"),
@@ -173,15 +199,21 @@ BAD_FILES: list[tuple[str, str, Callable[[Path], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "make", "said"), [row[1:] for row in BAD_FILES], ids=[row[0] for row in BAD_FILES])
-def test_bad_input_files(network: Network, folder: Path, name: str, make: Callable[[Path], object], said: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "make", "said"), [row[1:] for row in BAD_FILES], ids=[row[0] for row in BAD_FILES]
+)
+def test_bad_input_files(
+    network: Network, folder: Path, name: str, make: Callable[[Path], object], said: str
+) -> None:
     make(folder / name)
     with pytest.raises(InputError, match=said) as caught:
         read([name], network)
     assert str(caught.value).startswith(f"{name}: ") and "\n" not in str(caught.value)
 
 
-def test_a_picture_that_claims_too_many_pixels(network: Network, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_that_claims_too_many_pixels(
+    network: Network, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     photograph(40, 40).save("bomb.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(InputError, match="claims too many pixels"):
@@ -207,7 +239,8 @@ def test_arguments_that_fit_nothing(network: Network, pair: Network, folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("option", "text"), [("--mean", "a"), ("--mean", ""), ("--std", "0"), ("--std", "1,nan"), ("--mean", "inf")]
+    ("option", "text"),
+    [("--mean", "a"), ("--mean", ""), ("--std", "0"), ("--std", "1,nan"), ("--mean", "inf")],
 )
 def test_channel_values_that_are_none(option: str, text: str) -> None:
     with pytest.raises(InputError, match=option):
@@ -227,7 +260,9 @@ def test_outputs_are_written_whole(network: Network, pair: Network, folder: Path
     assert sorted(p.name for p in folder.iterdir()) == ["y.npy", "y.npz"]
 
 
-def test_output_paths_are_refused_before_the_run(network: Network, pair: Network, folder: Path) -> None:
+def test_output_paths_are_refused_before_the_run(
+    network: Network, pair: Network, folder: Path
+) -> None:
     (folder / "dir.npz").mkdir()
     for name, net, said in (
         ("y.txt", network, ".npy or .npz"),
@@ -254,5 +289,10 @@ def test_top_classes() -> None:
     for shape in ((1, 6), (1, 6, 1, 1)):
         found = top_classes(scores.reshape(shape))
         assert found is not None and np.array_equal(found, expected)
-    for other in (scores[:, :4], scores.astype(np.int64), scores.reshape(1, 6, 1), np.zeros((1, 6, 2, 1), np.float32)):
+    for other in (
+        scores[:, :4],
+        scores.astype(np.int64),
+        scores.reshape(1, 6, 1),
+        np.zeros((1, 6, 2, 1), np.float32),
+    ):
         assert top_classes(other) is None

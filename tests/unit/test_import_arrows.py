@@ -16,28 +16,28 @@ PACKAGES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")
 GROUPS = {
     "csdfgen.errors": "base",
     "csdfgen.files": "base",
-    "csdfgen.origin": "base",
-    "csdfgen.rows": "rows",
-    "csdfgen.graph": "graph",
-    "csdfgen.graph_json": "graph",
-    "csdfgen.transform": "graph",
-    "csdfgen.dot": "graph",
-    "csdfgen.network": "network",
+    "csdfgen.dataflow.origin": "base",
+    "csdfgen.model.rows": "rows",
+    "csdfgen.dataflow.graph": "graph",
+    "csdfgen.dataflow.graph_json": "graph",
+    "csdfgen.dataflow.transform": "graph",
+    "csdfgen.dataflow.dot": "graph",
+    "csdfgen.model.network": "network",
     "csdfgen.ops": "ops",
     "csdfgen": "stages",  # loader, fuse, conversion and their helpers: whatever is not named here
-    "csdfgen.planning": "planning",
-    "csdfgen.audit": "planning",
-    "csdfgen.capacities": "planning",
-    "csdfgen.pipeline": "pipeline",
-    "csdfgen.plan_json": "pipeline",
-    "csdfgen.saved": "pipeline",
+    "csdfgen.planning.plan": "planning",
+    "csdfgen.planning.checker": "planning",
+    "csdfgen.planning.capacities": "planning",
+    "csdfgen.planning.planner": "pipeline",
+    "csdfgen.planning.plan_file": "pipeline",
+    "csdfgen.planning.saved": "pipeline",
     "csdfgen.devices": "pipeline",
     "csdfgen.charts": "charts",
     "csdfgen.__init__": "top",
     "csdfgen.__main__": "top",
     "csdfgen.cli": "top",
     "csdfgen.demo": "top",
-    "csdfgen.doctor": "top",
+    "csdfgen.cli.diagnosis": "top",
     "csdfgen.paper": "top",
     "sdf3_bridge": "sdf3_bridge",
     "schedules": "schedules",
@@ -63,7 +63,9 @@ ARROWS: dict[str, set[str]] = {
     "zoo_models": set(),
     "top": set(GROUPS.values()),
 }
-"""Group -> groups it may import beside itself. Nobody but the top imports the top; only the top has pipeline and bridge."""
+"""Group -> groups it may import beside itself. Nobody but the top imports the top; only the top has
+pipeline and bridge.
+"""
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -89,7 +91,9 @@ def imported(path: Path) -> Iterator[str]:
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             found = [name if is_module(name) else node.module for name in inner]
         else:
-            assert not isinstance(node, ast.ImportFrom), f"{path}: relative import in line {node.lineno}"
+            assert not isinstance(node, ast.ImportFrom), (
+                f"{path}: relative import in line {node.lineno}"
+            )
             continue
         yield from (name for name in found if name.split(".")[0] in PACKAGES)
 
@@ -113,12 +117,17 @@ def test_imports_point_one_way(package: str) -> None:
 
 
 def test_only_what_runs_plans_imports_the_pipeline() -> None:
-    users = {module for module, path in modules() if "csdfgen.pipeline" in imported(path)}
+    users = {module for module, path in modules() if "csdfgen.planning.planner" in imported(path)}
     assert {group(module) for module in users} <= {"top", "pipeline", "runtime"}
 
 
-@pytest.mark.parametrize("package", ["schedules", "sdf3_bridge", "csdfgen", "csdfgen.graph_json", "csdfgen.dot"])
+@pytest.mark.parametrize(
+    "package",
+    ["schedules", "sdf3_bridge", "csdfgen", "csdfgen.dataflow.graph_json", "csdfgen.dataflow.dot"],
+)
 def test_light_packages_load_neither_onnx_nor_numpy(package: str) -> None:
     code = f"import {package}, sys; print(*sorted({{'onnx', 'onnxruntime', 'numpy', 'scipy', 'networkx'}} & set(sys.modules)))"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert result.stdout.split() == []

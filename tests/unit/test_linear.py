@@ -1,4 +1,6 @@
-"""Matrix products beyond the laws: a Gemm that reads a map row by row, what stays uncopied, refusals."""
+"""Matrix products beyond the laws: a Gemm that reads a map row by row, what stays uncopied,
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import CountingScratch, Mode, phases
 from csdfgen.ops.linear import flattened_gemm
-from csdfgen.rows import Rows
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples.linear import const
 
@@ -35,8 +37,12 @@ MAPS = {
 
 LAYERS = {
     "plain": lambda x, kind: build("Gemm", x, const(60, 7, dtype=kind), const(7, dtype=kind)),
-    "transposed": lambda x, kind: build("Gemm", x, const(7, 60, dtype=kind), const(7, dtype=kind), transB=1),
-    "scaled": lambda x, kind: build("Gemm", x, const(7, 60, dtype=kind), const(1, 1, dtype=kind), transB=1, alpha=0.5, beta=3.0),
+    "transposed": lambda x, kind: build(
+        "Gemm", x, const(7, 60, dtype=kind), const(7, dtype=kind), transB=1
+    ),
+    "scaled": lambda x, kind: build(
+        "Gemm", x, const(7, 60, dtype=kind), const(1, 1, dtype=kind), transB=1, alpha=0.5, beta=3.0
+    ),
     "without bias": lambda x, kind: build("Gemm", x, const(60, 7, dtype=kind)),
     "matmul": lambda x, kind: build("MatMul", x, const(60, 7, dtype=kind)),
 }
@@ -51,14 +57,20 @@ def run(layer: Layer, x: np.ndarray, height: int, *, strided: bool = False) -> n
     wide[..., 1:-1] = stored
     stored = wide[..., 1:-1] if strided else np.ascontiguousarray(stored)
     shape = layer.output.storage_shape
-    out = np.full((*shape[:-1], 2 * shape[-1]), 99, x.dtype)[..., ::2] if strided else np.full(shape, 99, x.dtype)
+    out = (
+        np.full((*shape[:-1], 2 * shape[-1]), 99, x.dtype)[..., ::2]
+        if strided
+        else np.full(shape, 99, x.dtype)
+    )
     operator = operator_of(layer)
     emit = operator.kernel(layer)
     for phase in phases(operator, layer, height):
         rows = phase.ins[0]
         assert rows is not None
         slabs = [stored[rows.start : rows.stop], *(None,) * (len(layer.inputs) - 1)]
-        for function, arguments in emit(phase, slabs, [out[phase.out.start : phase.out.stop]], CountingScratch()):
+        for function, arguments in emit(
+            phase, slabs, [out[phase.out.start : phase.out.stop]], CountingScratch()
+        ):
             function(*arguments)
     return layer.output.to_onnx(out)
 
@@ -83,10 +95,14 @@ def test_a_flattened_gemm_accumulates_over_the_rows_of_the_map() -> None:
     layer = flattened_gemm(LAYERS["transposed"](Tensor("f", (1, 60)), "float32"), MAPS["map"])
     operator = operator_of(layer)
     assert operator.op_type == "Gemm" and operator.mode(layer) is Mode.ACCUMULATE
-    assert [p.ins for p in phases(operator, layer, 2)] == [(Rows(a, b), None, None) for a, b in ((0, 2), (2, 4), (4, 5))]
+    assert [p.ins for p in phases(operator, layer, 2)] == [
+        (Rows(a, b), None, None) for a, b in ((0, 2), (2, 4), (4, 5))
+    ]
     assert layer.constants[1].shape == (5, 4, 1, 3, 7)
     assert operator.cost(layer, Rows(0, 1)) == 60 * 7
-    half = flattened_gemm(LAYERS["plain"](Tensor("f", (1, 60), "float16"), "float16"), MAPS["float16"])
+    half = flattened_gemm(
+        LAYERS["plain"](Tensor("f", (1, 60), "float16"), "float16"), MAPS["float16"]
+    )
     assert operator.mode(half) is Mode.WHOLE
 
 
@@ -107,7 +123,11 @@ def test_rows_of_tokens_are_multiplied_without_a_copy() -> None:
     layer = build("MatMul", Tensor("x", (1, 9, 6), "float32", 1), const(6, 4))
     assert (layer.output.row_axis, layer.input_axes) == (1, (1, None))
     phase = phases(operator_of(layer), layer, 3)[1]
-    slab, out, scratch = np.zeros((3, 6, 1), np.float32), np.zeros((3, 4, 1), np.float32), CountingScratch()
+    slab, out, scratch = (
+        np.zeros((3, 6, 1), np.float32),
+        np.zeros((3, 4, 1), np.float32),
+        CountingScratch(),
+    )
     calls = list(operator_of(layer).kernel(layer)(phase, [slab, None], [out], scratch))
     assert [function for function, _ in calls] == [np.matmul]
     assert scratch.used == 0
@@ -150,12 +170,24 @@ REFUSED: Mapping[str, tuple[Any, ...]] = {
     "6 columns meet 4 rows": ("Gemm", (X, W), {"transB": 1}),
     "both must be matrices": ("Gemm", (Tensor("x", (1, 5, 6)), W), {}),
     "input 2 of shape \\(3,\\) does not broadcast": ("Gemm", (X, W, const(3)), {}),
-    "alpha=0.5 with int32; whole numbers": ("Gemm", (Tensor("x", (5, 6), "int32"), const(6, 4, dtype="int32")), {"alpha": 0.5}),
+    "alpha=0.5 with int32; whole numbers": (
+        "Gemm",
+        (Tensor("x", (5, 6), "int32"), const(6, 4, dtype="int32")),
+        {"alpha": 0.5},
+    ),
     "dtypes float32, float64; inputs must share": ("MatMul", (X, const(6, 4, dtype="float64")), {}),
-    "dtypes int8; inputs must share": ("MatMul", (Tensor("x", (5, 6), "int8"), const(6, 4, dtype="int8")), {}),
+    "dtypes int8; inputs must share": (
+        "MatMul",
+        (Tensor("x", (5, 6), "int8"), const(6, 4, dtype="int8")),
+        {},
+    ),
     "all inputs are constants": ("MatMul", (const(5, 6), W), {}),
     "input 1 is absent": ("MatMul", (X, None), {}),
-    "batches \\(2,\\) and \\(3,\\) do not broadcast": ("MatMul", (Tensor("x", (2, 5, 6)), const(3, 6, 4)), {}),
+    "batches \\(2,\\) and \\(3,\\) do not broadcast": (
+        "MatMul",
+        (Tensor("x", (2, 5, 6)), const(3, 6, 4)),
+        {},
+    ),
     "at least one axis each": ("MatMul", (Tensor("x", ()), W), {}),
     "empty operands": ("MatMul", (Tensor("x", (5, 0)), const(0, 4)), {}),
 }

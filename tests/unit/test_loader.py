@@ -1,4 +1,6 @@
-"""From an ONNX model to a Network: shapes, constants, names, functions, batches, and what is refused."""
+"""From an ONNX model to a Network: shapes, constants, names, functions, batches, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from onnx import helper
 
 import csdfgen
 from csdfgen.errors import ModelError, UnsupportedOperatorError
-from csdfgen.loader import load
+from csdfgen.reading.loader import load
 from tests.models import model, onnxruntime_outputs
 from tests.simple_executor import execute
 
@@ -24,7 +26,9 @@ def image(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def agrees_with_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray], **options: Any) -> csdfgen.network.Network:
+def agrees_with_onnxruntime(
+    proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray], **options: Any
+) -> csdfgen.model.network.Network:
     """Load, run and compare; returns the network."""
     network = load(proto, **options)
     want = onnxruntime_outputs(proto, feeds)
@@ -45,7 +49,8 @@ def refused(proto: onnx.ModelProto, match: str, **options: Any) -> ModelError:
     return caught.value
 
 
-# Inputs and their shapes ----------------------------------------------------------------------------
+# Inputs and their shapes
+# ----------------------------------------------------------------------------
 
 
 def test_a_free_batch_is_one_and_shape_overrides_what_is_declared() -> None:
@@ -79,7 +84,9 @@ def test_an_input_without_a_shape_needs_one() -> None:
     ],
 )
 def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], match: str) -> None:
-    refused(model("g (float[1,3,8,8] x) => (float[1,3,8,8] y) { y = Relu(x) }"), match, shapes=shapes)
+    refused(
+        model("g (float[1,3,8,8] x) => (float[1,3,8,8] y) { y = Relu(x) }"), match, shapes=shapes
+    )
 
 
 def test_a_batch_below_one_is_refused() -> None:
@@ -89,15 +96,20 @@ def test_a_batch_below_one_is_refused() -> None:
 def test_the_rows_of_an_input_are_those_of_the_first_spatial_operator() -> None:
     weights = {"w": KERNEL, "w1": image(4, 3, 3)}
     nchw = model("g (float[1,3,8,9] x) => (float[1,4,6,7] y) { y = Conv(x, w) }", weights)
-    nhwc = model("g (float[1,8,9,3] x) => (y) { r = Relu(x)  t = Transpose <perm = [0,3,1,2]> (r)  y = Conv(t, w) }", weights)
+    nhwc = model(
+        "g (float[1,8,9,3] x) => (y) { r = Relu(x)  t = Transpose <perm = [0,3,1,2]> (r)  y = Conv(t, w) }",
+        weights,
+    )
     chw = model(
-        "g (float[3,8,9] x) => (y) { axes = Constant <value_ints = [0]> ()  t = Unsqueeze(x, axes)  y = Conv(t, w) }", weights
+        "g (float[3,8,9] x) => (y) { axes = Constant <value_ints = [0]> ()  t = Unsqueeze(x, axes)  y = Conv(t, w) }",
+        weights,
     )
     line = model("g (float[1,3,9] x) => (y) { y = Conv(x, w1) }", weights)
     flat = model("g (float[1,3,9] x) => (y) { y = Relu(x) }", weights)
     for proto, axis in ((nchw, 2), (nhwc, 1), (chw, 1), (line, 2), (flat, None)):
         network = agrees_with_onnxruntime(
-            proto, {"x": image(*(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim))}
+            proto,
+            {"x": image(*(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim))},
         )
         assert network.inputs[0].row_axis == axis
 
@@ -170,8 +182,12 @@ def test_integer_division_goes_towards_zero() -> None:
 
 
 def test_constants_may_pass_through_our_own_operators() -> None:
-    proto = model("g (float[1,4,6,6] x) => (y) { c = Conv(k, w)  p = MaxPool <kernel_shape = [1,1]> (c)  y = Add(x, p) }")
-    proto.graph.initializer.extend([helper.make_tensor("k", 1, (1, 3, 8, 8), image(1, 3, 8, 8).ravel())])
+    proto = model(
+        "g (float[1,4,6,6] x) => (y) { c = Conv(k, w)  p = MaxPool <kernel_shape = [1,1]> (c)  y = Add(x, p) }"
+    )
+    proto.graph.initializer.extend(
+        [helper.make_tensor("k", 1, (1, 3, 8, 8), image(1, 3, 8, 8).ravel())]
+    )
     proto.graph.initializer.extend([helper.make_tensor("w", 1, KERNEL.shape, KERNEL.ravel())])
     network = agrees_with_onnxruntime(proto, {"x": image(1, 4, 6, 6)})
     assert [layer.op_type for layer in network.layers] == ["Add"]
@@ -213,7 +229,9 @@ def test_weights_listed_as_inputs_are_constants() -> None:
 
 
 def test_a_weight_that_layers_share_is_one_array() -> None:
-    network = load(model("g (float[1,3,8] x) => (y) { a = Add(x, w)  y = Mul(a, w) }", {"w": image(1, 3, 8)}))
+    network = load(
+        model("g (float[1,3,8] x) => (y) { a = Add(x, w)  y = Mul(a, w) }", {"w": image(1, 3, 8)})
+    )
     first, second = (layer.constants[1] for layer in network.layers)
     assert first is second
 
@@ -222,7 +240,9 @@ def test_a_weight_that_layers_share_is_one_array() -> None:
 
 
 def test_nodes_may_come_in_any_order_and_dead_ones_go() -> None:
-    proto = model("g (float[1,3] x) => (y) { a = Relu(x)  b = Neg(a)  y = Abs(b)  dead = NonMaxSuppression(a, b) }")
+    proto = model(
+        "g (float[1,3] x) => (y) { a = Relu(x)  b = Neg(a)  y = Abs(b)  dead = NonMaxSuppression(a, b) }"
+    )
     nodes = list(proto.graph.node)[::-1]
     del proto.graph.node[:]
     proto.graph.node.extend(nodes)
@@ -243,11 +263,20 @@ def test_nodes_may_come_in_any_order_and_dead_ones_go() -> None:
         ("y = Concat(x, x)", "attribute 'axis' is missing"),
         ("y = Relu(x, x)", "has 2 inputs, the operator takes 1 to 1"),
         ("y = Add(x)", "has 1 inputs, the operator takes 2 to 2"),
-        ("k = Constant <value_int = 2> ()  y = Add(x, k)", "input 0 is float32 and input 1 is int64"),
-        ("k = Constant <value_int = 2> ()  y = Conv(x, k)", "input 1 is int64, the operator takes float16, float32, float64"),
+        (
+            "k = Constant <value_int = 2> ()  y = Add(x, k)",
+            "input 0 is float32 and input 1 is int64",
+        ),
+        (
+            "k = Constant <value_int = 2> ()  y = Conv(x, k)",
+            "input 1 is int64, the operator takes float16, float32, float64",
+        ),
         ("s = Constant <value_ints = [7]> ()  y = Reshape(x, s)", "7"),
         ("y = MaxPool <kernel_shape = [0, 1]> (x)", "kernel_shape"),
-        ("r = Constant <value_ints = [1,1,65536,65536]> ()  y = Tile(x, r)", "elements .*at most 2147483648"),
+        (
+            "r = Constant <value_ints = [1,1,65536,65536]> ()  y = Tile(x, r)",
+            "elements .*at most 2147483648",
+        ),
     ],
 )
 def test_graphs_that_contradict_themselves(nodes: str, match: str) -> None:
@@ -295,14 +324,20 @@ def test_functions_are_opened() -> None:
         <domain: "mine", opset_import: ["": 17, "mine": 1]>
         Twice (a) => (b, a2) { m = mine.Scaled <factor = 2.0> (a)  b = mine.Scaled <factor = 3.0> (m)  a2 = Identity(m) }
     """
-    proto = model("g (float[1,3] x) => (y, z) { y, z = mine.Twice(x) }", imports=', "mine": 1', functions=functions)
+    proto = model(
+        "g (float[1,3] x) => (y, z) { y, z = mine.Twice(x) }",
+        imports=', "mine": 1',
+        functions=functions,
+    )
     network = agrees_with_onnxruntime(proto, {"x": image(1, 3)})
     assert [layer.op_type for layer in network.layers] == ["Mul", "Mul", "Identity"]
 
 
 def test_a_function_that_calls_itself_is_refused() -> None:
     functions = '<domain: "mine", opset_import: ["mine": 1]> Again (a) => (b) { b = mine.Again(a) }'
-    proto = model("g (float[1,3] x) => (y) { y = mine.Again(x) }", imports=', "mine": 1', functions=functions)
+    proto = model(
+        "g (float[1,3] x) => (y) { y = mine.Again(x) }", imports=', "mine": 1', functions=functions
+    )
     refused(proto, "calls itself")
 
 
@@ -312,7 +347,11 @@ def test_functions_that_multiply_without_end_are_refused() -> None:
         for k in range(40)
     ]
     last = '<domain: "mine", opset_import: ["": 17]> F40 (a) => (b) { b = Relu(a) }'
-    proto = model("g (float[1] x) => (y) { y = mine.F0(x) }", imports=', "mine": 1', functions=" ".join([*levels, last]))
+    proto = model(
+        "g (float[1] x) => (y) { y = mine.F0(x) }",
+        imports=', "mine": 1',
+        functions=" ".join([*levels, last]),
+    )
     refused(proto, "more than 200000 operations")
 
 
@@ -320,7 +359,9 @@ def test_functions_that_multiply_without_end_are_refused() -> None:
 
 
 def test_layers_have_unique_names_and_outputs_their_onnx_names() -> None:
-    network = load(model("g (float[1,3] x) => (y) { a = Relu(x)  [same] b = Neg(a)  [same] y = Abs(b) }"))
+    network = load(
+        model("g (float[1,3] x) => (y) { a = Relu(x)  [same] b = Neg(a)  [same] y = Abs(b) }")
+    )
     assert [layer.name for layer in network.layers] == ["Relu_0", "same", "same_2"]
     assert [layer.onnx_nodes for layer in network.layers] == [("Relu_0",), ("same",), ("same_2",)]
     assert [o.name for o in network.outputs] == ["y"] and network.outputs[0].tensor.name == "y"
@@ -337,14 +378,20 @@ def test_names_that_are_no_text_do_not_break_anything() -> None:
 
 
 def test_an_output_may_be_an_input_or_a_constant() -> None:
-    proto = model("g (float[1,3] x) => (float[1,3] x, float[2] w, float[1,3] y) { y = Relu(x) }", {"w": image(2)})
+    proto = model(
+        "g (float[1,3] x) => (float[1,3] x, float[2] w, float[1,3] y) { y = Relu(x) }",
+        {"w": image(2)},
+    )
     network = agrees_with_onnxruntime(proto, {"x": image(1, 3)})
     assert network.outputs[1].tensor is None
     assert len({t.name for layer in network.layers for t in layer.outputs}) == 2
 
 
 def test_parts_that_nobody_reads_are_not_made() -> None:
-    proto = model("g (float[1,6,4,4] x) => (y) { a, y, b = Split <axis = 1> (x, parts) }", {"parts": np.array([1, 2, 3])})
+    proto = model(
+        "g (float[1,6,4,4] x) => (y) { a, y, b = Split <axis = 1> (x, parts) }",
+        {"parts": np.array([1, 2, 3])},
+    )
     network = agrees_with_onnxruntime(proto, {"x": image(1, 6, 4, 4)})
     assert [t.name for t in network.layers[0].outputs] == ["y"]
 
@@ -353,7 +400,9 @@ def test_parts_that_nobody_reads_are_not_made() -> None:
 
 
 def test_images_of_a_batch_run_one_after_another() -> None:
-    proto = model("g (float[3,3,8,8] x) => (y) { c = Conv(x, w)  y = GlobalAveragePool(c) }", {"w": KERNEL})
+    proto = model(
+        "g (float[3,3,8,8] x) => (y) { c = Conv(x, w)  y = GlobalAveragePool(c) }", {"w": KERNEL}
+    )
     network = agrees_with_onnxruntime(proto, {"x": image(3, 3, 8, 8)})
     assert network.batch == 3 and network.inputs[0].shape == (1, 3, 8, 8)
 
@@ -392,13 +441,23 @@ def test_layers_that_look_across_images_keep_them_together(nodes: str) -> None:
 
 
 def test_a_model_for_one_image_says_so() -> None:
-    proto = model("g (float[N,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([1, 16])})
-    refused(proto, r"takes one image at a time, not 3; run it without --batch: layer 'Reshape_0'", batch=3)
-    refused(model("g (float[3,4,2,2] x) => (y) { y = Add(x, w) }", {"w": image(5)}), r"g: layer 'Add_0'")
+    proto = model(
+        "g (float[N,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([1, 16])}
+    )
+    refused(
+        proto,
+        r"takes one image at a time, not 3; run it without --batch: layer 'Reshape_0'",
+        batch=3,
+    )
+    refused(
+        model("g (float[3,4,2,2] x) => (y) { y = Add(x, w) }", {"w": image(5)}), r"g: layer 'Add_0'"
+    )
 
 
 def test_a_model_for_one_batch_alone_keeps_its_images_together() -> None:
-    proto = model("g (float[3,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([3, 16])})
+    proto = model(
+        "g (float[3,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([3, 16])}
+    )
     assert agrees_with_onnxruntime(proto, {"x": image(3, 4, 2, 2)}).batch == 1
 
 
@@ -407,7 +466,8 @@ def test_inputs_of_different_batches_are_not_split() -> None:
     assert agrees_with_onnxruntime(proto, {"x": image(3, 4), "z": image(1, 4)}).batch == 1
 
 
-# Where models come from -----------------------------------------------------------------------------
+# Where models come from
+# -----------------------------------------------------------------------------
 
 
 def test_the_package_loads_models_by_one_name() -> None:
@@ -420,5 +480,7 @@ def test_a_model_in_memory_is_named_after_its_graph() -> None:
 
 
 def test_a_name_that_the_zoo_does_not_have() -> None:
-    with pytest.raises(ModelError, match="zoo:nothing-like-it: the zoo has no network of that name"):
+    with pytest.raises(
+        ModelError, match="zoo:nothing-like-it: the zoo has no network of that name"
+    ):
         load("zoo:nothing-like-it")

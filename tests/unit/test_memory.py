@@ -1,16 +1,22 @@
-"""Lifetimes and offsets: capacities hold, live buffers never share bytes, the arena is no smaller than what is alive."""
+"""Lifetimes and offsets: capacities hold, live buffers never share bytes, the arena is no smaller
+than what is alive.
+"""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.memory import Access, Occupancy, Part, Storage, occupancy, pack
+from csdfgen.planning.memory import Access, Occupancy, Part, Storage, occupancy, pack
 
 
-def line(name: str, writer: str, reader: str, rows: int, window: int, size: int, *, kept: bool = False) -> Storage:
+def line(
+    name: str, writer: str, reader: str, rows: int, window: int, size: int, *, kept: bool = False
+) -> Storage:
     """Rows written one a phase, read through a window of `window` rows."""
-    released = tuple(max(0, min(rows, i + 1 - window + 1)) if i < rows - 1 else rows for i in range(rows))
+    released = tuple(
+        max(0, min(rows, i + 1 - window + 1)) if i < rows - 1 else rows for i in range(rows)
+    )
     part = Part((name,), size, (Access(writer, tuple(range(1, rows + 1))),))
     return Storage(name, rows, size, (part,), (Access(reader, released),), kept)
 
@@ -42,14 +48,18 @@ def test_two_parts_of_a_row_count_when_they_are_written() -> None:
     assert found.capacities == (2,)
 
 
-spans = st.tuples(st.integers(0, 20), st.integers(1, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+spans = st.tuples(st.integers(0, 20), st.integers(1, 10)).map(
+    lambda pair: (pair[0], pair[0] + pair[1])
+)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 300), spans), max_size=14))
 def test_live_buffers_never_share_bytes(shapes: list[tuple[int, int, tuple[int, int]]]) -> None:
     storages = [Storage(f"s{i}", rows, size, (), ()) for i, (rows, size, _) in enumerate(shapes)]
-    found = Occupancy(tuple(rows for rows, _, _ in shapes), tuple(span for _, _, span in shapes), ())
+    found = Occupancy(
+        tuple(rows for rows, _, _ in shapes), tuple(span for _, _, span in shapes), ()
+    )
     plan = pack(storages, found)
     for i, one in enumerate(plan.slots):
         assert one.offset % 64 == 0
@@ -58,5 +68,7 @@ def test_live_buffers_never_share_bytes(shapes: list[tuple[int, int, tuple[int, 
             together = one.first_firing < other.end_firing and other.first_firing < one.end_firing
             apart = one.offset + one.size <= other.offset or other.offset + other.size <= one.offset
             assert apart or not together
-    alive = [sum(s.size for s in plan.slots if s.first_firing <= t < s.end_firing) for t in range(31)]
+    alive = [
+        sum(s.size for s in plan.slots if s.first_firing <= t < s.end_firing) for t in range(31)
+    ]
     assert plan.arena_bytes >= max(alive)

@@ -1,4 +1,6 @@
-"""What is said of operators that only move elements: which share memory, which keep rows, what they refuse."""
+"""What is said of operators that only move elements: which share memory, which keep rows, what they
+refuse.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,19 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
-from csdfgen.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Alias, AliasKind, Mode
-from csdfgen.rows import Rows
 from tests.op_harness import Sample, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.op_samples.reshaping import ints
 
-SHARING = [s for s in SAMPLES if any(a.kind is not AliasKind.INPLACE for a in s.operator.aliases(s.layer()))]
+SHARING = [
+    s
+    for s in SAMPLES
+    if any(a.kind is not AliasKind.INPLACE for a in s.operator.aliases(s.layer()))
+]
 
 
 def _part(larger: np.ndarray, alias: Alias, size: int) -> np.ndarray:
@@ -31,17 +37,30 @@ def test_an_alias_says_where_the_elements_are(sample: Sample) -> None:
     results = run_in_slabs(sample, layer, feeds, 1)
     for alias in sample.operator.aliases(layer):
         tensor, output = layer.inputs[alias.position], layer.outputs[alias.output]
-        assert tensor is not None and tensor.row_axis == layer.input_axes[alias.position] and tensor.rows == output.rows
-        stored, written = tensor.to_storage(feeds[alias.position]), output.to_storage(results[alias.output])
+        assert (
+            tensor is not None
+            and tensor.row_axis == layer.input_axes[alias.position]
+            and tensor.rows == output.rows
+        )
+        stored, written = (
+            tensor.to_storage(feeds[alias.position]),
+            output.to_storage(results[alias.output]),
+        )
         if alias.dim is None:
             np.testing.assert_array_equal(written, stored.reshape(written.shape))
         elif alias.kind is AliasKind.VIEW:
-            np.testing.assert_array_equal(written, _part(stored, alias, written.shape[alias.dim + 1]))
+            np.testing.assert_array_equal(
+                written, _part(stored, alias, written.shape[alias.dim + 1])
+            )
         else:
-            np.testing.assert_array_equal(stored, _part(written, alias, stored.shape[alias.dim + 1]))
+            np.testing.assert_array_equal(
+                stored, _part(written, alias, stored.shape[alias.dim + 1])
+            )
 
 
-def _layer(op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any] | None = None, opset: int = 18) -> Layer:
+def _layer(
+    op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any] | None = None, opset: int = 18
+) -> Layer:
     return OPERATORS[op_type].build(Node("n", op_type, opset, attributes or {}, inputs, ("y",)))
 
 
@@ -68,16 +87,27 @@ def test_flattening_a_map_holds_one_slab_of_it() -> None:
 
 @pytest.mark.parametrize(
     ("out", "rows"),
-    [(Rows(0, 1), Rows(0, 1)), (Rows(1, 2), Rows(0, 2)), (Rows(2, 3), Rows(0, 2)), (Rows(0, 10), Rows(0, 5))],
+    [
+        (Rows(0, 1), Rows(0, 1)),
+        (Rows(1, 2), Rows(0, 2)),
+        (Rows(2, 3), Rows(0, 2)),
+        (Rows(0, 10), Rows(0, 5)),
+    ],
 )
 def test_doubled_rows_blend_two(out: Rows, rows: Rows) -> None:
     scales = np.array([1, 1, 2, 2], np.float32)
-    layer = _layer("Resize", (Tensor("x", (1, 3, 5, 4), row_axis=2), None, scales), {"mode": "linear"})
+    layer = _layer(
+        "Resize", (Tensor("x", (1, 3, 5, 4), row_axis=2), None, scales), {"mode": "linear"}
+    )
     assert OPERATORS["Resize"].input_rows(layer, out)[0] == rows
 
 
 def test_mirrored_rows_are_held_until_their_image_is_written() -> None:
-    layer = _layer("Pad", (Tensor("x", (1, 3, 5, 4), row_axis=2), ints(0, 0, 2, 0, 0, 0, 2, 0)), {"mode": "reflect"})
+    layer = _layer(
+        "Pad",
+        (Tensor("x", (1, 3, 5, 4), row_axis=2), ints(0, 0, 2, 0, 0, 0, 2, 0)),
+        {"mode": "reflect"},
+    )
     found = [OPERATORS["Pad"].input_rows(layer, Rows(i, i + 1))[0] for i in range(9)]
     assert found[:4] == [Rows(0, 3), Rows(0, 3), Rows(0, 3), Rows(1, 3)]
     assert found[-3:] == [Rows(2, 5), Rows(2, 5), Rows(2, 5)]
@@ -104,8 +134,20 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         ("Expand", (MAP, ints(1, 3, 6, 5)), {}, 18, "does not broadcast"),
         ("Tile", (MAP, ints(1, 2)), {}, 18, "2 repeats for a tensor of rank 4"),
         ("Tile", (MAP, ints(1, 0, 1, 1)), {}, 18, "no elements"),
-        ("Concat", (MAP, Tensor("z", (1, 4, 5, 5), row_axis=2)), {"axis": 1}, 18, "cannot be joined"),
-        ("Concat", (MAP, Tensor("z", (1, 4, 6, 5), "float64", 2)), {"axis": 1}, 18, "cannot be joined"),
+        (
+            "Concat",
+            (MAP, Tensor("z", (1, 4, 5, 5), row_axis=2)),
+            {"axis": 1},
+            18,
+            "cannot be joined",
+        ),
+        (
+            "Concat",
+            (MAP, Tensor("z", (1, 4, 6, 5), "float64", 2)),
+            {"axis": 1},
+            18,
+            "cannot be joined",
+        ),
         ("Concat", (MAP,), {}, 18, "'axis' is missing"),
         ("Concat", (np.ones(3),), {"axis": 0}, 18, "none is computed"),
         ("Split", (MAP, ints(1, 2)), {"axis": 1}, 18, "do not make up 4"),
@@ -122,10 +164,28 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         ("Resize", (MAP, None, None), {}, 18, "exactly one of"),
         ("Resize", (MAP, None, TWICE[:2]), {}, 18, "2 scales or sizes for 4 axes"),
         ("Resize", (MAP, None, -TWICE), {}, 18, "not all positive"),
-        ("Resize", (MAP, None, TWICE), {"coordinate_transformation_mode": "corners"}, 18, "is not one of half_pixel"),
-        ("Resize", (MAP, TWICE, TWICE), {"coordinate_transformation_mode": "tf_crop_and_resize"}, 18, "4 values for 4 axes"),
+        (
+            "Resize",
+            (MAP, None, TWICE),
+            {"coordinate_transformation_mode": "corners"},
+            18,
+            "is not one of half_pixel",
+        ),
+        (
+            "Resize",
+            (MAP, TWICE, TWICE),
+            {"coordinate_transformation_mode": "tf_crop_and_resize"},
+            18,
+            "4 values for 4 axes",
+        ),
         ("Resize", (MAP, None, TWICE), {"antialias": 1}, 18, "does not go with mode 'nearest'"),
-        ("Resize", (Tensor("x", MAP.shape, "uint8", 2), None, TWICE), {"mode": "linear"}, 18, "cast to float32"),
+        (
+            "Resize",
+            (Tensor("x", MAP.shape, "uint8", 2), None, TWICE),
+            {"mode": "linear"},
+            18,
+            "cast to float32",
+        ),
         ("Upsample", (MAP, TWICE), {}, 10, "gone since opset 10"),
         ("Upsample", (MAP,), {"scales": [1.0, 2.0]}, 7, "2 scales for a tensor of rank 4"),
         ("DepthToSpace", (MAP,), {"blocksize": 3}, 18, "4 channels do not divide"),

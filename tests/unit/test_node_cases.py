@@ -1,4 +1,6 @@
-"""Every node case of onnx.backend.test passes in slabs of one row, of two, and whole, or is skipped for a known reason."""
+"""Every node case of onnx.backend.test passes in slabs of one row, of two, and whole, or is skipped
+for a known reason.
+"""
 
 from __future__ import annotations
 

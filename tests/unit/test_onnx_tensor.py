@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from csdfgen.errors import ModelError
-from csdfgen.loader import load
+from csdfgen.reading.loader import load
 from csdfgen.reading.onnx_file import Weight
 from csdfgen.reading.onnx_tensor import DTYPES, decode, densify
 from tests.models import model
@@ -50,7 +50,10 @@ def test_empty_and_scalar_tensors() -> None:
     assert read(helper.make_tensor("w", TensorProto.FLOAT, (), [5.0])) == 5
 
 
-@pytest.mark.parametrize("code", [TensorProto.BFLOAT16, TensorProto.STRING, TensorProto.FLOAT8E4M3FN, TensorProto.INT4, 0, 99])
+@pytest.mark.parametrize(
+    "code",
+    [TensorProto.BFLOAT16, TensorProto.STRING, TensorProto.FLOAT8E4M3FN, TensorProto.INT4, 0, 99],
+)
 def test_other_element_types_are_refused_by_name(code: int) -> None:
     known = {v: k for k, v in TensorProto.DataType.items()}
     name = known.get(code, "number 99").lower() if code else "undefined"
@@ -83,7 +86,9 @@ def test_typed_fields_of_the_wrong_length() -> None:
 
 
 def external(**entries: object) -> TensorProto:
-    tensor = TensorProto(name="w", data_type=1, dims=VALUES.shape, data_location=TensorProto.EXTERNAL)
+    tensor = TensorProto(
+        name="w", data_type=1, dims=VALUES.shape, data_location=TensorProto.EXTERNAL
+    )
     for key, value in entries.items():
         tensor.external_data.add(key=key, value=str(value))
     return tensor
@@ -92,14 +97,19 @@ def external(**entries: object) -> TensorProto:
 def test_external_data_are_read_from_their_offset(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "w.bin").write_bytes(b"head" + VALUES.tobytes() + b"tail")
-    np.testing.assert_array_equal(read(external(location="deep/w.bin", offset=4, length=24), tmp_path), VALUES)
+    np.testing.assert_array_equal(
+        read(external(location="deep/w.bin", offset=4, length=24), tmp_path), VALUES
+    )
     np.testing.assert_array_equal(read(external(location="deep/w.bin", offset=4), tmp_path), VALUES)
 
 
 @pytest.mark.parametrize(
     ("entries", "match"),
     [
-        ({"location": "w.bin", "offset": 8, "length": 24}, "claims bytes 8 to 32 of 'w.bin', which has 24"),
+        (
+            {"location": "w.bin", "offset": 8, "length": 24},
+            "claims bytes 8 to 32 of 'w.bin', which has 24",
+        ),
         ({"location": "w.bin", "offset": 2**50, "length": 24}, "claims bytes .* which has 24"),
         ({"location": "w.bin", "offset": 8}, "needs 24 bytes, the file holds 16"),
         ({"location": "w.bin", "length": 20}, "needs 24 bytes, the file holds 20"),
@@ -119,7 +129,9 @@ def test_external_data_are_read_from_their_offset(tmp_path: Path) -> None:
         ({"location": "x" * 5000}, "no usable file name|not a file"),
     ],
 )
-def test_external_data_stay_inside_the_models_directory(tmp_path: Path, entries: dict[str, object], match: str) -> None:
+def test_external_data_stay_inside_the_models_directory(
+    tmp_path: Path, entries: dict[str, object], match: str
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / "secret").write_bytes(VALUES.tobytes())
@@ -138,7 +150,9 @@ def test_external_data_need_a_directory() -> None:
 
 def test_a_model_with_external_data_loads_by_its_path(tmp_path: Path) -> None:
     proto = model("g (float[2,3] x) => (y) { y = Add(x, w) }", {"w": VALUES})
-    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    onnx.save(
+        proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
     assert not (tmp_path / "m.onnx").read_bytes().count(VALUES.tobytes())
     np.testing.assert_array_equal(load(tmp_path / "m.onnx").layers[0].constants[1], VALUES)
 
@@ -166,9 +180,13 @@ def test_sparse_tensors_become_dense(indices: np.ndarray) -> None:
         ([1, 2], (-1, 3), "dimension of -1"),
     ],
 )
-def test_sparse_tensors_that_contradict_themselves(indices: list[int], dims: tuple[int, ...], match: str) -> None:
+def test_sparse_tensors_that_contradict_themselves(
+    indices: list[int], dims: tuple[int, ...], match: str
+) -> None:
     values = numpy_helper.from_array(np.array([7, 9], np.float32), "w")
-    sparse = onnx.SparseTensorProto(values=values, indices=numpy_helper.from_array(np.array(indices)), dims=dims)
+    sparse = onnx.SparseTensorProto(
+        values=values, indices=numpy_helper.from_array(np.array(indices)), dims=dims
+    )
     with pytest.raises(ModelError, match=f"sparse tensor 'w': .*{match}"):
         densify(sparse, None)
 
@@ -178,7 +196,9 @@ def test_sparse_tensors_that_contradict_themselves(indices: list[int], dims: tup
 
 def test_weights_are_in_memory_once(tmp_path: Path) -> None:
     weight = np.zeros((4, 2**20), np.float32)
-    onnx.save(model("g (float[1,1048576] x) => (y) { y = Add(x, w) }", {"w": weight}), tmp_path / "m.onnx")
+    onnx.save(
+        model("g (float[1,1048576] x) => (y) { y = Add(x, w) }", {"w": weight}), tmp_path / "m.onnx"
+    )
     tracemalloc.start()
     try:
         network = load(tmp_path / "m.onnx")

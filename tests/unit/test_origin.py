@@ -1,4 +1,6 @@
-"""A graph that was made from a network says how, in every file of ours; what says it wrongly is refused with one line."""
+"""A graph that was made from a network says how, in every file of ours; what says it wrongly is
+refused with one line.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import csdfgen
-from csdfgen import graph_json
+from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
-from csdfgen.graph import CsdfGraph, with_serial_loops
-from csdfgen.origin import Origin, from_text, to_text
-from csdfgen.pipeline import graph_of, prepare
-from csdfgen.provenance import digest_of
+from csdfgen.phases.provenance import digest_of
+from csdfgen.planning.planner import graph_of, prepare
 from schedules import demand_driven, schedule
 from sdf3_bridge import sdf3xml
 from tests.graphs import SEEDED
@@ -28,7 +30,9 @@ ORIGINS = st.builds(
     Origin,
     model=NAMES,
     batch=st.integers(1, 2**40),
-    inputs=st.dictionaries(NAMES, st.lists(st.integers(0, 2**40), max_size=5).map(tuple)).map(lambda d: tuple(d.items())),
+    inputs=st.dictionaries(NAMES, st.lists(st.integers(0, 2**40), max_size=5).map(tuple)).map(
+        lambda d: tuple(d.items())
+    ),
     rows=NAMES,
     fuse=NAMES,
     image=NAMES,
@@ -38,7 +42,9 @@ ORIGINS = st.builds(
 )
 
 
-def made(rows: int | str = 2, fuse: str = "full", image: str = "streamed", model: Any = None) -> CsdfGraph:
+def made(
+    rows: int | str = 2, fuse: str = "full", image: str = "streamed", model: Any = None
+) -> CsdfGraph:
     network = csdfgen.load(model or residual_classifier())
     return graph_of(prepare(network, rows, fuse, image)[0], fuse, image)
 
@@ -57,7 +63,10 @@ def test_any_origin_survives_the_files(origin: Origin) -> None:
     graph = CsdfGraph(made().name, made().actors, made().channels, origin)
     assert sdf3xml.from_xml(sdf3xml.to_xml(graph)).origin == origin
     assert graph_json.from_json(json.loads(json.dumps(graph_json.to_json(graph)))) == graph
-    assert schedule.from_json(json.loads(json.dumps(schedule.to_json(demand_driven(graph))))).origin == origin
+    assert (
+        schedule.from_json(json.loads(json.dumps(schedule.to_json(demand_driven(graph))))).origin
+        == origin
+    )
 
 
 def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
@@ -79,7 +88,9 @@ def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
 
 def test_the_digest_is_that_of_the_phases() -> None:
     def digest(model: Any = None, rows: int = 2, image: str = "streamed") -> str:
-        return digest_of(prepare(csdfgen.load(model or residual_classifier()), rows, "full", image)[0])
+        return digest_of(
+            prepare(csdfgen.load(model or residual_classifier()), rows, "full", image)[0]
+        )
 
     model = residual_classifier()
     for weight in model.graph.initializer:
@@ -116,7 +127,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+@pytest.mark.parametrize(
+    ("edit", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
 def test_a_wrong_origin_is_refused_with_one_line(edit: Any, said: str) -> None:
     graph = made()
     assert graph.origin is not None
@@ -140,7 +153,9 @@ def test_a_wrong_origin_is_refused_with_one_line(edit: Any, said: str) -> None:
     assert str(caught.value).startswith("graph.xml:4: <csdf>") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"model": "a", "model": "b"}', "NaN", "[" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"model": "a", "model": "b"}', "NaN", "[" * 10**5]
+)
 def test_an_attribute_that_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(CsdfgenError) as caught:
         from_text(text)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from csdfgen import __version__
-from csdfgen.doctor import IMPORT_NAMES
+from csdfgen.cli.diagnosis import IMPORT_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,12 @@ SETUPTOOLS = 77
 
 def run(*command: str, folder: Path, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, *command], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -37,14 +42,27 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     except metadata.PackageNotFoundError:
         version = 0
     if version < SETUPTOOLS:
-        pytest.skip(f"setuptools {SETUPTOOLS} is needed to build without the network, {version or 'none'} is installed")
+        pytest.skip(
+            f"setuptools {SETUPTOOLS} is needed to build without the network, {version or 'none'} is installed"
+        )
     source = tmp_path_factory.mktemp("source")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for name in (*IMPORT_NAMES, "tests", "benchmarks"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     built = tmp_path_factory.mktemp("wheel")
-    run("-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation", "--wheel-dir", str(built), str(source), folder=built)
+    run(
+        "-m",
+        "pip",
+        "wheel",
+        "-qq",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(built),
+        str(source),
+        folder=built,
+    )
     (found,) = built.glob("*.whl")
     return found
 
@@ -61,13 +79,30 @@ def test_every_package_says_that_it_is_typed(wheel: Path) -> None:
 
 def test_every_module_is_packaged(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = {str(path.relative_to(ROOT)) for name in IMPORT_NAMES for path in (ROOT / name).rglob("*.py")}
+    modules = {
+        str(path.relative_to(ROOT)) for name in IMPORT_NAMES for path in (ROOT / name).rglob("*.py")
+    }
     assert modules - names == set()
 
 
 def test_the_command_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "installed"
-    run("-m", "pip", "install", "-qq", "--no-deps", "--target", str(target), str(wheel), folder=tmp_path)
-    assert run("-m", "csdfgen", "--version", folder=tmp_path, PYTHONPATH=str(target)) == f"csdfgen {__version__}\n"
-    place = run("-c", "import csdfgen; print(csdfgen.__file__)", folder=tmp_path, PYTHONPATH=str(target))
+    run(
+        "-m",
+        "pip",
+        "install",
+        "-qq",
+        "--no-deps",
+        "--target",
+        str(target),
+        str(wheel),
+        folder=tmp_path,
+    )
+    assert (
+        run("-m", "csdfgen", "--version", folder=tmp_path, PYTHONPATH=str(target))
+        == f"csdfgen {__version__}\n"
+    )
+    place = run(
+        "-c", "import csdfgen; print(csdfgen.__file__)", folder=tmp_path, PYTHONPATH=str(target)
+    )
     assert Path(place.strip()).is_relative_to(target)

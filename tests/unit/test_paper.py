@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from csdfgen.algorithm1 import algorithm1, last_rows
 from csdfgen.cli import main
-from csdfgen.conversion import convert
+from csdfgen.dataflow.graph import repetition_vector
 from csdfgen.errors import InconsistentError, InputError
-from csdfgen.graph import repetition_vector
-from csdfgen.heights import parse_rows
+from csdfgen.model.rows import Rows, Window, slabs
 from csdfgen.paper.deadlock import Full, largest_rates, stuck
 from csdfgen.paper.figure1 import check_figure1, figure1_graph
 from csdfgen.paper.findings import Finding, findings, readings, row_graph, skip_graph
 from csdfgen.paper.printed import TABLE_2, TABLE_3
 from csdfgen.paper.table2 import reproduce_table2
 from csdfgen.paper.table3 import Cell, load_network, reproduce_table3, schedule_values
-from csdfgen.rows import Rows, Window, slabs
+from csdfgen.phases.algorithm1 import algorithm1, last_rows
+from csdfgen.phases.conversion import convert
+from csdfgen.phases.heights import parse_rows
 from schedules import check, demand_driven
 from tests import paper_page
 
@@ -35,7 +35,11 @@ def test_table_2_is_found_and_runs() -> None:
 
 
 def test_table_3_as_its_authors_counted() -> None:
-    cells = [c for c in reproduce_table3(("paper",)) if c.column in ("m_DL", "m_our", "tau_DL", "tau_our")]
+    cells = [
+        c
+        for c in reproduce_table3(("paper",))
+        if c.column in ("m_DL", "m_our", "tau_DL", "tau_our")
+    ]
     assert [(c.network, c.column) for c in cells if not c.match] == [("squeezenet1_1", "tau_DL")]
     assert len(cells) == 28
 
@@ -83,18 +87,26 @@ def test_lines_38_and_42_to_the_letter_do_not_balance(found: dict[str, Finding])
         return found[name].iteration.images, found[name].iteration.results
 
     assert {name for name, one in found.items() if one.iteration.unbalanced} == {"resnet18"}
-    assert "stage2/block1" in found["resnet18"].iteration.unbalanced  # the first block whose shortcut has a stride
+    assert (
+        "stage2/block1" in found["resnet18"].iteration.unbalanced
+    )  # the first block whose shortcut has a stride
     assert images_and_results("squeezenet1_1") == images_and_results("googlenet") == (223, 224)
     assert images_and_results("densenet121") == (223 * 111, 224 * 112)
     for name, one in found.items():
         if not one.leaving:
             assert images_and_results(name) == (1, 1)
     with pytest.raises(InconsistentError, match="out of balance"):
-        repetition_vector(algorithm1(convert(load_network("resnet18", weights=False), 1), literal_last=True))
+        repetition_vector(
+            algorithm1(convert(load_network("resnet18", weights=False), 1), literal_last=True)
+        )
 
 
-def test_lines_38_and_42_take_less_than_no_rows_where_padding_exceeds_the_stride(found: dict[str, Finding]) -> None:
-    assert len(found["googlenet"].negative) == 10  # the 7x7 in front and a 5x5 in each of nine modules
+def test_lines_38_and_42_take_less_than_no_rows_where_padding_exceeds_the_stride(
+    found: dict[str, Finding],
+) -> None:
+    assert (
+        len(found["googlenet"].negative) == 10
+    )  # the 7x7 in front and a 5x5 in each of nine modules
     assert found["vgg19"].negative == ()
     assert last_rows(Window(5, 1, pad_top=2, pad_bottom=2)) == -1
     assert last_rows(Window(3, 1, pad_top=1, pad_bottom=1)) == 0
@@ -109,10 +121,18 @@ def test_the_text_of_algorithm_1_balances_every_network() -> None:
 def test_what_each_open_rule_is_worth() -> None:
     found = {(one.network, one.rule.partition(":")[0]): one for one in readings()}
     yolo = [one for one in found.values() if one.network == "tiny_yolo_v2"]
-    assert [(round(one.m_our, 2), one.match) for one in yolo] == [(65.58, True), (65.04, False), (65.73, True)]
+    assert [(round(one.m_our, 2), one.match) for one in yolo] == [
+        (65.58, True),
+        (65.04, False),
+        (65.73, True),
+    ]
     assert not found["densenet121", "k rows in the first phase, whatever the padding"].match
-    # a row less in front of the pools behind the first and third convolutions: 112 * 64 + 56 * 192 values
-    padded, counted = (found["googlenet", rule].m_our for rule in ("strided pools padded by 1 on every side", "as counted"))
+    # a row less in front of the pools behind the first and third convolutions: 112 * 64 + 56 * 192
+    # values
+    padded, counted = (
+        found["googlenet", rule].m_our
+        for rule in ("strided pools padded by 1 on every side", "as counted")
+    )
     assert counted - padded == pytest.approx((112 * 64 + 56 * 192) * 4 / 1e6)
 
 
@@ -128,7 +148,10 @@ def test_slabs_of_unequal_height() -> None:
 
 def test_the_command_writes_json_and_csv(tmp_path: Path) -> None:
     out, cells = tmp_path / "out.json", tmp_path / "out.csv"
-    assert main(["reproduce", "all", "--counting", "paper", "--json", str(out), "--csv", str(cells)]) == 0
+    assert (
+        main(["reproduce", "all", "--counting", "paper", "--json", str(out), "--csv", str(cells)])
+        == 0
+    )
     found = json.loads(out.read_text())
     assert list(found) == ["fig1", "table2", "table3"]
     assert len(found["table3"]) == 42
@@ -140,11 +163,16 @@ def test_what_cannot_be_written_is_told_before_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "all", "--json", "out.json", "--csv", "none/out.csv"]) == 1
-    assert capsys.readouterr() == ("", "none/out.csv: cannot be written: No such file or directory\n")
+    assert capsys.readouterr() == (
+        "",
+        "none/out.csv: cannot be written: No such file or directory\n",
+    )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_findings_are_printed_and_no_part_of_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_findings_are_printed_and_no_part_of_all(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     out = tmp_path / "out.json"
     assert main(["reproduce", "findings", "--json", str(out)]) == 0
     printed = capsys.readouterr().out

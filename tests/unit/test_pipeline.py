@@ -8,13 +8,17 @@ from tests.builder import Graph
 
 
 def test_small_maps_run_layer_by_layer() -> None:
-    """Windows as tall as the map keep tensors whole; rows that trickle through three of them at a time need more."""
+    """Windows as tall as the map keep tensors whole; rows that trickle through three of them at a
+    time need more.
+    """
     graph = Graph()
     x = graph.input("x", (1, 8, 4, 12))
     for _ in range(5):
         x = graph.node("Relu", graph.conv(x, 32, kernel=5))
     network = csdfgen.load(graph.model(graph.node("GlobalAveragePool", x)))
-    arenas = {policy: csdfgen.plan(network, rows=1, policy=policy).planned_bytes for policy in POLICIES}
+    arenas = {
+        policy: csdfgen.plan(network, rows=1, policy=policy).planned_bytes for policy in POLICIES
+    }
     best = csdfgen.plan(network, rows=1)
     assert best.planned_bytes == min(arenas.values()) < arenas["demand"]
     assert best.policy == "layers"
@@ -22,15 +26,24 @@ def test_small_maps_run_layer_by_layer() -> None:
 
 
 def test_rows_run_ahead_within_the_room_of_demand_where_heights_are_auto() -> None:
-    """Buffers of a chain of separable convolutions that are emptied early share bytes with those that fill late."""
+    """Buffers of a chain of separable convolutions that are emptied early share bytes with those
+    that fill late.
+    """
     graph = Graph()
     x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, 64, 64)), 8, strides=[2, 2]))
     for channels, stride in ((8, 1), (16, 2), (16, 1), (32, 2)):
-        x = graph.node("Relu", graph.conv(x, graph.channels[x], group=graph.channels[x], strides=[stride, stride]))
+        x = graph.node(
+            "Relu",
+            graph.conv(x, graph.channels[x], group=graph.channels[x], strides=[stride, stride]),
+        )
         x = graph.node("Relu", graph.conv(x, channels, kernel=1))
     network = csdfgen.load(graph.model(graph.node("GlobalAveragePool", x)))
     arenas = {policy: csdfgen.plan(network, policy=policy).planned_bytes for policy in POLICIES}
     best = csdfgen.plan(network)
     assert best.policy == "bounded"
-    assert best.planned_bytes == arenas["bounded"] < min(arenas[policy] for policy in POLICIES if policy != "bounded")
+    assert (
+        best.planned_bytes
+        == arenas["bounded"]
+        < min(arenas[policy] for policy in POLICIES if policy != "bounded")
+    )
     assert csdfgen.plan(network, rows=1).policy != "bounded"

@@ -14,8 +14,8 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.errors import CapacityExceededError, CsdfgenError, InputError, PlanError, ScheduleError
-from csdfgen.network import Network
-from csdfgen.plan_json import read_plan, to_json, to_plan, write_plan
+from csdfgen.model.network import Network
+from csdfgen.planning.plan_file import read_plan, to_json, to_plan, write_plan
 from tests.small_models import residual_classifier, two_inputs
 
 Edit = Callable[[dict[str, Any]], None]
@@ -40,7 +40,9 @@ def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
 @pytest.mark.parametrize("rows", [1, "auto", "whole", "3,conv2=1"])
 @pytest.mark.parametrize("fuse", ["none", "full"])
 @pytest.mark.parametrize("image", ["streamed", "resident"])
-def test_plan_from_file_is_the_plan(network: Network, tmp_path: Path, rows: int | str, fuse: str, image: str) -> None:
+def test_plan_from_file_is_the_plan(
+    network: Network, tmp_path: Path, rows: int | str, fuse: str, image: str
+) -> None:
     plan = csdfgen.plan(network, rows=rows, fuse=fuse, image=image)
     path = tmp_path / "plan.json"
     write_plan(path, plan)
@@ -88,7 +90,9 @@ def _repeat_first_firing(values: dict[str, Any]) -> None:
 
 def _shrink_capacity(values: dict[str, Any]) -> None:
     end = values["arena"]
-    buffer = next(b for b in values["buffers"] if b["capacity"] > 1 and b["offset"] + b["size"] < end)
+    buffer = next(
+        b for b in values["buffers"] if b["capacity"] > 1 and b["offset"] + b["size"] < end
+    )
     row = buffer["size"] // buffer["capacity"]
     buffer["capacity"] -= 1
     buffer["size"] -= row
@@ -124,23 +128,58 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
     ("a firing dropped", _drop_last_firing, ScheduleError, "which has"),
     ("a firing repeated", _repeat_first_firing, ScheduleError, "comes next"),
     ("a capacity less by one row", _shrink_capacity, CapacityExceededError, "the buffer holds"),
-    ("a capacity that does not fit its size", _set("buffers.0.capacity", 1), PlanError, "bytes each"),
+    (
+        "a capacity that does not fit its size",
+        _set("buffers.0.capacity", 1),
+        PlanError,
+        "bytes each",
+    ),
     ("all buffers at the same place", _stack_buffers, PlanError, "at the same time"),
     ("an arena of a terabyte", _set("arena", 2**40), PlanError, "its buffers end at"),
     ("an arena too small", _set("arena", 64), PlanError, "its buffers end at"),
     ("an odd offset", _move_last_buffer, PlanError, "no multiple of 64"),
     ("a negative offset", _set("buffers.0.offset", -64), PlanError, "a whole number from 0"),
     ("a buffer for nothing", _set("buffers.0.storage", "nothing"), PlanError, "'nothing'"),
-    ("a buffer missing", lambda values: values["buffers"].pop(), PlanError, "its buffers end at|has no buffer"),
-    ("a buffer twice", lambda values: values["buffers"].append(values["buffers"][0]), PlanError, "one each"),
-    ("an actor that is none", _set("firings", [{"actor": "nobody", "first": 0, "count": 1}]), PlanError, "no actor of"),
-    ("billions of firings", _set("firings", [{"actor": "x", "first": 0, "count": 2**40}]), PlanError, "at most"),
-    ("a second iteration", _set("firings", [{"actor": "x", "first": 0, "count": 1, "iteration": 1}]), PlanError, "1 iteration"),
+    (
+        "a buffer missing",
+        lambda values: values["buffers"].pop(),
+        PlanError,
+        "its buffers end at|has no buffer",
+    ),
+    (
+        "a buffer twice",
+        lambda values: values["buffers"].append(values["buffers"][0]),
+        PlanError,
+        "one each",
+    ),
+    (
+        "an actor that is none",
+        _set("firings", [{"actor": "nobody", "first": 0, "count": 1}]),
+        PlanError,
+        "no actor of",
+    ),
+    (
+        "billions of firings",
+        _set("firings", [{"actor": "x", "first": 0, "count": 2**40}]),
+        PlanError,
+        "at most",
+    ),
+    (
+        "a second iteration",
+        _set("firings", [{"actor": "x", "first": 0, "count": 1, "iteration": 1}]),
+        PlanError,
+        "1 iteration",
+    ),
     ("other rows than its firings have", _set("options.rows", "1"), ScheduleError, "--rows 1"),
     ("rows that are none", _set("options.rows", "-1"), InputError, "--rows"),
     ("rows of a layer that is none", _set("options.rows", "nobody=1"), InputError, "nobody"),
     ("a fuse level that is none", _set("options.fuse", "most"), InputError, "most"),
-    ("a file of another kind", _set("format", "csdfgen-graph"), PlanError, "'csdfgen-plan' is needed"),
+    (
+        "a file of another kind",
+        _set("format", "csdfgen-graph"),
+        PlanError,
+        "'csdfgen-plan' is needed",
+    ),
     ("a file of tomorrow", _set("version", 99), PlanError, "99"),
     ("no buffers", _drop("buffers"), PlanError, "'buffers'"),
     ("no firings", _drop("firings"), PlanError, "'firings'"),
@@ -149,9 +188,16 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "error", "said"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED])
+@pytest.mark.parametrize(
+    ("edit", "error", "said"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED]
+)
 def test_tampered_plan_is_refused(
-    network: Network, plan_values: dict[str, Any], tmp_path: Path, edit: Edit, error: type[CsdfgenError], said: str
+    network: Network,
+    plan_values: dict[str, Any],
+    tmp_path: Path,
+    edit: Edit,
+    error: type[CsdfgenError],
+    said: str,
 ) -> None:
     values = copy.deepcopy(plan_values)
     edit(values)
@@ -161,7 +207,9 @@ def test_tampered_plan_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_every_capacity_is_needed(network: Network, plan_values: dict[str, Any], tmp_path: Path) -> None:
+def test_every_capacity_is_needed(
+    network: Network, plan_values: dict[str, Any], tmp_path: Path
+) -> None:
     """No buffer of a plan can do with a row less, and the ledger says so."""
     for index, buffer in enumerate(plan_values["buffers"]):
         if buffer["capacity"] == 1:

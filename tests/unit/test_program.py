@@ -1,4 +1,6 @@
-"""A frame takes nothing that is not planned: no memory of numpy's own for copies within a storage, no second thread."""
+"""A frame takes nothing that is not planned: no memory of numpy's own for copies within a storage,
+no second thread.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.small_models import residual_classifier
 def test_copies_between_parts_of_a_concat_go_through_the_workspace(shape: tuple[int, ...]) -> None:
     graph = Graph()
     x = graph.node("Relu", graph.input("x", shape))
-    half = graph.node("Slice", x, *(graph.constant(np.array([value])) for value in (0, shape[1] // 2, 1)))
+    half = graph.node(
+        "Slice", x, *(graph.constant(np.array([value])) for value in (0, shape[1] // 2, 1))
+    )
     model = graph.model(graph.node("Tanh", graph.node("Concat", x, half, axis=1)))
     plan = csdfgen.plan(csdfgen.load(model), rows="whole")
     outputs, measured = runtime.compile(plan).measure(graph.feeds())

@@ -109,16 +109,27 @@ def test_weights_that_are_inputs_are_taken_off_them() -> None:
     model = residual_classifier()
     model.ir_version = 3
     for tensor in model.graph.initializer:
-        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+        model.graph.input.append(
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        )
     network = csdfgen.load(model)
     feeds = random_inputs(network, 0)
-    assert np.array_equal(Reference(model, network)(feeds)["scores"], Reference(residual_classifier(), network)(feeds)["scores"])
+    assert np.array_equal(
+        Reference(model, network)(feeds)["scores"],
+        Reference(residual_classifier(), network)(feeds)["scores"],
+    )
     assert len(model.graph.input) == 5, "the caller's model stays as it was"
 
 
 def test_external_weights_are_found_beside_the_file(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    onnx.save(residual_classifier(), path, save_as_external_data=True, size_threshold=0, location="weights.bin")
+    onnx.save(
+        residual_classifier(),
+        path,
+        save_as_external_data=True,
+        size_threshold=0,
+        location="weights.bin",
+    )
     network = csdfgen.load(path)
     feeds = random_inputs(network, 0)
     expected = Reference(residual_classifier(), network)(feeds)["scores"]
@@ -136,7 +147,9 @@ def test_a_model_that_onnxruntime_refuses_is_one_line(capfd: pytest.CaptureFixtu
     model = residual_classifier()
     network = csdfgen.load(model)
     model.graph.node[0].op_type = "Nope"
-    with pytest.raises(ModelError, match="onnxruntime cannot load it, run without --check") as caught:
+    with pytest.raises(
+        ModelError, match="onnxruntime cannot load it, run without --check"
+    ) as caught:
         Reference(model, network)
     assert "\n" not in str(caught.value)
     good = Reference(residual_classifier(), network)
@@ -186,4 +199,6 @@ def test_tensors_kept_whole_have_a_reason() -> None:
     assert "'scale' (Mul) also needs the whole of 's'" in reasons["m"]
     assert reasons["y"] == "it is an output of the network"
     whole = csdfgen.plan(csdfgen.load(residual_classifier()), rows="whole", fuse="none")
-    assert {entry.tensor: entry.why for entry in kept_whole(whole)}["c1"] == "'conv1' (Conv) makes its 16 rows in one phase"
+    assert {entry.tensor: entry.why for entry in kept_whole(whole)}[
+        "c1"
+    ] == "'conv1' (Conv) makes its 16 rows in one phase"

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from csdfgen.rows import Rows, Window, differences, needs, releases, slabs
+from csdfgen.model.rows import Rows, Window, differences, needs, releases, slabs
 
 
 def read_by(window: Window, out: Rows, height: int) -> set[int]:
@@ -33,19 +33,25 @@ windows = st.builds(
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(windows, st.integers(1, 20), st.integers(0, 6), st.integers(1, 5))
-def test_a_window_declares_what_it_reads_and_no_row_beyond(window: Window, height: int, start: int, count: int) -> None:
+def test_a_window_declares_what_it_reads_and_no_row_beyond(
+    window: Window, height: int, start: int, count: int
+) -> None:
     out = Rows(start, start + count)
     declared = window.input_rows(out, height)
     read = read_by(window, out, height)
     assert read <= set(range(declared.start, declared.stop))
-    every_position_reads = all(read_by(window, Rows(row, row + 1), height) for row in range(out.start, out.stop))
+    every_position_reads = all(
+        read_by(window, Rows(row, row + 1), height) for row in range(out.start, out.stop)
+    )
     if window.dilation == 1 and every_position_reads:
         assert (declared.start, declared.stop) == (min(read), max(read) + 1)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(windows, st.integers(1, 30), st.integers(1, 5))
-def test_needs_and_releases_never_move_back_and_end_with_everything(window: Window, height: int, rows: int) -> None:
+def test_needs_and_releases_never_move_back_and_end_with_everything(
+    window: Window, height: int, rows: int
+) -> None:
     total = (height + window.pad_top + window.pad_bottom - window.extent) // window.stride + 1
     if total < 1:
         return
@@ -56,7 +62,9 @@ def test_needs_and_releases_never_move_back_and_end_with_everything(window: Wind
         assert release[phase] <= need[phase]
         if read:
             assert need[phase] >= read.stop
-            assert phase == 0 or release[phase - 1] <= read.start, "a row is released before it is read"
+            assert phase == 0 or release[phase - 1] <= read.start, (
+                "a row is released before it is read"
+            )
     assert all(a <= b for a, b in itertools.pairwise(need))
     assert all(a <= b for a, b in itertools.pairwise(release))
 

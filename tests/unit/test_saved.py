@@ -1,4 +1,6 @@
-"""A schedule of a network's graph runs the network; one that was tampered with, or is of another network, is one line."""
+"""A schedule of a network's graph runs the network; one that was tampered with, or is of another
+network, is one line.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,23 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen import graph_json
-from csdfgen.audit import audit
-from csdfgen.capacities import check_buffers, check_channels, row_limits
-from csdfgen.errors import CapacityExceededError, CsdfgenError, GraphError, InputError, PlanError, ScheduleError
+from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.errors import (
+    CapacityExceededError,
+    CsdfgenError,
+    GraphError,
+    InputError,
+    PlanError,
+    ScheduleError,
+)
 from csdfgen.files import Fields
-from csdfgen.graph import CsdfGraph, with_serial_loops
-from csdfgen.network import Network
-from csdfgen.pipeline import graph_of, plan_from_schedule, prepare
-from csdfgen.plan_json import write_plan
-from csdfgen.saved import read_saved
+from csdfgen.model.network import Network
+from csdfgen.planning.capacities import check_buffers, check_channels, row_limits
+from csdfgen.planning.checker import audit
+from csdfgen.planning.plan_file import write_plan
+from csdfgen.planning.planner import graph_of, plan_from_schedule, prepare
+from csdfgen.planning.saved import read_saved
 from schedules import SCHEDULERS, demand_driven
 from schedules.schedule import firings_from_json, to_json, write_schedule
 from schedules.static import point_of, schedule_for, write_storage_plan
@@ -39,9 +48,13 @@ def network() -> Network:
     return csdfgen.load(residual_classifier())
 
 
-def graph_for(network: Network, rows: int | str = 1, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:
+def graph_for(
+    network: Network, rows: int | str = 1, *, tokens: str = "elements", overlap: bool = True
+) -> CsdfGraph:
     conversion = prepare(network, rows, "full", "streamed")[0]
-    return with_serial_loops(graph_of(conversion, "full", "streamed", tokens=tokens, overlap=overlap))
+    return with_serial_loops(
+        graph_of(conversion, "full", "streamed", tokens=tokens, overlap=overlap)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +72,9 @@ def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
 @pytest.mark.parametrize("tokens", ["elements", "rows"])
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("target", ["live", "maximal"])
-def test_sized_capacities_run(network: Network, tmp_path: Path, tokens: str, overlap: bool, target: Any) -> None:
+def test_sized_capacities_run(
+    network: Network, tmp_path: Path, tokens: str, overlap: bool, target: Any
+) -> None:
     graph = graph_for(network, tokens=tokens, overlap=overlap)
     found = storage_for(graph, target)
     written = write_storage_plan(tmp_path / "plan.json", graph, found)
@@ -72,7 +87,9 @@ def test_sized_capacities_run(network: Network, tmp_path: Path, tokens: str, ove
     audit(plan)
     assert plan.order == tuple((firing.actor, firing.phase) for firing in written.firings)
     x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 12)).astype(np.float32)
-    np.testing.assert_array_equal(runtime.run(plan, x)["scores"], runtime.run(csdfgen.plan(network, rows=1), x)["scores"])
+    np.testing.assert_array_equal(
+        runtime.run(plan, x)["scores"], runtime.run(csdfgen.plan(network, rows=1), x)["scores"]
+    )
 
 
 def test_units_do_not_matter(network: Network) -> None:
@@ -80,7 +97,11 @@ def test_units_do_not_matter(network: Network) -> None:
     plans = []
     for tokens in ("elements", "rows"):
         for overlap in (True, False):
-            plans.append(plan_from_schedule(network, demand_driven(graph_for(network, tokens=tokens, overlap=overlap))))
+            plans.append(
+                plan_from_schedule(
+                    network, demand_driven(graph_for(network, tokens=tokens, overlap=overlap))
+                )
+            )
     assert len({plan.buffers for plan in plans}) == len({plan.order for plan in plans}) == 1
 
 
@@ -94,7 +115,9 @@ def test_coarser_tokens_run_too(network: Network) -> None:
         capacities={**schedule.capacities, "c3->scores": schedule.capacities["c3->scores"] // 4},
         token_bytes={**schedule.token_bytes, "c3->scores": schedule.token_bytes["c3->scores"] * 4},
     )
-    assert plan_from_schedule(network, coarse).buffers == plan_from_schedule(network, schedule).buffers
+    assert (
+        plan_from_schedule(network, coarse).buffers == plan_from_schedule(network, schedule).buffers
+    )
 
 
 def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
@@ -102,13 +125,19 @@ def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
     network = csdfgen.load("zoo:cnn5")
     conversion = prepare(network, "paper", "full", "streamed")[0]
     for overlap in (True, False):
-        graph = with_serial_loops(graph_of(conversion, "full", "streamed", tokens="rows", overlap=overlap))
+        graph = with_serial_loops(
+            graph_of(conversion, "full", "streamed", tokens="rows", overlap=overlap)
+        )
         found = storage_for(graph, "live")
         write_storage_plan(tmp_path / "plan.json", graph, found)
         plan = read_saved(tmp_path / "plan.json").plan(network)
-        data = [found.capacities[channel.name] for channel in graph.channels if channel.kind == "data"]
+        data = [
+            found.capacities[channel.name] for channel in graph.channels if channel.kind == "data"
+        ]
         assert data == [slot.capacity for slot in plan.buffers.slots] == [17, 6, 4, 1]
-        assert [slot.size for slot in plan.buffers.slots] == [4 * values for values in (544, 384, 48, 2)]
+        assert [slot.size for slot in plan.buffers.slots] == [
+            4 * values for values in (544, 384, 48, 2)
+        ]
         x = np.random.default_rng(1).uniform(0, 1, (1, 1, 32, 32)).astype(np.float32)
         want = runtime.run(csdfgen.plan(network, rows="whole"), x)
         np.testing.assert_allclose(runtime.run(plan, x)["n4"], want["n4"], rtol=1e-5, atol=1e-5)
@@ -119,7 +148,10 @@ def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
 
 def _flat(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Firings one by one instead of loops, so that they can be edited."""
-    return [{"actor": f.actor, "first": f.phase, "count": 1} for f in firings_from_json(Fields(values, "test"))]
+    return [
+        {"actor": f.actor, "first": f.phase, "count": 1}
+        for f in firings_from_json(Fields(values, "test"))
+    ]
 
 
 def _swap_two_layers(values: dict[str, Any]) -> None:
@@ -184,27 +216,87 @@ def _nested(depth: int) -> list[dict[str, Any]]:
 
 TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
     ("two firings swapped", _swap_two_layers, ScheduleError, "comes next|holds . of the . tokens"),
-    ("all input first", _early_input, CapacityExceededError, r"would hold \d+ tokens; its capacity is \d+"),
-    ("a firing dropped", _drop_last_firing, ScheduleError, "fires 0 phases of 'output:scores', which has 1"),
+    (
+        "all input first",
+        _early_input,
+        CapacityExceededError,
+        r"would hold \d+ tokens; its capacity is \d+",
+    ),
+    (
+        "a firing dropped",
+        _drop_last_firing,
+        ScheduleError,
+        "fires 0 phases of 'output:scores', which has 1",
+    ),
     ("a firing repeated", _repeat_first_firing, ScheduleError, "phase 1 comes next"),
     ("no firing", _set("firings", []), ScheduleError, "fires 0 phases of 'input:x', which has 16"),
-    ("a capacity less by a token", _add("capacities.x->conv1", -1), CapacityExceededError, "'x->conv1' would hold 2 tokens; its"),
+    (
+        "a capacity less by a token",
+        _add("capacities.x->conv1", -1),
+        CapacityExceededError,
+        "'x->conv1' would hold 2 tokens; its",
+    ),
     (
         "an overlap loop too small",
         _add("capacities.overlap:x->conv1", -1),
         CapacityExceededError,
         "'overlap:x->conv1' would hold",
     ),
-    ("a capacity of none", _set("capacities.x->conv1", 0), CapacityExceededError, "its capacity is 0"),
-    ("a capacity below zero", _set("capacities.x->conv1", -1), ScheduleError, "a whole number from 0"),
-    ("a capacity of 2^64", _set("capacities.x->conv1", 2**64), ScheduleError, "a whole number from 0"),
-    ("a capacity that is no number", _set("capacities.x->conv1", "3"), ScheduleError, "a whole number from 0"),
-    ("a capacity for nothing", _set("capacities.nothing", 3), PlanError, "'nothing', which is no channel here"),
-    ("a capacity missing", _drop("capacities.x->conv1"), PlanError, "no capacity to channel 'x->conv1'"),
+    (
+        "a capacity of none",
+        _set("capacities.x->conv1", 0),
+        CapacityExceededError,
+        "its capacity is 0",
+    ),
+    (
+        "a capacity below zero",
+        _set("capacities.x->conv1", -1),
+        ScheduleError,
+        "a whole number from 0",
+    ),
+    (
+        "a capacity of 2^64",
+        _set("capacities.x->conv1", 2**64),
+        ScheduleError,
+        "a whole number from 0",
+    ),
+    (
+        "a capacity that is no number",
+        _set("capacities.x->conv1", "3"),
+        ScheduleError,
+        "a whole number from 0",
+    ),
+    (
+        "a capacity for nothing",
+        _set("capacities.nothing", 3),
+        PlanError,
+        "'nothing', which is no channel here",
+    ),
+    (
+        "a capacity missing",
+        _drop("capacities.x->conv1"),
+        PlanError,
+        "no capacity to channel 'x->conv1'",
+    ),
     ("no capacities", _drop("capacities"), ScheduleError, "has no 'capacities'"),
-    ("tokens of no size", _drop("token_bytes.x->conv1"), PlanError, "how many bytes a token of channel 'x->conv1'"),
-    ("tokens of no bytes", _set("token_bytes.x->conv1", 0), PlanError, "tokens of 0 bytes .* multiples of 144 bytes"),
-    ("tokens that do not fit", _set("token_bytes.x->conv1", 7), PlanError, "tokens of 7 bytes .* multiples of 144 bytes"),
+    (
+        "tokens of no size",
+        _drop("token_bytes.x->conv1"),
+        PlanError,
+        "how many bytes a token of channel 'x->conv1'",
+    ),
+    (
+        "tokens of no bytes",
+        _set("token_bytes.x->conv1", 0),
+        PlanError,
+        "tokens of 0 bytes .* multiples of 144 bytes",
+    ),
+    (
+        "tokens that do not fit",
+        _set("token_bytes.x->conv1", 7),
+        PlanError,
+        "tokens of 7 bytes .* multiples of 144 bytes",
+    ),
     ("no token sizes", _drop("token_bytes"), PlanError, "how many bytes a token"),
     (
         "an actor that is none",
@@ -224,19 +316,54 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
         ScheduleError,
         "at most 1000000 are read",
     ),
-    ("a loop of billions", _set("firings", _nested(20)), ScheduleError, f"lists {1000**20} firings"),
-    ("loops in loops without end", _set("firings", _nested(70)), ScheduleError, "nested more than 64 deep"),
-    ("a second iteration", _set("firings", [{"actor": "x", "first": 0, "count": 1, "iteration": 1}]), PlanError, "2 iterations"),
+    (
+        "a loop of billions",
+        _set("firings", _nested(20)),
+        ScheduleError,
+        f"lists {1000**20} firings",
+    ),
+    (
+        "loops in loops without end",
+        _set("firings", _nested(70)),
+        ScheduleError,
+        "nested more than 64 deep",
+    ),
+    (
+        "a second iteration",
+        _set("firings", [{"actor": "x", "first": 0, "count": 1, "iteration": 1}]),
+        PlanError,
+        "2 iterations",
+    ),
     ("seven iterations", _set("iterations", 7), PlanError, "fires 7 iterations; a plan has 1"),
-    ("other rows than its firings have", _set("origin.options.rows", "2"), ScheduleError, "--rows 2"),
+    (
+        "other rows than its firings have",
+        _set("origin.options.rows", "2"),
+        ScheduleError,
+        "--rows 2",
+    ),
     ("rows that are none", _set("origin.options.rows", "-1"), InputError, "--rows"),
     ("rows of a layer that is none", _set("origin.options.rows", "nobody=1"), InputError, "nobody"),
     ("a fuse level that is none", _set("origin.options.fuse", "most"), InputError, "most"),
-    ("another fuse level", _set("origin.options.fuse", "none"), ScheduleError, "fires 0 phases of 'relu1', which has 16"),
+    (
+        "another fuse level",
+        _set("origin.options.fuse", "none"),
+        ScheduleError,
+        "fires 0 phases of 'relu1', which has 16",
+    ),
     ("an image that is none", _set("origin.options.image", "moved"), InputError, "moved"),
-    ("the resident image", _set("origin.options.image", "resident"), ScheduleError, "fires 16 phases of 'input:x', which has 1"),
+    (
+        "the resident image",
+        _set("origin.options.image", "resident"),
+        ScheduleError,
+        "fires 16 phases of 'input:x', which has 1",
+    ),
     ("rates of the paper", _set("origin.options.rates", "paper"), PlanError, "--rates paper"),
-    ("another digest", _set("origin.digest", "0" * 16), PlanError, "(0000000000000000).*other rows or shapes"),
+    (
+        "another digest",
+        _set("origin.digest", "0" * 16),
+        PlanError,
+        "(0000000000000000).*other rows or shapes",
+    ),
     ("no origin", _drop("origin"), PlanError, "does not say from which network"),
     ("shapes that are none", _set("origin.inputs.x", "1x3"), ScheduleError, "list of at most"),
     (
@@ -250,9 +377,16 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "error", "said"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED])
+@pytest.mark.parametrize(
+    ("edit", "error", "said"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED]
+)
 def test_tampered_schedule_is_refused(
-    network: Network, schedule_values: dict[str, Any], tmp_path: Path, edit: Edit, error: type[CsdfgenError], said: str
+    network: Network,
+    schedule_values: dict[str, Any],
+    tmp_path: Path,
+    edit: Edit,
+    error: type[CsdfgenError],
+    said: str,
 ) -> None:
     values = copy.deepcopy(schedule_values)
     edit(values)
@@ -262,7 +396,9 @@ def test_tampered_schedule_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_every_token_is_needed(network: Network, schedule_values: dict[str, Any], tmp_path: Path) -> None:
+def test_every_token_is_needed(
+    network: Network, schedule_values: dict[str, Any], tmp_path: Path
+) -> None:
     """Of the least storage no channel can do with a token less."""
     for name, kind in ((c.name, c.kind) for c in graph_for(network).channels):
         if kind == "serial":
@@ -273,29 +409,42 @@ def test_every_token_is_needed(network: Network, schedule_values: dict[str, Any]
             reread(values, tmp_path, network)
 
 
-def test_a_schedule_of_another_network_names_both(schedule_values: dict[str, Any], tmp_path: Path) -> None:
+def test_a_schedule_of_another_network_names_both(
+    schedule_values: dict[str, Any], tmp_path: Path
+) -> None:
     values = copy.deepcopy(schedule_values)
     values["origin"]["model"] = "first.onnx"
-    with pytest.raises(PlanError, match=r"'first.onnx', it fires 'input:x', which is no actor of 'two'"):
+    with pytest.raises(
+        PlanError, match=r"'first.onnx', it fires 'input:x', which is no actor of 'two'"
+    ):
         reread(values, tmp_path, csdfgen.load(two_inputs()))
 
 
-def test_a_network_with_other_rows_of_the_same_actors_is_another(schedule_values: dict[str, Any], tmp_path: Path) -> None:
+def test_a_network_with_other_rows_of_the_same_actors_is_another(
+    schedule_values: dict[str, Any], tmp_path: Path
+) -> None:
     with pytest.raises(PlanError, match="other rows or shapes than those of 'residual'"):
         reread(schedule_values, tmp_path, csdfgen.load(residual_classifier(width=13)))
 
 
-def test_other_weights_are_the_same_network(schedule_values: dict[str, Any], tmp_path: Path) -> None:
+def test_other_weights_are_the_same_network(
+    schedule_values: dict[str, Any], tmp_path: Path
+) -> None:
     model = residual_classifier()
     for tensor in model.graph.initializer:
-        tensor.CopyFrom(onnx.numpy_helper.from_array(2 * onnx.numpy_helper.to_array(tensor), tensor.name))
+        tensor.CopyFrom(
+            onnx.numpy_helper.from_array(2 * onnx.numpy_helper.to_array(tensor), tensor.name)
+        )
     assert reread(schedule_values, tmp_path, csdfgen.load(model)).planned_bytes > 0
 
 
 def test_a_graph_of_nobody_is_no_plan(tmp_path: Path) -> None:
     graph = replace(graph_for(csdfgen.load(residual_classifier())), origin=None)
     write_schedule(tmp_path / "plan.json", demand_driven(graph))
-    with pytest.raises(PlanError, match=r"graph 'residual', which does not say from which network .* csdfgen MODEL -o graph.xml"):
+    with pytest.raises(
+        PlanError,
+        match=r"graph 'residual', which does not say from which network .* csdfgen MODEL -o graph.xml",
+    ):
         read_saved(tmp_path / "plan.json")
     with pytest.raises(PlanError, match="'residual' does not say which network it was made from"):
         plan_from_schedule(csdfgen.load(residual_classifier()), demand_driven(graph))
@@ -313,7 +462,9 @@ def test_plans_are_read_as_before(network: Network, tmp_path: Path) -> None:
 
 
 def test_buffers_hold_what_the_channels_hold_and_the_overlap() -> None:
-    """The relation, by hand: a 3x3 convolution's channel takes 2 rows at once, and it keeps 2 of those that it has read."""
+    """The relation, by hand: a 3x3 convolution's channel takes 2 rows at once, and it keeps 2 of
+    those that it has read.
+    """
     network = csdfgen.load(residual_classifier())
     conversion, placement, found = prepare(network, 1, "none", "streamed")
     schedule = demand_driven(graph_of(conversion, "none", "streamed", tokens="rows"))
@@ -326,13 +477,20 @@ def test_buffers_hold_what_the_channels_hold_and_the_overlap() -> None:
     assert all(held[storage.name] <= limits[storage.name] for storage in found)
 
 
-def test_an_order_that_needs_more_than_the_channels_hold_is_found_in_the_buffers(network: Network) -> None:
+def test_an_order_that_needs_more_than_the_channels_hold_is_found_in_the_buffers(
+    network: Network,
+) -> None:
     graph = graph_for(network, tokens="rows")
     least = plan_from_schedule(network, schedule_for(graph, storage_for(graph, "live")))
-    limits = row_limits(least.conversion, least.placement, check_channels(least.conversion, demand_driven(graph)))
+    limits = row_limits(
+        least.conversion, least.placement, check_channels(least.conversion, demand_driven(graph))
+    )
     check_buffers(least.storages, least.occupancy, limits)
     wide = plan_from_schedule(network, SCHEDULERS["layers"](graph, 1))
-    with pytest.raises(PlanError, match=r"buffer 'x' takes 16 rows in this order; the capacities of its channels hold \d$"):
+    with pytest.raises(
+        PlanError,
+        match=r"buffer 'x' takes 16 rows in this order; the capacities of its channels hold \d$",
+    ):
         check_buffers(wide.storages, wide.occupancy, limits)
 
 
@@ -345,10 +503,14 @@ def test_the_point_with_the_least_storage_is_written_unless_asked(network: Netwo
     assert len(front) > 1
     assert point_of(front) == point_of(front[::-1]) == front[0]
     assert point_of(front, front[1].throughput) == front[1]
-    assert point_of(front, front[0].throughput + (front[1].throughput - front[0].throughput) / 2) == front[1]
+    assert (
+        point_of(front, front[0].throughput + (front[1].throughput - front[0].throughput) / 2)
+        == front[1]
+    )
     best = front[-1].throughput
     with pytest.raises(
-        GraphError, match=f"throughput {best + 1} is wanted; the highest of {len(front)} storage distributions is {best}"
+        GraphError,
+        match=f"throughput {best + 1} is wanted; the highest of {len(front)} storage distributions is {best}",
     ):
         point_of(front, best + 1)
     with pytest.raises(GraphError, match="no schedule to write"):

@@ -1,4 +1,6 @@
-"""Schedules: loops as the paper writes them, files, the demand-driven order, deadlock, and the checker's refusals."""
+"""Schedules: loops as the paper writes them, files, the demand-driven order, deadlock, and the
+checker's refusals.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from csdfgen.errors import CapacityExceededError, DeadlockError, GraphError, InconsistentError, ScheduleError
-from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.errors import (
+    CapacityExceededError,
+    DeadlockError,
+    GraphError,
+    InconsistentError,
+    ScheduleError,
+)
 from schedules import SCHEDULERS, Firing, Schedule, check, demand_driven
 from schedules import schedule as files
 from schedules.demand import POLICIES, firing_order
@@ -26,7 +34,9 @@ def text(firings: Iterable[Firing], *, nested: bool = False) -> str:
 
 def runs(*parts: tuple[str, int, int]) -> list[Firing]:
     """Firings of phases first..last, counted from 1 as in the paper."""
-    return [Firing(actor, phase) for actor, first, last in parts for phase in range(first - 1, last)]
+    return [
+        Firing(actor, phase) for actor, first, last in parts for phase in range(first - 1, last)
+    ]
 
 
 def in_turn(one: tuple[str, int, int], other: tuple[str, int, int]) -> list[Firing]:
@@ -35,7 +45,9 @@ def in_turn(one: tuple[str, int, int], other: tuple[str, int, int]) -> list[Firi
 
 
 def cnn5() -> CsdfGraph:
-    """The five-layer CNN of paper 002 (Figure 1, Table II Ex4), a token a row, rows kept in the channel while they overlap."""
+    """The five-layer CNN of paper 002 (Figure 1, Table II Ex4), a token a row, rows kept in the
+    channel while they overlap.
+    """
     names = ("n1", "n2", "n3", "n4", "n5")
     phases = (32, 16, 4, 1, 1)
     rates = (
@@ -48,7 +60,11 @@ def cnn5() -> CsdfGraph:
         Channel(f"b{i + 1}{i + 2}", names[i], names[i + 1], production, consumption)
         for i, (production, consumption) in enumerate(rates)
     ]
-    return CsdfGraph("cnn5", tuple(Actor(n, (1,) * p) for n, p in zip(names, phases, strict=True)), tuple(channels))
+    return CsdfGraph(
+        "cnn5",
+        tuple(Actor(n, (1,) * p) for n, p in zip(names, phases, strict=True)),
+        tuple(channels),
+    )
 
 
 EX4 = [
@@ -109,10 +125,18 @@ def test_a_schedule_file_keeps_everything(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     files.write_schedule(path, schedule)
     assert files.read_schedule(path) == schedule
-    assert files.from_json(json.loads(json.dumps(files.to_json(schedule)))) == files.read_schedule(path)
+    assert files.from_json(json.loads(json.dumps(files.to_json(schedule)))) == files.read_schedule(
+        path
+    )
 
 
-HEAD = {"format": "csdfgen-schedule", "version": 1, "graph": "g", "capacities": {"c": 1}, "firings": []}
+HEAD = {
+    "format": "csdfgen-schedule",
+    "version": 1,
+    "graph": "g",
+    "capacities": {"c": 1},
+    "firings": [],
+}
 RUN = {"actor": "a", "first": 0, "count": 10_000}
 
 
@@ -120,12 +144,27 @@ RUN = {"actor": "a", "first": 0, "count": 10_000}
     ("changes", "message"),
     [
         ({"format": "x"}, "s.json: 'format' is 'x'; 'csdfgen-schedule' is needed"),
-        ({"capacities": {"c": -1}}, "s.json: capacities: 'c' is -1; a whole number from 0 to 9223372036854775807 is needed"),
-        ({"firings": [{**RUN, "phases": -1}]}, "s.json: firings[0]: 'phases' is -1; a whole number from 0 to"),
+        (
+            {"capacities": {"c": -1}},
+            "s.json: capacities: 'c' is -1; a whole number from 0 to 9223372036854775807 is needed",
+        ),
+        (
+            {"firings": [{**RUN, "phases": -1}]},
+            "s.json: firings[0]: 'phases' is -1; a whole number from 0 to",
+        ),
         ({"firings": {}}, "s.json: 'firings' is {}; a list is needed"),
-        ({"firings": [{"actor": "a", "first": 0}]}, "s.json: firings[0]: has no 'count'; a whole number from 1 to"),
-        ({"firings": [{"repeat": 2, "body": []}]}, "s.json: firings[0]: 'body' is empty; a loop needs at least one run"),
-        ({"firings": [{"repeat": 0, "body": [RUN]}]}, "s.json: firings[0]: 'repeat' is 0; a whole number from 1 to"),
+        (
+            {"firings": [{"actor": "a", "first": 0}]},
+            "s.json: firings[0]: has no 'count'; a whole number from 1 to",
+        ),
+        (
+            {"firings": [{"repeat": 2, "body": []}]},
+            "s.json: firings[0]: 'body' is empty; a loop needs at least one run",
+        ),
+        (
+            {"firings": [{"repeat": 0, "body": [RUN]}]},
+            "s.json: firings[0]: 'repeat' is 0; a whole number from 1 to",
+        ),
         (
             {"firings": [{"repeat": 10**12, "body": [{"repeat": 10**12, "body": [RUN]}]}]},
             f"s.json: 'firings' lists {10**28} firings; at most 10000000 are read",
@@ -133,7 +172,9 @@ RUN = {"actor": "a", "first": 0, "count": 10_000}
         ({"iterations": 0}, "s.json: 'iterations' is 0; a whole number from 1 to"),
     ],
 )
-def test_a_wrong_schedule_file_is_refused_with_its_place(changes: dict[str, object], message: str) -> None:
+def test_a_wrong_schedule_file_is_refused_with_its_place(
+    changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(ScheduleError) as caught:
         files.from_json({**HEAD, **changes}, "s.json")
     assert str(caught.value).startswith(message)
@@ -152,12 +193,15 @@ def test_loops_nested_without_end_are_refused() -> None:
 
 def test_a_phase_fires_as_soon_as_its_reader_needs_it_and_not_before() -> None:
     schedule = demand_driven(convolution(4))
-    assert text(schedule.firings) == "src(1-2), [conv(1-2), snk(1-2), src(3-4)], [conv(3-4), snk(3-4)]"
+    assert (
+        text(schedule.firings) == "src(1-2), [conv(1-2), snk(1-2), src(3-4)], [conv(3-4), snk(3-4)]"
+    )
     assert schedule.capacities == {"in": 2, "rows": 4, "out": 1}
 
 
 def test_capacities_follow_sdf3s_rule_also_for_self_loops() -> None:
-    # space is claimed at the start and freed at the end: a serial loop's single token needs room for two
+    # space is claimed at the start and freed at the end: a serial loop's single token needs room
+    # for two
     capacities = demand_driven(with_serial_loops(convolution(4))).capacities
     assert capacities["serial_conv"] == 2
     assert capacities["rows"] == 4
@@ -193,7 +237,9 @@ def test_firing_order_is_the_same_by_numbers() -> None:
     names = [a.name for a in graph.actors]
     for policy in POLICIES:
         order = firing_order(graph, policy)
-        assert [(names[a], p) for a, p in order] == [(f.actor, f.phase) for f in demand_driven(graph, policy=policy).firings]
+        assert [(names[a], p) for a, p in order] == [
+            (f.actor, f.phase) for f in demand_driven(graph, policy=policy).firings
+        ]
 
 
 def test_a_deadlock_names_who_waits_for_how_many_tokens_where() -> None:
@@ -213,16 +259,24 @@ def test_graphs_without_an_iteration_or_with_too_long_a_one_are_refused() -> Non
     pair = (Actor("A", (1,)), Actor("B", (1,)))
     with pytest.raises(InconsistentError):
         demand_driven(CsdfGraph("g", pair, (Channel("ab", "A", "B", (1,), (0,)),)))
-    with pytest.raises(GraphError, match="graph 'g': 1 iteration take 1000000000001 firings; at most 10000000 are listed"):
+    with pytest.raises(
+        GraphError,
+        match="graph 'g': 1 iteration take 1000000000001 firings; at most 10000000 are listed",
+    ):
         demand_driven(CsdfGraph("g", pair, (Channel("ab", "A", "B", (1,), (10**12,)),)))
-    with pytest.raises(GraphError, match="policy 'lazy' is not one of demand, eager, layers, bounded"):
+    with pytest.raises(
+        GraphError, match="policy 'lazy' is not one of demand, eager, layers, bounded"
+    ):
         demand_driven(ring(), policy="lazy")
 
 
 def test_a_hundred_thousand_firings_take_seconds() -> None:
     height = 2000
     actors = tuple(Actor(f"n{i}", (1,) * height) for i in range(50))
-    channels = tuple(Channel(f"e{i}", f"n{i}", f"n{i + 1}", (1,) * height, (2, *(1,) * (height - 2), 0)) for i in range(49))
+    channels = tuple(
+        Channel(f"e{i}", f"n{i}", f"n{i + 1}", (1,) * height, (2, *(1,) * (height - 2), 0))
+        for i in range(49)
+    )
     graph = with_serial_loops(CsdfGraph("chain", actors, channels))
     start = time.process_time()
     schedule = demand_driven(graph)
@@ -235,7 +289,14 @@ def test_a_hundred_thousand_firings_take_seconds() -> None:
 
 def test_order_puts_sources_first_and_breaks_cycles_at_their_tokens() -> None:
     actors = tuple(Actor(name, (1,)) for name in "EDCBA")
-    edges = [("A", "B", 0), ("B", "C", 0), ("C", "A", 1), ("C", "D", 0), ("D", "E", 0), ("E", "E", 1)]
+    edges = [
+        ("A", "B", 0),
+        ("B", "C", 0),
+        ("C", "A", 1),
+        ("C", "D", 0),
+        ("D", "E", 0),
+        ("E", "E", 1),
+    ]
     channels = tuple(Channel(f"{s}{t}", s, t, (1,), (1,), tokens) for s, t, tokens in edges)
     graph = CsdfGraph("g", actors, channels)
     assert [actors[i].name for i in topological_order(graph)] == list("ABCDE")
@@ -280,18 +341,36 @@ def broken(change: str) -> tuple[CsdfGraph, Schedule]:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ("swap", ScheduleError, "firing 17 ('n2' phase 1): channel 'b12' holds 16 of the 17 tokens it takes"),
+        (
+            "swap",
+            ScheduleError,
+            "firing 17 ('n2' phase 1): channel 'b12' holds 16 of the 17 tokens it takes",
+        ),
         ("drop", ScheduleError, "actor 'n5': fires 0 times, not 1 in all; iterations: 1"),
         ("repeat", ScheduleError, "firing 4 ('n1' phase 3): out of turn; phase 4 of 32 is next"),
-        ("shrink", CapacityExceededError, "firing 17 ('n1' phase 17): channel 'b12' would hold 17 tokens; its capacity is 16"),
+        (
+            "shrink",
+            CapacityExceededError,
+            "firing 17 ('n1' phase 17): channel 'b12' would hold 17 tokens; its capacity is 16",
+        ),
         ("no capacity", ScheduleError, "channel 'b34': has no capacity"),
-        ("unknown channel", ScheduleError, "graph 'cnn5': has no channel 'b99', which the schedule gives a capacity"),
+        (
+            "unknown channel",
+            ScheduleError,
+            "graph 'cnn5': has no channel 'b99', which the schedule gives a capacity",
+        ),
         ("unknown actor", ScheduleError, "firing 6 ('n9' phase 1): the graph has no such actor"),
         ("iteration", ScheduleError, "firing 6 ('n1' phase 6): is of iteration 2; 1 is under way"),
-        ("two iterations", ScheduleError, "actor 'n1': fires 32 times, not 64 in all; iterations: 2"),
+        (
+            "two iterations",
+            ScheduleError,
+            "actor 'n1': fires 32 times, not 64 in all; iterations: 2",
+        ),
     ],
 )
-def test_the_checker_names_the_firing_the_channel_and_both_counts(change: str, error: type, message: str) -> None:
+def test_the_checker_names_the_firing_the_channel_and_both_counts(
+    change: str, error: type, message: str
+) -> None:
     graph, schedule = broken(change)
     with pytest.raises(error) as caught:
         check(graph, schedule)
@@ -305,5 +384,7 @@ def test_the_checker_accepts_the_papers_order() -> None:
 def test_initial_tokens_need_room() -> None:
     graph = ring(2)
     schedule = demand_driven(graph)
-    with pytest.raises(CapacityExceededError, match="channel 'ba': 2 initial tokens, but the capacity is 1"):
+    with pytest.raises(
+        CapacityExceededError, match="channel 'ba': 2 initial tokens, but the capacity is 1"
+    ):
         check(graph, replace(schedule, capacities={**schedule.capacities, "ba": 1}))

@@ -1,4 +1,6 @@
-"""docs/sdf3.md is true: its commands print what it shows, its pictures and tables are current, the tools say what it says."""
+"""docs/sdf3.md is true: its commands print what it shows, its pictures and tables are current, the
+tools say what it says.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def test_commands_print_what_the_page_shows(monkeypatch: pytest.MonkeyPatch) -> 
     if find_sdf3(None) or find_kiter(None):
         pytest.skip("the page shows a machine without SDF3 and Kiter")
     text = PAGE.read_text()
-    assert masked(executed(text, EXAMPLES)) == masked(text), "the output has changed; make docs writes the new one"
+    assert masked(executed(text, EXAMPLES)) == masked(text), (
+        "the output has changed; make docs writes the new one"
+    )
 
 
 def test_pictures_are_those_that_are_drawn() -> None:
@@ -28,7 +32,10 @@ def test_pictures_are_those_that_are_drawn() -> None:
         assert (PAGE.parent / name).read_bytes() == picture, f"make docs draws {name} anew"
 
 
-@pytest.mark.skipif(not SDF3_DATA.exists(), reason="the recorded values of SDF3 and Kiter are not beside the repository")
+@pytest.mark.skipif(
+    not SDF3_DATA.exists(),
+    reason="the recorded values of SDF3 and Kiter are not beside the repository",
+)
 def test_tables_are_those_that_are_computed() -> None:
     text = PAGE.read_text()
     assert with_tables(text) == text, "make docs writes the new tables"
@@ -38,7 +45,9 @@ def printed(find: Callable[[None], Tool | None], *arguments: str) -> str:
     tool = find(None)
     if tool is None:
         pytest.skip("not installed; the environment variable can point to it")
-    return subprocess.run([tool.path, *arguments], text=True, check=True, capture_output=True, timeout=60).stdout
+    return subprocess.run(
+        [tool.path, *arguments], text=True, check=True, capture_output=True, timeout=60
+    ).stdout
 
 
 @pytest.mark.parametrize(
@@ -46,13 +55,23 @@ def printed(find: Callable[[None], Tool | None], *arguments: str) -> str:
     [
         ("phases", "repetition_vector", r"\[A\] = 12\n \[B\] = 18"),
         ("phases", "throughput", r"= 0\.0416667\n"),
-        ("bound", "buffersize", r"Offs>\s*<distributionsSet thr='0\.125' sz='14'>"),  # 10 and 2 for each serial self-loop
+        (
+            "bound",
+            "buffersize",
+            r"Offs>\s*<distributionsSet thr='0\.125' sz='14'>",
+        ),  # 10 and 2 for each serial self-loop
         ("overtake", "throughput", r"= 0\n"),
         ("convolution", "throughput", r"= 0\.0416667\n"),
-        ("convolution", "buffersize", r"Offs>\s*<distributionsSet thr='0' sz='0'>(?!.*<distributionsSet)"),
+        (
+            "convolution",
+            "buffersize",
+            r"Offs>\s*<distributionsSet thr='0' sz='0'>(?!.*<distributionsSet)",
+        ),
     ],
 )
-def test_sdf3_says_of_the_examples_what_the_page_says(example: str, algorithm: str, pattern: str) -> None:
+def test_sdf3_says_of_the_examples_what_the_page_says(
+    example: str, algorithm: str, pattern: str
+) -> None:
     text = printed(find_sdf3, "--graph", str(EXAMPLES / f"{example}.xml"), "--algo", algorithm)
     assert re.search(pattern, text, re.DOTALL)
 
@@ -64,5 +83,9 @@ def test_sdf3_says_of_the_examples_what_the_page_says(example: str, algorithm: s
         ("overtake", "KPeriodicThroughput", r"Throughput is\s+0\.166666667\n"),
     ],
 )
-def test_kiter_says_of_the_examples_what_the_page_says(example: str, algorithm: str, pattern: str) -> None:
-    assert re.search(pattern, printed(find_kiter, "-f", str(EXAMPLES / f"{example}.xml"), "-a", algorithm))
+def test_kiter_says_of_the_examples_what_the_page_says(
+    example: str, algorithm: str, pattern: str
+) -> None:
+    assert re.search(
+        pattern, printed(find_kiter, "-f", str(EXAMPLES / f"{example}.xml"), "-a", algorithm)
+    )

@@ -1,4 +1,6 @@
-"""SDF3 XML: written as both tools read it, read strictly, round trip without loss, reference graphs."""
+"""SDF3 XML: written as both tools read it, read strictly, round trip without loss, reference
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from csdfgen.errors import CapacityExceededError, GraphError
-from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from sdf3_bridge import decode_name, encode_name, sdf3xml
 from sdf3_bridge.sdf3xml import WriteOptions
 from tests.graphs import SDF3_DATA, SEEDED, convolution, ring
 from tests.sdf3_documents import ACTORS, CHANNEL, TIMES, document
 
-needs_data = pytest.mark.skipif(not SDF3_DATA.is_dir(), reason="the SDF3 reference graphs are not beside the repository")
+needs_data = pytest.mark.skipif(
+    not SDF3_DATA.is_dir(), reason="the SDF3 reference graphs are not beside the repository"
+)
 
 GRAPHS = sorted((SDF3_DATA / "graphs").glob("*.xml"))
 
@@ -44,8 +48,16 @@ def test_the_xml_is_what_both_tools_read() -> None:
     root = etree.fromstring(text.encode())
     items = re.compile(r"(\d+\*)?\d+(,(\d+\*)?\d+)*")
     assert all(items.fullmatch(port.get("rate")) for port in root.iter("port"))
-    ports = [(actor.get("name"), port.get("name")) for actor in root.iter("actor") for port in actor.iter("port")]
-    ends = [(c.get(f"{side}Actor"), c.get(f"{side}Port")) for c in root.iter("channel") for side in ("src", "dst")]
+    ports = [
+        (actor.get("name"), port.get("name"))
+        for actor in root.iter("actor")
+        for port in actor.iter("port")
+    ]
+    ends = [
+        (c.get(f"{side}Actor"), c.get(f"{side}Port"))
+        for c in root.iter("channel")
+        for side in ("src", "dst")
+    ]
     assert sorted(ports) == sorted(ends)
     assert len(set(ports)) == len(ports)
 
@@ -68,7 +80,10 @@ def test_self_loops_are_an_option() -> None:
 
 
 def test_capacities_are_channels_back_or_sizes() -> None:
-    graph = replace(convolution(4), channels=(*convolution(4).channels, Channel("idle", "src", "snk", (0,) * 4, (0,) * 4)))
+    graph = replace(
+        convolution(4),
+        channels=(*convolution(4).channels, Channel("idle", "src", "snk", (0,) * 4, (0,) * 4)),
+    )
     capacities = {"in": 3, "rows": 4, "idle": 7}
     back = sdf3xml.from_xml(sdf3xml.to_xml(graph, WriteOptions("keep", capacities=capacities)))
     assert back.channels == (
@@ -76,12 +91,18 @@ def test_capacities_are_channels_back_or_sizes() -> None:
         Channel("space_in", "conv", "src", (2, 1, 1, 0), (1,) * 4, 3, 0, "space"),
         Channel("space_rows", "conv", "conv", (0, 2, 2, 2), (2, 2, 2, 0), 4, 0, "space"),
     )
-    data = sdf3xml.to_xml(graph, WriteOptions("keep", overlap=False, capacities=capacities, capacities_as="sizes"))
+    data = sdf3xml.to_xml(
+        graph, WriteOptions("keep", overlap=False, capacities=capacities, capacities_as="sizes")
+    )
     assert b'   <channelProperties channel="in"><bufferSize sz="3"/></channelProperties>\n' in data
     assert data.count(b"bufferSize") == 2  # the overlap took its own along
-    with pytest.raises(GraphError, match="graph 'conv': has no channel 'no', which is given a capacity"):
+    with pytest.raises(
+        GraphError, match="graph 'conv': has no channel 'no', which is given a capacity"
+    ):
         sdf3xml.to_xml(graph, WriteOptions(capacities={"out": 1, "no": 2}))
-    with pytest.raises(CapacityExceededError, match="channel 'ba': 1 initial tokens, but the capacity is 0"):
+    with pytest.raises(
+        CapacityExceededError, match="channel 'ba': 1 initial tokens, but the capacity is 0"
+    ):
         sdf3xml.to_xml(ring(), WriteOptions(capacities={"ba": 0}))
 
 
@@ -92,20 +113,32 @@ def test_rates_are_divided_by_their_gcd_together_with_the_tokens() -> None:
         Channel("none", "A", "B", (0,), (0,), 4, 3),
     )
     graph = CsdfGraph("g", (Actor("A", (1,)), Actor("B", (1,))), channels)
-    options = WriteOptions("keep", gcd=True, capacities={"whole": 15, "rest": 9}, capacities_as="sizes")
+    options = WriteOptions(
+        "keep", gcd=True, capacities={"whole": 15, "rest": 9}, capacities_as="sizes"
+    )
     divided, sizes = sdf3xml.variant(graph, options)
     assert divided.channels == (Channel("whole", "A", "B", (3,), (2,), 4, 6), *channels[1:])
     assert sizes == {"whole": 7, "rest": 9}
     assert sdf3xml.from_xml(sdf3xml.to_xml(graph, options)) == divided
     heavy = replace(graph, channels=(replace(channels[0], token_bytes=2**62),))
-    with pytest.raises(GraphError, match=r"channel 'whole': .* 2 tokens of 4611686018427387904 bytes in one are more than"):
+    with pytest.raises(
+        GraphError,
+        match=r"channel 'whole': .* 2 tokens of 4611686018427387904 bytes in one are more than",
+    ):
         sdf3xml.to_xml(heavy, options=WriteOptions(gcd=True))
 
 
 def test_a_throughput_constraint_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "g.xml"
-    sdf3xml.write(path, ring(), WriteOptions(capacities={"ab": 2}, capacities_as="sizes", throughput="0.00000003"))
-    assert b"<timeConstraints><throughput>0.00000003</throughput></timeConstraints>" in path.read_bytes()
+    sdf3xml.write(
+        path,
+        ring(),
+        WriteOptions(capacities={"ab": 2}, capacities_as="sizes", throughput="0.00000003"),
+    )
+    assert (
+        b"<timeConstraints><throughput>0.00000003</throughput></timeConstraints>"
+        in path.read_bytes()
+    )
     found = sdf3xml.read_file(path)
     assert (found.capacities, found.throughput) == ({"ab": 2}, "0.00000003")
     with pytest.raises(GraphError, match="throughput '1/5' is not a decimal number"):
@@ -121,7 +154,10 @@ def test_names_are_encoded_reversibly_and_apart(one: str, other: str, tricky: st
     assert (encode_name(one) == encode_name(other)) == (one == other)
 
 
-@given(st.lists(st.text(st.characters(), min_size=1), min_size=2, max_size=2, unique=True), st.text(min_size=1))
+@given(
+    st.lists(st.text(st.characters(), min_size=1), min_size=2, max_size=2, unique=True),
+    st.text(min_size=1),
+)
 @SEEDED
 def test_any_names_survive_the_file(names: list[str], channel: str) -> None:
     actors = tuple(Actor(name, (1,)) for name in names)
@@ -137,7 +173,9 @@ def test_onnx_names_stay_readable() -> None:
 
 
 TIMED = (Actor("A", (2**32 - 2,)), Actor("B", (1,)))
-PHASED = CsdfGraph("g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "A", "B", (1, 0), (1,)),))
+PHASED = CsdfGraph(
+    "g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "A", "B", (1, 0), (1,)),)
+)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +184,9 @@ PHASED = CsdfGraph("g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "
         (CsdfGraph("g", TIMED, ()), []),
         (
             CsdfGraph("g", (Actor("A", (1, 2**32 - 1)), Actor("B", (2**40,))), ()),
-            ["a time of actor 'A' is 4294967295 (and 1 more); SDF3 takes more than 4294967294 for a deadlock"],
+            [
+                "a time of actor 'A' is 4294967295 (and 1 more); SDF3 takes more than 4294967294 for a deadlock"
+            ],
         ),
         (
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (2**31,), (1,)),)),
@@ -156,14 +196,22 @@ PHASED = CsdfGraph("g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "
             ],
         ),
         (
-            CsdfGraph("g", (Actor("A", (1,) * 256), Actor("B", (1,) * 257)), (Channel("ab", "A", "B", (1,) * 256, (1,) * 257),)),
+            CsdfGraph(
+                "g",
+                (Actor("A", (1,) * 256), Actor("B", (1,) * 257)),
+                (Channel("ab", "A", "B", (1,) * 256, (1,) * 257),),
+            ),
             [
                 "graph 'g': SDF3 would count it wrongly, csdfgen does not: no actor fires less than 65792 times ('A') in an "
                 "iteration of SDF3, 1 minimal ones; it counts right below 65536"
             ],
         ),
         (
-            CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (1,), (2,)), Channel("ba", "B", "A", (1,), (1,)))),
+            CsdfGraph(
+                "g",
+                TIMED,
+                (Channel("ab", "A", "B", (1,), (2,)), Channel("ba", "B", "A", (1,), (1,))),
+            ),
             [
                 "channel 'ba': out of balance on the cycle B - A - B: 'B' produces 1 * 1 = 1 tokens, 'A' consumes 1 * 2 = 2; "
                 "SDF3 does not end on an inconsistent graph"
@@ -171,7 +219,9 @@ PHASED = CsdfGraph("g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "
         ),
         (
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (1,), (2**32,)),)),
-            ["a rate of channel 'ab' is 4294967296; SDF3 keeps 32 bits, at most 4294967295, and cuts more without a word"],
+            [
+                "a rate of channel 'ab' is 4294967296; SDF3 keeps 32 bits, at most 4294967295, and cuts more without a word"
+            ],
         ),
         (
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (1,), (1,), 2**32),)),
@@ -182,11 +232,15 @@ PHASED = CsdfGraph("g", (Actor("A", (1, 2)), Actor("B", (1,))), (Channel("ab", "
         ),
         (
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (0,), (0,)),)),
-            ["channel 'ab' never carries a token; SDF3 calls a graph with such a channel inconsistent"],
+            [
+                "channel 'ab' never carries a token; SDF3 calls a graph with such a channel inconsistent"
+            ],
         ),
     ],
 )
-def test_what_the_tools_would_read_wrongly_is_said(graph: CsdfGraph, said: list[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_what_the_tools_would_read_wrongly_is_said(
+    graph: CsdfGraph, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     sdf3xml.to_xml(graph)
     assert caplog.messages == said
 
@@ -194,7 +248,9 @@ def test_what_the_tools_would_read_wrongly_is_said(graph: CsdfGraph, said: list[
 def test_without_serial_loops_more_would_be_read_wrongly(caplog: pytest.LogCaptureFixture) -> None:
     sdf3xml.to_xml(PHASED)
     assert not caplog.messages
-    sdf3xml.to_xml(replace(PHASED, actors=(*PHASED.actors, Actor("C", (1, 1)))), WriteOptions("keep"))
+    sdf3xml.to_xml(
+        replace(PHASED, actors=(*PHASED.actors, Actor("C", (1, 1)))), WriteOptions("keep")
+    )
     assert caplog.messages == [
         "actor 'C' is on no channel; SDF3 and Kiter refuse such an actor; give it a serial self-loop",
         "actor 'A' has 2 phases and no serial self-loop; SDF3 counts overlapping firings of several phases wrongly",
@@ -231,8 +287,15 @@ def test_an_sdf_graph_is_read_and_has_one_phase_an_actor() -> None:
 
 
 def test_a_default_namespace_comments_and_latin_1_do_not_matter() -> None:
-    text = document().decode().replace("<sdf3 ", "<sdf3 xmlns='http://www.es.ele.tue.nl/sdf3' ").replace("'ab'", "'äb'")
-    data = f"<?xml version='1.0' encoding='ISO-8859-1'?><!-- <!DOCTYPE no --><?x y?>{text}".encode("latin-1")
+    text = (
+        document()
+        .decode()
+        .replace("<sdf3 ", "<sdf3 xmlns='http://www.es.ele.tue.nl/sdf3' ")
+        .replace("'ab'", "'äb'")
+    )
+    data = f"<?xml version='1.0' encoding='ISO-8859-1'?><!-- <!DOCTYPE no --><?x y?>{text}".encode(
+        "latin-1"
+    )
     assert sdf3xml.from_xml(data).channels[0].name == "äb"
 
 
@@ -248,7 +311,9 @@ def test_a_default_namespace_comments_and_latin_1_do_not_matter() -> None:
     ],
 )
 def test_the_default_processor_counts(processors: list[tuple[str, int]], times: int) -> None:
-    listed = "".join(f"<processor {mark}><executionTime time='{time}'/></processor>" for mark, time in processors)
+    listed = "".join(
+        f"<processor {mark}><executionTime time='{time}'/></processor>" for mark, time in processors
+    )
     data = document(properties=f"<actorProperties actor='B'>{listed}</actorProperties>")
     assert sdf3xml.from_xml(data).actors[1].execution_times == (times,)
 
@@ -276,8 +341,12 @@ def test_what_is_filled_in_or_dropped_is_said_once(caplog: pytest.LogCaptureFixt
 def test_an_attribute_that_is_not_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
     space = "xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:noNamespaceSchemaLocation='http://127.0.0.1:9/x.xsd'"
     sized = "<channelProperties channel='ab'><bufferSize sz='3' src='1' dst='2'/><bufferSize mem='4'/></channelProperties>"
-    text = document(ACTORS, CHANNEL.replace("/>", " initialToken='5' inBandwidth='1'/>"), TIMES + sized).decode()
-    text = text.replace("<sdf3 ", f"<sdf3 {space} ").replace("default='true'", "default='true' name='p'")
+    text = document(
+        ACTORS, CHANNEL.replace("/>", " initialToken='5' inBandwidth='1'/>"), TIMES + sized
+    ).decode()
+    text = text.replace("<sdf3 ", f"<sdf3 {space} ").replace(
+        "default='true'", "default='true' name='p'"
+    )
     assert sdf3xml.from_xml(text.encode(), "g.xml").channels[0].initial_tokens == 0
     assert caplog.messages == [
         "g.xml: not modelled and dropped: 2 bufferSize, 1 dst of bufferSize, 1 inBandwidth of channel, "
@@ -289,24 +358,37 @@ def test_warnings_stay_few_and_short(caplog: pytest.LogCaptureFixture) -> None:
     odd = "".join(f"<x{i:03}/>" for i in range(500)) + f"<{'y' * 5000}/>"
     ends = "".join(f"<port name='p{i}' type='in' rate='1'/>" for i in range(300))
     starts = ends.replace("'in'", "'out'")
-    channels = "".join(f"<channel name='c{i}' srcActor='A' srcPort='p{i}' dstActor='B' dstPort='p{i}'/>" for i in range(300))
-    sizes = "".join(f"<channelProperties channel='c{i}'><tokenSize sz='{8 * i + 1}'/></channelProperties>" for i in range(300))
+    channels = "".join(
+        f"<channel name='c{i}' srcActor='A' srcPort='p{i}' dstActor='B' dstPort='p{i}'/>"
+        for i in range(300)
+    )
+    sizes = "".join(
+        f"<channelProperties channel='c{i}'><tokenSize sz='{8 * i + 1}'/></channelProperties>"
+        for i in range(300)
+    )
     graph = sdf3xml.from_xml(
-        document(f"{odd}<actor name='A'>{starts}</actor><actor name='B'>{ends}</actor>", channels, sizes), "g.xml"
+        document(
+            f"{odd}<actor name='A'>{starts}</actor><actor name='B'>{ends}</actor>", channels, sizes
+        ),
+        "g.xml",
     )
     assert [channel.token_bytes for channel in graph.channels] == [i + 1 for i in range(300)]
     assert [message[: message.index(";")] for message in caplog.messages[:2]] == [
         "g.xml:3: <actor> 'A': has no execution time",
         "g.xml:4: <channel> 'c0': has tokens of 1 bits",
     ]
-    assert len(caplog.messages) == 3 and caplog.messages[1].endswith("; 1 bytes are taken (and 299 more)")
+    assert len(caplog.messages) == 3 and caplog.messages[1].endswith(
+        "; 1 bytes are taken (and 299 more)"
+    )
     assert caplog.messages[2].endswith("1 x011, 489 kinds more") and len(caplog.messages[2]) < 200
 
 
 def test_nothing_is_included(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "more.xml").write_text("<actor name='C'/>")
     include = f"<xi:include xmlns:xi='http://www.w3.org/2001/XInclude' href='{tmp_path}/more.xml'/>"
-    data = f"<?xml-stylesheet href='file:///{tmp_path}/more.xml'?>".encode() + document(ACTORS + include)
+    data = f"<?xml-stylesheet href='file:///{tmp_path}/more.xml'?>".encode() + document(
+        ACTORS + include
+    )
     assert sdf3xml.from_xml(data, "g.xml") == sdf3xml.from_xml(document())
     assert caplog.messages == ["g.xml: not modelled and dropped: 1 include"]
 
@@ -317,14 +399,23 @@ def test_nothing_is_included(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
         ("", "32", 4, None),
         ("", "12", 2, "g.xml:5: <channel> 'ab': has tokens of 12 bits; 2 bytes are taken"),
         (" size='4'", "32", 4, None),
-        (" size='40'", "32", 40, "g.xml:5: <channel> 'ab': has tokens of size 40, and of 32 bits; its size counts"),
+        (
+            " size='40'",
+            "32",
+            40,
+            "g.xml:5: <channel> 'ab': has tokens of size 40, and of 32 bits; its size counts",
+        ),
     ],
 )
 def test_tokens_have_a_size_of_kiter_or_bits_of_sdf3(
     size: str, bits: str, taken: int, said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    properties = f"{TIMES}<channelProperties channel='ab'><tokenSize sz='{bits}'/></channelProperties>"
-    graph = sdf3xml.from_xml(document(channels=CHANNEL.replace("/>", f"{size}/>"), properties=properties), "g.xml")
+    properties = (
+        f"{TIMES}<channelProperties channel='ab'><tokenSize sz='{bits}'/></channelProperties>"
+    )
+    graph = sdf3xml.from_xml(
+        document(channels=CHANNEL.replace("/>", f"{size}/>"), properties=properties), "g.xml"
+    )
     assert graph.channels[0].token_bytes == taken
     assert caplog.messages == ([said] if said else [])
 
@@ -334,10 +425,20 @@ def test_what_is_said_twice_counts_last(caplog: pytest.LogCaptureFixture, tmp_pa
     limit = "<graphProperties><timeConstraints><throughput> {} </throughput></timeConstraints></graphProperties>\n"
     path = tmp_path / "g.xml"
     path.write_bytes(
-        document(properties=TIMES + twice.format(1, 8) + twice.format(2, 16) + limit.format(3) + limit.format("4e-1"))
+        document(
+            properties=TIMES
+            + twice.format(1, 8)
+            + twice.format(2, 16)
+            + limit.format(3)
+            + limit.format("4e-1")
+        )
     )
     found = sdf3xml.read_file(path)
-    assert (found.graph.channels[0].token_bytes, found.capacities, found.throughput) == (2, {"ab": 2}, "4e-1")
+    assert (found.graph.channels[0].token_bytes, found.capacities, found.throughput) == (
+        2,
+        {"ab": 2},
+        "4e-1",
+    )
     assert caplog.messages == [
         f"{path}:10: <bufferSize>: gives the size of a buffer a second time; the last one counts",
         f"{path}:10: <tokenSize>: gives the bits of a token a second time; the last ones count",
@@ -346,7 +447,9 @@ def test_what_is_said_twice_counts_last(caplog: pytest.LogCaptureFixture, tmp_pa
 
 
 def test_what_an_actor_is_stays_where_it_is_not_its_name() -> None:
-    named = document(ACTORS.replace("name='A'", "name='A' type='add'").replace("name='B'", "name='B' type='B'"))
+    named = document(
+        ACTORS.replace("name='A'", "name='A' type='add'").replace("name='B'", "name='B' type='B'")
+    )
     graph = sdf3xml.from_xml(named)
     assert [actor.function for actor in graph.actors] == ["add", ""]
     assert sdf3xml.from_xml(sdf3xml.to_xml(graph, WriteOptions("keep"))) == graph
@@ -376,4 +479,6 @@ def test_what_kiter_writes_is_read_as_the_graph_that_it_read() -> None:
     printed = sdf3xml.from_xml(text[text.index("<?xml") : text.index("\n=== stderr")].encode())
     known = sdf3xml.read(SDF3_DATA / "graphs" / "t01_ring.xml")
     assert printed.actors == known.actors
-    assert {replace(c, name="") for c in printed.channels} == {replace(c, name="") for c in known.channels}
+    assert {replace(c, name="") for c in printed.channels} == {
+        replace(c, name="") for c in known.channels
+    }

@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from csdfgen.errors import CapacityExceededError, DeadlockError, GraphError, ScheduleError
-from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
 from schedules.analysis import analyze, to_json
 from schedules.check import check
 from schedules.hitting import Cuts
@@ -26,7 +26,9 @@ from tests.graphs import convolution, ring
 def pair(tokens: int = 0) -> CsdfGraph:
     """Two serial actors of times 2 and 3."""
     actors = Actor("A", (2,)), Actor("B", (3,))
-    return with_serial_loops(CsdfGraph("pair", actors, (Channel("ab", "A", "B", (1,), (1,), tokens),)))
+    return with_serial_loops(
+        CsdfGraph("pair", actors, (Channel("ab", "A", "B", (1,), (1,), tokens),))
+    )
 
 
 def test_space_is_claimed_at_the_start_and_freed_at_the_end() -> None:
@@ -49,7 +51,9 @@ def test_a_large_capacity_costs_linear_time() -> None:
 
 
 def test_what_nothing_limits_is_infinite() -> None:
-    free = CsdfGraph("free", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),))
+    free = CsdfGraph(
+        "free", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),)
+    )
     still = CsdfGraph("still", (Actor("A", (0,)), Actor("B", (0,))), ring().channels)
     for graph in (free, still):
         for method in ("auto", "self-timed", "1-periodic"):
@@ -65,14 +69,23 @@ def test_tokens_arrive_in_the_order_of_the_firings() -> None:
         (Actor("A", (5, 1)), Actor("B", (1,))),
         (Channel("ab", "A", "B", (1, 1), (1,)), Channel("ba", "B", "A", (1,), (1, 1), 2)),
     )
-    assert throughput(overtaking).value == throughput(overtaking, method="self-timed").value == Fraction(1, 6)
+    assert (
+        throughput(overtaking).value
+        == throughput(overtaking, method="self-timed").value
+        == Fraction(1, 6)
+    )
 
 
 def test_a_deadlock_names_the_cycle_and_what_is_lacking() -> None:
     deadlock = find_deadlock(ring(0))
     assert deadlock is not None
-    assert [(wait.actor, wait.channel, wait.lacking) for wait in deadlock.cycle] == [("A", "ba", 1), ("B", "ab", 1)]
-    with pytest.raises(DeadlockError, match=r"'A' phase 1 waits for 1 more token in 'ba' \(0 of 1\)"):
+    assert [(wait.actor, wait.channel, wait.lacking) for wait in deadlock.cycle] == [
+        ("A", "ba", 1),
+        ("B", "ab", 1),
+    ]
+    with pytest.raises(
+        DeadlockError, match=r"'A' phase 1 waits for 1 more token in 'ba' \(0 of 1\)"
+    ):
         check_live(ring(0))
     with pytest.raises(DeadlockError, match=r"free places? in 'rows'"):
         check_live(convolution(), {"rows": 3})
@@ -89,7 +102,11 @@ def test_capacities_must_fit() -> None:
 
 
 def test_an_iteration_too_long_to_expand_has_a_periodic_bound() -> None:
-    long = CsdfGraph("long", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (3_000_017,), (2_000_003,)),))
+    long = CsdfGraph(
+        "long",
+        (Actor("A", (1,)), Actor("B", (1,))),
+        (Channel("ab", "A", "B", (3_000_017,), (2_000_003,)),),
+    )
     found = throughput(with_serial_loops(long), {"ab": 10**8})
     assert (found.value, found.exact, found.method) == (Fraction(1, 3_000_017), True, "1-periodic")
     bounded = throughput(with_serial_loops(long), {"ab": 500_000_000})
@@ -122,7 +139,11 @@ def test_parts_that_nothing_connects_are_sized_in_iterations_of_their_own() -> N
     graph = with_serial_loops(CsdfGraph("apart", actors, channels))
     assert sum(repetition_vector(graph).values()) == 210_001
     found = storage_for(graph, "maximal")
-    assert (dict(found.capacities), found.throughput, found.exact) == ({"ab": 2, "cd": 70_000}, Fraction(1, 210_000), True)
+    assert (dict(found.capacities), found.throughput, found.exact) == (
+        {"ab": 2, "cd": 70_000},
+        Fraction(1, 210_000),
+        True,
+    )
     assert storage_for(graph, Fraction(1, 350_000)).capacities == {"ab": 1, "cd": 70_000}
 
 
@@ -148,7 +169,10 @@ def test_storage_of_networks(shape: str) -> None:
     live = storage_for(graph, "live")
     assert live.exact
     check(graph, static_schedule(graph, live.capacities))
-    assert throughput(graph, live.capacities).value == throughput(graph, live.capacities, method="self-timed").value
+    assert (
+        throughput(graph, live.capacities).value
+        == throughput(graph, live.capacities, method="self-timed").value
+    )
 
 
 def test_requirements_are_met_at_least_cost() -> None:
@@ -166,15 +190,22 @@ def test_answers_are_json() -> None:
     answer = to_json(analyze(pair(), with_latency=True, buffers="front"))
     assert json.loads(json.dumps(answer)) == answer
     assert answer["latency"] == 5
-    assert [(point["size"], point["throughput"]) for point in answer["buffers"]] == [(1, "1/5"), (2, "1/3")]
-    inconsistent = CsdfGraph("odd", ring().actors, (ring().channels[0], Channel("ba", "B", "A", (2,), (1,), 1)))
+    assert [(point["size"], point["throughput"]) for point in answer["buffers"]] == [
+        (1, "1/5"),
+        (2, "1/3"),
+    ]
+    inconsistent = CsdfGraph(
+        "odd", ring().actors, (ring().channels[0], Channel("ba", "B", "A", (2,), (1,), 1))
+    )
     answer = to_json(analyze(inconsistent))
     assert answer["consistent"] is False
     assert "'B' produces 2 * 1 = 2 tokens, 'A' consumes 1 * 1 = 1" in answer["inconsistency"]
 
 
 def test_parts_that_nothing_connects_have_one_iteration_as_for_sdf3_and_kiter() -> None:
-    actors = tuple(Actor(name, (time,)) for name, time in (("a", 3), ("b", 4), ("c", 20), ("d", 20)))
+    actors = tuple(
+        Actor(name, (time,)) for name, time in (("a", 3), ("b", 4), ("c", 20), ("d", 20))
+    )
     pairs = (("a", "b", 1, 2), ("c", "d", 3, 1))
     there = [Channel(x + y, x, y, (p,), (c,), 0) for x, y, p, c in pairs]
     back = [Channel(y + x, y, x, (c,), (p,), 6) for x, y, p, c in pairs]
@@ -189,7 +220,9 @@ def test_parts_that_nothing_connects_have_one_iteration_as_for_sdf3_and_kiter() 
 def test_what_an_iteration_of_the_whole_graph_makes_a_million_times_is_computed_once() -> None:
     times = {"few": 5, "many": 7}
     actors = tuple(Actor(name, (time,)) for name, time in times.items())
-    graph = with_serial_loops(CsdfGraph("rates", actors, (Channel("c", "few", "many", (10**9,), (1,), 0),)))
+    graph = with_serial_loops(
+        CsdfGraph("rates", actors, (Channel("c", "few", "many", (10**9,), (1,), 0),))
+    )
     found = throughput(graph)
     assert (found.value, found.method) == (Fraction(1, 7 * 10**9), "cycle-ratio")
     assert find_deadlock(graph) is None
@@ -199,9 +232,15 @@ def test_what_an_iteration_of_the_whole_graph_makes_a_million_times_is_computed_
 def test_a_long_iteration_is_live_or_not_whatever_its_times(tokens: int, deadlocks: bool) -> None:
     actors = Actor("A", (0,)), Actor("B", (0,)), Actor("C", (0, 0))
     back = Channel("cb", "C", "B", (1, 2), (1,), tokens)
-    rates = Channel("ab", "A", "B", (10**9,), (1,)), Channel("ba", "B", "A", (1,), (10**9,), 2 * 10**9)
+    rates = (
+        Channel("ab", "A", "B", (10**9,), (1,)),
+        Channel("ba", "B", "A", (1,), (10**9,), 2 * 10**9),
+    )
     graph = CsdfGraph("long", actors, (*rates, Channel("bc", "B", "C", (1,), (1, 2)), back))
     found = find_deadlock(graph)
     assert (found is not None) == deadlocks
     if found is not None:
-        assert [(wait.actor, wait.there, wait.needed) for wait in found.cycle] == [("B", 0, 1), ("C", 0, 1)]
+        assert [(wait.actor, wait.there, wait.needed) for wait in found.cycle] == [
+            ("B", 0, 1),
+            ("C", 0, 1),
+        ]

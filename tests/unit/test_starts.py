@@ -1,4 +1,6 @@
-"""Periodic schedules: as early as the period allows, followed token by token, written with exact instants."""
+"""Periodic schedules: as early as the period allows, followed token by token, written with exact
+instants.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from csdfgen.charts import of_periodic, replay
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from csdfgen.errors import CapacityExceededError
-from csdfgen.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from schedules.periodic import PeriodicSchedule, periodic_schedule
 from schedules.starts import span_of, unit_of, write_starts
 
 
-def held(graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int] | None = None) -> dict[str, int]:
+def held(
+    graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """Most tokens of every channel, followed token by token."""
     peaks = replay(of_periodic(graph, schedule, capacities)).peaks()
     return dict(zip((channel.name for channel in graph.channels), peaks, strict=True))
@@ -25,7 +29,11 @@ def held(graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, 
 def pair() -> CsdfGraph:
     """A makes two tokens in 3, B takes one in 2: an iteration of A, B, B takes 4."""
     return with_serial_loops(
-        CsdfGraph("pair", (Actor("A", (3,)), Actor("B", (2,))), (Channel("ab", "A", "B", (2,), (1,), token_bytes=8),))
+        CsdfGraph(
+            "pair",
+            (Actor("A", (3,)), Actor("B", (2,))),
+            (Channel("ab", "A", "B", (2,), (1,), token_bytes=8),),
+        )
     )
 
 
@@ -48,7 +56,8 @@ def test_capacities_are_kept() -> None:
     assert (found.period, dict(found.starts)) == (7, {"A": (0,), "B": (3, 5)})
     assert held(pair(), found, {"ab": 2})["ab"] == 2
     with pytest.raises(
-        CapacityExceededError, match=r"firing 2 of 'A' .*at time 4: channel 'ab' would hold 4 tokens; its capacity is 3"
+        CapacityExceededError,
+        match=r"firing 2 of 'A' .*at time 4: channel 'ab' would hold 4 tokens; its capacity is 3",
     ):
         held(pair(), periodic_schedule(pair()), {"ab": 3})
 

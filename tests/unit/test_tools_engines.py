@@ -1,4 +1,6 @@
-"""Answers of SDF3 and Kiter in our names and units; what they get wrong, or cannot, is one line. With stand-ins for both."""
+"""Answers of SDF3 and Kiter in our names and units; what they get wrong, or cannot, is one line.
+With stand-ins for both.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from typing import Any
 import pytest
 
 from csdfgen.cli import main
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph_json import write_graph
+from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import GraphError, ToolError
-from csdfgen.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
-from csdfgen.graph_json import write_graph
-from csdfgen.transform import with_space_channels
 from schedules.analysis import to_json
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
@@ -36,7 +38,10 @@ def reply(name: str) -> Reply:
 
 def vector(graph: CsdfGraph) -> Reply:
     """SDF3's repetition vector of a graph."""
-    lines = "".join(f" [{encode_name(actor)}] = {count}\n" for actor, count in sdf3_iteration(graph).firings.items())
+    lines = "".join(
+        f" [{encode_name(actor)}] = {count}\n"
+        for actor, count in sdf3_iteration(graph).firings.items()
+    )
     return Reply(f"Repetition vector:\n{lines}{TIMING}")
 
 
@@ -45,13 +50,21 @@ def rate(text: str, name: str = "ring") -> Reply:
 
 
 def storage(*entries: tuple[str, Mapping[str, int]]) -> Reply:
-    """What `buffersize` prints: throughput, and tokens by channel; the timing line is missing in some releases."""
+    """What `buffersize` prints: throughput, and tokens by channel; the timing line is missing in
+    some releases.
+    """
     sets = []
     for value, capacities in entries:
-        channels = "".join(f"<ch name='{encode_name(name)}' sz='{size}'/>" for name, size in capacities.items())
+        channels = "".join(
+            f"<ch name='{encode_name(name)}' sz='{size}'/>" for name, size in capacities.items()
+        )
         total = sum(capacities.values())
-        sets.append(f"<distributionsSet thr='{value}' sz='{total}'><distribution>{channels}</distribution></distributionsSet>")
-    return Reply(f"<sdf3><storageThroughputTradeOffs>{''.join(sets)}</storageThroughputTradeOffs></sdf3>\n{TIMING}")
+        sets.append(
+            f"<distributionsSet thr='{value}' sz='{total}'><distribution>{channels}</distribution></distributionsSet>"
+        )
+    return Reply(
+        f"<sdf3><storageThroughputTradeOffs>{''.join(sets)}</storageThroughputTradeOffs></sdf3>\n{TIMING}"
+    )
 
 
 @pytest.fixture
@@ -59,7 +72,10 @@ def sdf3(tmp_path: Path) -> Sdf3:
     """Makes a stand-in for SDF3 that has these answers, and those for the ring."""
 
     def make(**replies: Reply) -> Path:
-        known = {"repetition_vector": reply("sdf3_ring_repetition_vector"), "throughput": reply("sdf3_ring_throughput")}
+        known = {
+            "repetition_vector": reply("sdf3_ring_repetition_vector"),
+            "throughput": reply("sdf3_ring_throughput"),
+        }
         return stand_in(tmp_path / "sdf3", "sdf3analysis-csdf", known | replies)
 
     return make
@@ -72,8 +88,13 @@ def kiter(tmp_path: Path) -> Callable[[Reply], Path]:
 
 def two_and_three() -> CsdfGraph:
     """Actors of 2 and 3 phases: SDF3 counts 6 minimal iterations as one."""
-    channels = Channel("a/b", "A 1", "B", (1, 1), (1, 1, 0)), Channel("b a", "B", "A 1", (1, 1, 0), (1, 1), 3)
-    return with_serial_loops(CsdfGraph("2 & 3", (Actor("A 1", (1, 1)), Actor("B", (1, 1, 1))), channels))
+    channels = (
+        Channel("a/b", "A 1", "B", (1, 1), (1, 1, 0)),
+        Channel("b a", "B", "A 1", (1, 1, 0), (1, 1), 3),
+    )
+    return with_serial_loops(
+        CsdfGraph("2 & 3", (Actor("A 1", (1, 1)), Actor("B", (1, 1, 1))), channels)
+    )
 
 
 # Throughput -------------------------------------------------------------------------------------
@@ -83,9 +104,23 @@ def test_throughput_of_sdf3(sdf3: Sdf3) -> None:
     tool = sdf3()
     found = analyze_sdf3(ring(), tool=tool)
     assert found.throughput is not None and found.tool is not None
-    assert (found.throughput.value, found.throughput.exact, found.throughput.method) == (Fraction(1, 5), True, "sdf3")
-    assert (found.repetition, found.deadlock, found.buffers, found.notes) == ({"A": 1, "B": 1}, None, None, ())
-    assert (found.tool.printed, found.tool.k, found.tool.version, found.tool.path) == ("0.2", 1, "1.0", str(tool))
+    assert (found.throughput.value, found.throughput.exact, found.throughput.method) == (
+        Fraction(1, 5),
+        True,
+        "sdf3",
+    )
+    assert (found.repetition, found.deadlock, found.buffers, found.notes) == (
+        {"A": 1, "B": 1},
+        None,
+        None,
+        (),
+    )
+    assert (found.tool.printed, found.tool.k, found.tool.version, found.tool.path) == (
+        "0.2",
+        1,
+        "1.0",
+        str(tool),
+    )
     assert [call[-1] for call in asked(tool)] == ["repetition_vector", "throughput"]
     assert all(call[:3] == ["--graph", "graph.xml", "--algo"] for call in asked(tool))
 
@@ -105,16 +140,22 @@ def test_a_release_that_counts_minimal_iterations(sdf3: Sdf3) -> None:
     graph = two_and_three()
     exact = throughput(graph).value
     minimal = Reply("Repetition vector:\n [A_x20_1] = 2\n [B] = 3\n")
-    tool = sdf3(repetition_vector=minimal, throughput=rate(f"{float(exact):.6g}", encode_name(graph.name)))
+    tool = sdf3(
+        repetition_vector=minimal, throughput=rate(f"{float(exact):.6g}", encode_name(graph.name))
+    )
     found = analyze_sdf3(graph, tool=tool)
     assert found.throughput is not None and found.tool is not None
     assert (found.throughput.value, found.tool.k) == (exact, 1)
 
 
-def test_the_fraction_is_not_called_exact_where_only_digits_are_known(sdf3: Sdf3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fraction_is_not_called_exact_where_only_digits_are_known(
+    sdf3: Sdf3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import schedules.throughput
 
-    graph = with_serial_loops(CsdfGraph("ring", (Actor("A", (2,)), Actor("B", (3,))), ring().channels))
+    graph = with_serial_loops(
+        CsdfGraph("ring", (Actor("A", (2,)), Actor("B", (3,))), ring().channels)
+    )
     monkeypatch.setattr(schedules.throughput, "MAX_EVENTS", 0)
     ours = throughput(graph)
     assert not ours.exact
@@ -125,10 +166,16 @@ def test_the_fraction_is_not_called_exact_where_only_digits_are_known(sdf3: Sdf3
 
 
 def test_capacities_become_channels_back(sdf3: Sdf3) -> None:
-    chain = with_serial_loops(CsdfGraph("ring", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),)))
+    chain = with_serial_loops(
+        CsdfGraph(
+            "ring", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),)
+        )
+    )
     tool = sdf3(throughput=rate("0.2"))
     assert to_json(analyze_sdf3(chain, {"ab": 1}, tool=tool))["throughput"] == "1/5"
-    back = next(channel for channel in from_xml(asked_graph(tool)).channels if channel.name == "space_ab")
+    back = next(
+        channel for channel in from_xml(asked_graph(tool)).channels if channel.name == "space_ab"
+    )
     assert (back.source, back.target, back.initial_tokens) == ("B", "A", 1)
     with pytest.raises(GraphError, match="has no channel 'xy', which is given a capacity"):
         analyze_sdf3(chain, {"xy": 1}, tool=tool)
@@ -138,25 +185,40 @@ def test_deadlock_and_inconsistency(sdf3: Sdf3) -> None:
     found = analyze_sdf3(ring(0), tool=sdf3(throughput=rate("0")), buffers="front")
     assert found.deadlock is not None and found.throughput is not None
     assert (found.throughput.value, found.buffers) == (0, ())
-    odd = CsdfGraph("odd", ring().actors, (Channel("ab", "A", "B", (2,), (1,)), Channel("ba", "B", "A", (1,), (1,), 2)))
+    odd = CsdfGraph(
+        "odd",
+        ring().actors,
+        (Channel("ab", "A", "B", (2,), (1,)), Channel("ba", "B", "A", (1,), (1,), 2)),
+    )
     tool = sdf3(consistency=reply("sdf3_inconsistent"))
     found = analyze_sdf3(odd, tool=tool)
     assert not found.consistent and found.throughput is None
     assert [call[-1] for call in asked(tool)][-1] == "consistency"
-    with pytest.raises(ToolError, match="finds consistent what is not: channel 'ba': out of balance"):
+    with pytest.raises(
+        ToolError, match="finds consistent what is not: channel 'ba': out of balance"
+    ):
         analyze_sdf3(odd, tool=sdf3(consistency=Reply("Graph is consistent.\n")))
 
 
 def test_self_loops_are_added_where_sdf3_needs_them_and_it_is_said(sdf3: Sdf3) -> None:
     actors = Actor("A", (1, 5)), Actor("B", (1,))
-    graph = CsdfGraph("ring", actors, (Channel("ab", "A", "B", (1, 1), (2,)), Channel("ba", "B", "A", (4,), (2, 2), 8)))
+    graph = CsdfGraph(
+        "ring",
+        actors,
+        (Channel("ab", "A", "B", (1, 1), (2,)), Channel("ba", "B", "A", (4,), (2, 2), 8)),
+    )
     exact = throughput(with_serial_loops(graph)).value
     assert throughput(graph).value > exact
-    tool = sdf3(repetition_vector=vector(with_loops(graph)[0]), throughput=rate(f"{float(exact) / 2:.6g}"))
+    tool = sdf3(
+        repetition_vector=vector(with_loops(graph)[0]), throughput=rate(f"{float(exact) / 2:.6g}")
+    )
     found = analyze_sdf3(graph, tool=tool)
     assert found.throughput is not None and found.throughput.value == exact
     assert found.notes[0].startswith("a one-token self-loop was added to 'A': SDF3 is not reliable")
-    assert found.notes[1] == f"without the added self-loops the throughput is {throughput(graph).value} (--engine native)"
+    assert (
+        found.notes[1]
+        == f"without the added self-loops the throughput is {throughput(graph).value} (--engine native)"
+    )
     sent = from_xml(asked_graph(tool))
     assert [channel.source for channel in sent.channels if channel.is_serial] == ["A"]
 
@@ -181,7 +243,14 @@ def with_phases(*counts: int) -> CsdfGraph:
     actors = tuple(Actor(f"a{i}", (1,) * count) for i, count in enumerate(counts))
     ends = zip(actors, (*actors[1:], actors[0]), strict=True)
     channels = tuple(
-        Channel(f"c{i}", a.name, b.name, (1,) + (0,) * (a.phases - 1), (1,) + (0,) * (b.phases - 1), int(i == len(counts) - 1))
+        Channel(
+            f"c{i}",
+            a.name,
+            b.name,
+            (1,) + (0,) * (a.phases - 1),
+            (1,) + (0,) * (b.phases - 1),
+            int(i == len(counts) - 1),
+        )
         for i, (a, b) in enumerate(ends)
     )
     return with_serial_loops(CsdfGraph("ring", actors, channels))
@@ -194,22 +263,35 @@ REFUSED: dict[str, tuple[CsdfGraph, str]] = {
         r"65536\. What would help: equal phase counts \(they are 256, 257\): lists padded to 257 entries .* make it 257",
     ),
     "rates": (
-        CsdfGraph("g", (Actor("A", (1, 1)), Actor("B", (1,))), (Channel("ab", "A", "B", (2**31, 1), (2**31 + 1,), 2**30),)),
+        CsdfGraph(
+            "g",
+            (Actor("A", (1, 1)), Actor("B", (1,))),
+            (Channel("ab", "A", "B", (2**31, 1), (2**31 + 1,), 2**30),),
+        ),
         "the number of tokens produced on channel 'ab' in 2 firings is 2147483649; SDF3 counts right below 2147483648",
     ),
     "entry": (
-        CsdfGraph("g", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (2**31,), (1,)),)),
+        CsdfGraph(
+            "g", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (2**31,), (1,)),)
+        ),
         "the number of firings of actor 'B' in an iteration of SDF3 is 2147483648",
     ),
     "tokens": (
-        CsdfGraph("g", ring().actors, (*ring().channels[:1], replace(ring().channels[1], initial_tokens=2**31))),
+        CsdfGraph(
+            "g",
+            ring().actors,
+            (*ring().channels[:1], replace(ring().channels[1], initial_tokens=2**31)),
+        ),
         "the number of initial tokens of channel 'ba' is 2147483648",
     ),
     "time": (
         CsdfGraph("g", (Actor("A", (2**32 - 1,)), *ring().actors[1:]), ring().channels),
         r"actor 'A': has an execution time of 4294967295; SDF3 computes right below 4294967295; a coarser unit",
     ),
-    "nothing": (CsdfGraph("g", ring().actors, ()), "no channel carries a token, so nothing limits it"),
+    "nothing": (
+        CsdfGraph("g", ring().actors, ()),
+        "no channel carries a token, so nothing limits it",
+    ),
 }
 
 
@@ -225,13 +307,18 @@ def test_graphs_beyond_the_limits_of_sdf3(case: str, sdf3: Sdf3) -> None:
 def test_a_self_loop_that_buffersize_would_never_enlarge(sdf3: Sdf3) -> None:
     loop = Channel("loop", "A", "A", (1,), (1,), 2)
     graph = CsdfGraph("ring", ring().actors, (*ring(3).channels, loop))
-    with pytest.raises(GraphError, match="channel 'loop': 2 tokens let actor 'A' overlap with itself; SDF3's buffersize never"):
+    with pytest.raises(
+        GraphError,
+        match="channel 'loop': 2 tokens let actor 'A' overlap with itself; SDF3's buffersize never",
+    ):
         analyze_sdf3(graph, buffers="front", with_throughput=False, tool=sdf3())
 
 
 def test_parts_that_nothing_connects(sdf3: Sdf3) -> None:
     answer = Reply("Repetition vector:\n [A] = 1\n [B] = 2\n")
-    with pytest.raises(ToolError, match="no multiple of the minimal one: parts of the graph that nothing connects"):
+    with pytest.raises(
+        ToolError, match="no multiple of the minimal one: parts of the graph that nothing connects"
+    ):
         analyze_sdf3(ring(), tool=sdf3(repetition_vector=answer))
 
 
@@ -239,14 +326,23 @@ def test_parts_that_nothing_connects(sdf3: Sdf3) -> None:
 
 BAD_ANSWERS: dict[str, tuple[Reply, str]] = {
     "killed": (reply("sdf3_killed"), "was killed by SIGSEGV"),
-    "abort": (Reply(stderr="what():  std::bad_alloc\n", exit_code=-6), "killed by SIGABRT; it may need more memory"),
+    "abort": (
+        Reply(stderr="what():  std::bad_alloc\n", exit_code=-6),
+        "killed by SIGABRT; it may need more memory",
+    ),
     "exit code": (
         Reply(stderr="No default processor set for actor.\n", exit_code=1),
         "ended with exit code 1: No default processor",
     ),
     "exit code alone": (Reply(exit_code=7), "ended with exit code 7$"),
-    "unknown": (reply("sdf3_unknown_algorithm"), "this release does not know the algorithm; no fault of the graph"),
-    "stderr": (Reply("thr(ring) = 0.2\n", "a warning\n"), "reported an error beside its answer: a warning"),
+    "unknown": (
+        reply("sdf3_unknown_algorithm"),
+        "this release does not know the algorithm; no fault of the graph",
+    ),
+    "stderr": (
+        Reply("thr(ring) = 0.2\n", "a warning\n"),
+        "reported an error beside its answer: a warning",
+    ),
     "nothing": (Reply(), "was expected, what it printed is empty"),
     "garbage": (Reply("\x00\ufffdthr"), "not understood"),
     "wrong": (
@@ -274,7 +370,9 @@ def test_bad_answers(case: str, sdf3: Sdf3) -> None:
 @pytest.mark.parametrize("algorithm", ["repetition_vector", "throughput", "buffersize"])
 def test_no_answer(algorithm: str, sdf3: Sdf3) -> None:
     tool = sdf3(**{algorithm: reply("sdf3_endless")})
-    with pytest.raises(ToolError, match=f"SDF3 {algorithm}: sdf3analysis-csdf: gave no answer in 0.7 s"):
+    with pytest.raises(
+        ToolError, match=f"SDF3 {algorithm}: sdf3analysis-csdf: gave no answer in 0.7 s"
+    ):
         analyze_sdf3(ring(), buffers="front", tool=tool, timeout=0.7)
 
 
@@ -284,11 +382,17 @@ def test_no_answer(algorithm: str, sdf3: Sdf3) -> None:
 def chain() -> CsdfGraph:
     """Two actors and a channel; capacity 1 gives 1/5, capacity 2 gives 1/3."""
     actors = Actor("A", (2,)), Actor("B", (3,))
-    return with_serial_loops(CsdfGraph("ring", actors, (Channel("ab", "A", "B", (1,), (1,), token_bytes=6),)))
+    return with_serial_loops(
+        CsdfGraph("ring", actors, (Channel("ab", "A", "B", (1,), (1,), token_bytes=6),))
+    )
 
 
 LOOPS = {"serial_A": 2, "serial_B": 2}
-FRONT = (("0", {"ab": 0, "serial_A": 0, "serial_B": 0}), ("0.2", {"ab": 1, **LOOPS}), ("0.333333", {"ab": 2, **LOOPS}))
+FRONT = (
+    ("0", {"ab": 0, "serial_A": 0, "serial_B": 0}),
+    ("0.2", {"ab": 1, **LOOPS}),
+    ("0.333333", {"ab": 2, **LOOPS}),
+)
 
 
 def sizes(found: Any) -> list[tuple[int, str]]:
@@ -299,12 +403,20 @@ def test_storage_of_sdf3(sdf3: Sdf3) -> None:
     tool = sdf3(throughput=rate("0.333333"), buffersize=storage(*FRONT))
     found = analyze_sdf3(chain(), buffers="front", tool=tool)
     assert sizes(found) == [(1, "1/5"), (2, "1/3")]
-    assert found.buffers is not None and [entry.capacities for entry in found.buffers] == [{"ab": 1}, {"ab": 2}]
+    assert found.buffers is not None and [entry.capacities for entry in found.buffers] == [
+        {"ab": 1},
+        {"ab": 2},
+    ]
     assert [entry.exact for entry in found.buffers] == [True, False]
-    for wanted, expected in ({"buffers": "live"}, [(1, "1/5")]), ({"buffers": "maximal"}, [(2, "1/3")]):
+    for wanted, expected in (
+        ({"buffers": "live"}, [(1, "1/5")]),
+        ({"buffers": "maximal"}, [(2, "1/3")]),
+    ):
         assert sizes(analyze_sdf3(chain(), tool=tool, **wanted)) == expected  # type: ignore[arg-type]
     assert sizes(analyze_sdf3(chain(), tool=tool, target=Fraction(1, 4))) == [(2, "1/3")]
-    with pytest.raises(GraphError, match="throughput 1/2 is wanted; the highest that SDF3 lists is 1/3"):
+    with pytest.raises(
+        GraphError, match="throughput 1/2 is wanted; the highest that SDF3 lists is 1/3"
+    ):
         analyze_sdf3(chain(), tool=tool, target=Fraction(1, 2))
 
 
@@ -322,15 +434,24 @@ def test_storage_is_looked_for_without_the_capacities_given(sdf3: Sdf3) -> None:
 
 def test_a_lone_marker_is_no_result(sdf3: Sdf3) -> None:
     tool = sdf3(throughput=rate("0.333333"), buffersize=storage(*FRONT[:1]))
-    with pytest.raises(ToolError, match="SDF3 buffersize: no result: it lists no distribution but the one that stands for a"):
+    with pytest.raises(
+        ToolError,
+        match="SDF3 buffersize: no result: it lists no distribution but the one that stands for a",
+    ):
         analyze_sdf3(chain(), buffers="front", tool=tool)
 
 
 def test_distributions_that_do_not_have_their_throughput(sdf3: Sdf3) -> None:
     tool = sdf3(throughput=rate("0.333333"), buffersize=storage(("0.333333", {"ab": 1, **LOOPS})))
-    with pytest.raises(ToolError, match=r"SDF3 buffersize: printed a throughput of 0\.333333; the analysis here finds 1/5"):
+    with pytest.raises(
+        ToolError,
+        match=r"SDF3 buffersize: printed a throughput of 0\.333333; the analysis here finds 1/5",
+    ):
         analyze_sdf3(chain(), buffers="front", tool=tool)
-    tool = sdf3(throughput=rate("0.333333"), buffersize=storage(("0.333333", {"ab": 2, "serial_A": 3, "serial_B": 2})))
+    tool = sdf3(
+        throughput=rate("0.333333"),
+        buffersize=storage(("0.333333", {"ab": 2, "serial_A": 3, "serial_B": 2})),
+    )
     with pytest.raises(ToolError, match="gives channel 'serial_A' a size of 3; 2 was expected"):
         analyze_sdf3(chain(), buffers="front", tool=tool)
 
@@ -339,36 +460,59 @@ def test_overlap_loops_are_left_out_and_their_size_is_added(sdf3: Sdf3) -> None:
     graph = with_serial_loops(replace(convolution(), name="ring"))
     sizing = for_buffersize(with_loops(for_tool(graph))[0], in_bytes=False)
     assert [channel.name for channel in sizing.outside] == ["rows"]
-    capacities = {"in": 2, "out": 1, **{channel.name: 2 for channel in sizing.graph.channels if channel.is_serial}}
+    capacities = {
+        "in": 2,
+        "out": 1,
+        **{channel.name: 2 for channel in sizing.graph.channels if channel.is_serial},
+    }
     exact = throughput(graph, {"in": 2, "out": 1, "rows": 4}).value
     names = [channel.name for channel in sizing.graph.channels]
     answer = storage((f"{float(exact):.6g}", {name: capacities[name] for name in names}))
-    tool = sdf3(repetition_vector=vector(graph), throughput=rate(f"{float(throughput(graph).value):.6g}"), buffersize=answer)
+    tool = sdf3(
+        repetition_vector=vector(graph),
+        throughput=rate(f"{float(throughput(graph).value):.6g}"),
+        buffersize=answer,
+    )
     found = analyze_sdf3(graph, buffers="front", tool=tool)
     assert found.buffers is not None
-    assert (found.buffers[0].size, found.buffers[0].capacities) == (7, {"in": 2, "out": 1, "rows": 4})
+    assert (found.buffers[0].size, found.buffers[0].capacities) == (
+        7,
+        {"in": 2, "out": 1, "rows": 4},
+    )
     assert any("without 'rows'" in note and "4 tokens" in note for note in found.notes)
     assert all(channel.name != "rows" for channel in from_xml(asked_graph(tool)).channels)
 
 
 def test_bytes_are_the_tokens_of_sdf3(sdf3: Sdf3) -> None:
-    ends = Channel("ab", "A", "B", (1,), (1,), token_bytes=6), Channel("bc", "B", "C", (1,), (1,), token_bytes=4)
+    ends = (
+        Channel("ab", "A", "B", (1,), (1,), token_bytes=6),
+        Channel("bc", "B", "C", (1,), (1,), token_bytes=4),
+    )
     actors = *ring().actors, Actor("C", (1,))
     graph = with_serial_loops(CsdfGraph("ring", actors, ends))
     sent = for_buffersize(graph, in_bytes=True)
-    assert (sent.weights, [channel.production for channel in sent.graph.channels[:2]]) == ({"ab": 3, "bc": 2}, [(3,), (2,)])
+    assert (sent.weights, [channel.production for channel in sent.graph.channels[:2]]) == (
+        {"ab": 3, "bc": 2},
+        [(3,), (2,)],
+    )
     answer = storage(("0.2", {"ab": 3, "bc": 4, **LOOPS, "serial_C": 2}))
     value = throughput(graph, {"ab": 1, "bc": 2}).value
     tool = sdf3(repetition_vector=vector(graph), throughput=rate("0.333333"), buffersize=answer)
     found = analyze_sdf3(graph, buffers="live", unit="bytes", tool=tool)
     assert found.buffers is not None
-    assert (found.buffers[0].size, found.buffers[0].capacities, found.buffers[0].throughput) == (14, {"ab": 1, "bc": 2}, value)
+    assert (found.buffers[0].size, found.buffers[0].capacities, found.buffers[0].throughput) == (
+        14,
+        {"ab": 1, "bc": 2},
+        value,
+    )
     odd = sdf3(
         repetition_vector=vector(graph),
         throughput=rate("0.333333"),
         buffersize=storage(("0.2", {"ab": 4, "bc": 4, **LOOPS, "serial_C": 2})),
     )
-    with pytest.raises(ToolError, match="gives channel 'ab' a size of 4; a multiple of 3 was expected"):
+    with pytest.raises(
+        ToolError, match="gives channel 'ab' a size of 4; a multiple of 3 was expected"
+    ):
         analyze_sdf3(graph, buffers="live", unit="bytes", tool=odd)
 
 
@@ -379,17 +523,25 @@ def test_throughput_of_kiter(kiter: Callable[[Reply], Path]) -> None:
     tool = kiter(reply("kiter_ring"))
     found = analyze_kiter(ring(), tool=tool)
     assert found.throughput is not None and found.tool is not None
-    assert (found.throughput.value, found.throughput.method, found.tool.printed) == (Fraction(1, 5), "kiter", "0.2")
+    assert (found.throughput.value, found.throughput.method, found.tool.printed) == (
+        Fraction(1, 5),
+        "kiter",
+        "0.2",
+    )
     assert asked(tool) == [["-f", "graph.xml", "-a", "KPeriodicThroughput"]]
 
 
 def test_kiter_is_told_wrong_where_actors_may_overlap(kiter: Callable[[Reply], Path]) -> None:
     for answer, reason in (
         (reply("kiter_no_limit"), "reported an error beside its answer: NO CYCLE HAS A TIME"),
-        (Reply(reply("kiter_ring").stdout.replace("0.2", "0.25").replace("5.0", "4.0")), "printed a throughput of 0.25"),
+        (
+            Reply(reply("kiter_ring").stdout.replace("0.2", "0.25").replace("5.0", "4.0")),
+            "printed a throughput of 0.25",
+        ),
     ):
         with pytest.raises(
-            ToolError, match=f"{reason}.*; Kiter is not reliable where actors may overlap with themselves; 'A', 'B'"
+            ToolError,
+            match=f"{reason}.*; Kiter is not reliable where actors may overlap with themselves; 'A', 'B'",
         ):
             analyze_kiter(ring(), tool=kiter(answer))
     with pytest.raises(ToolError) as error:
@@ -401,7 +553,11 @@ def test_limits_of_sdf3_are_no_warning_where_kiter_is_asked(
     kiter: Callable[[Reply], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     graph = replace(ring(), actors=(Actor("A", (2**32,)), Actor("B", (3,))))
-    text = reply("kiter_ring").stdout.replace("0.2", f"{1 / (2**32 + 3):.9g}").replace("5.0", f"{2**32 + 3}.0")
+    text = (
+        reply("kiter_ring")
+        .stdout.replace("0.2", f"{1 / (2**32 + 3):.9g}")
+        .replace("5.0", f"{2**32 + 3}.0")
+    )
     found = analyze_kiter(graph, tool=kiter(Reply(text))).throughput
     assert found is not None and found.value == Fraction(1, 2**32 + 3)
     assert caplog.messages == []
@@ -411,25 +567,34 @@ def test_kiter_is_told_wrong_about_an_actor_that_is_alone(kiter: Callable[[Reply
     graph = with_serial_loops(CsdfGraph("alone", (Actor("A", (2, 3)),), ()))
     answer = Reply(reply("kiter_ring").stdout.replace("0.2", "0.4").replace("5.0", "2.5"))
     with pytest.raises(
-        ToolError, match=r"finds 1/5 .*; Kiter takes one firing for the iteration of an actor that has nothing but"
+        ToolError,
+        match=r"finds 1/5 .*; Kiter takes one firing for the iteration of an actor that has nothing but",
     ):
         analyze_kiter(graph, tool=kiter(answer))
 
 
-def test_kiter_is_not_asked_what_cannot_be_checked(kiter: Callable[[Reply], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kiter_is_not_asked_what_cannot_be_checked(
+    kiter: Callable[[Reply], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import schedules.throughput
 
     monkeypatch.setattr(schedules.throughput, "MAX_EVENTS", 0)
     graph = replace(ring(), actors=(Actor("A", (2,)), Actor("B", (3,))))
     tool = kiter(reply("kiter_ring"))
     assert not throughput(graph).exact
-    with pytest.raises(GraphError, match="its throughput cannot be checked here; Kiter is not reliable"):
+    with pytest.raises(
+        GraphError, match="its throughput cannot be checked here; Kiter is not reliable"
+    ):
         analyze_kiter(graph, tool=tool)
     assert asked(tool) == []
 
 
 def test_inconsistent_graphs_never_reach_kiter(kiter: Callable[[Reply], Path]) -> None:
-    odd = CsdfGraph("odd", ring().actors, (Channel("ab", "A", "B", (2,), (1,)), Channel("ba", "B", "A", (1,), (1,), 2)))
+    odd = CsdfGraph(
+        "odd",
+        ring().actors,
+        (Channel("ab", "A", "B", (2,), (1,)), Channel("ba", "B", "A", (1,), (1,), 2)),
+    )
     tool = kiter(Reply())
     assert not analyze_kiter(odd, tool=tool).consistent
     assert asked(tool) == []
@@ -448,7 +613,11 @@ def test_kiter_is_asked_again_where_times_of_0_made_it_fail(tmp_path: Path) -> N
     tool = stand_in(tmp_path, "kiter", {"KPeriodicThroughput": [wrong, right]})
     found = analyze_kiter(graph, tool=tool)
     assert found.throughput is not None and found.tool is not None
-    assert (found.throughput.value, found.throughput.exact, found.tool.printed) == (1, True, "5e-07")
+    assert (found.throughput.value, found.throughput.exact, found.tool.printed) == (
+        1,
+        True,
+        "5e-07",
+    )
     assert found.notes == (
         "Kiter failed on the times of 0: what it printed is for times multiplied by 2000000, where those of 0 are 1",
     )
@@ -471,15 +640,43 @@ def test_what_is_prepared_has_the_same_throughput() -> None:
 # The command line -------------------------------------------------------------------------------
 
 
-def test_command_line(sdf3: Sdf3, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_line(
+    sdf3: Sdf3, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CSDFGEN_SDF3", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     path = str(tmp_path / "ring.json")
     write_graph(path, chain())
     tool = sdf3(throughput=rate("0.333333"), buffersize=storage(*FRONT))
-    assert main(("analyze", path, "--throughput", "--buffers", "--engine", "sdf3", "--sdf3", str(tool), "--json")) == 0
+    assert (
+        main(
+            (
+                "analyze",
+                path,
+                "--throughput",
+                "--buffers",
+                "--engine",
+                "sdf3",
+                "--sdf3",
+                str(tool),
+                "--json",
+            )
+        )
+        == 0
+    )
     values = json.loads(capfd.readouterr().out)
-    assert {key: values[key] for key in ("consistent", "repetition", "deadlock", "throughput", "exact", "engine", "method")} == {
+    assert {
+        key: values[key]
+        for key in (
+            "consistent",
+            "repetition",
+            "deadlock",
+            "throughput",
+            "exact",
+            "engine",
+            "method",
+        )
+    } == {
         "consistent": True,
         "repetition": {"A": 1, "B": 1},
         "deadlock": False,
@@ -488,7 +685,9 @@ def test_command_line(sdf3: Sdf3, tmp_path: Path, capfd: pytest.CaptureFixture[s
         "engine": "sdf3",
         "method": "sdf3",
     }
-    assert [(entry["size"], entry["throughput"], entry["capacities"]) for entry in values["buffers"]] == [
+    assert [
+        (entry["size"], entry["throughput"], entry["capacities"]) for entry in values["buffers"]
+    ] == [
         (1, "1/5", {"ab": 1}),
         (2, "1/3", {"ab": 2}),
     ]
@@ -511,10 +710,18 @@ LINES: dict[str, tuple[tuple[str, ...], int, str]] = {
     ),
     "wrong place": (("--engine", "sdf3", "--sdf3", "nowhere"), 1, "--sdf3=nowhere: is not there"),
     "latency": (("--engine", "sdf3", "--latency"), 1, "--latency: SDF3 computes none"),
-    "buffers": (("--engine", "kiter", "--buffers"), 1, "--buffers: Kiter is asked for throughput only"),
+    "buffers": (
+        ("--engine", "kiter", "--buffers"),
+        1,
+        "--buffers: Kiter is asked for throughput only",
+    ),
     "place without engine": (("--sdf3", "x"), 2, "add --engine sdf3"),
     "place of another": (("--engine", "sdf3", "--kiter", "x"), 2, "add --engine kiter"),
-    "timeout without tool": (("--engine", "native", "--timeout", "5"), 2, "add --engine sdf3 or kiter"),
+    "timeout without tool": (
+        ("--engine", "native", "--timeout", "5"),
+        2,
+        "add --engine sdf3 or kiter",
+    ),
     "method": (("--engine", "sdf3", "--method", "self-timed"), 2, "--engine sdf3 has none"),
     "no time": (("--engine", "sdf3", "--timeout", "0"), 2, "--timeout"),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from csdfgen.cli import main
-from csdfgen.doctor import diagnose
+from csdfgen.cli.diagnosis import diagnose
 from csdfgen.errors import ToolError
 from sdf3_bridge.tools import KITER, SDF3, Family, find_kiter, find_sdf3, find_tool
 from tests.standin import Reply, stand_in
@@ -24,8 +24,12 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @FAMILIES
-def test_option_before_variable_before_path(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [stand_in(tmp_path / name, family.program, {}) for name in ("option", "variable", "path")]
+def test_option_before_variable_before_path(
+    family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [
+        stand_in(tmp_path / name, family.program, {}) for name in ("option", "variable", "path")
+    ]
     found = find_tool(family)
     assert found is not None and (found.path, found.said_by) == (places[2], "PATH")
     monkeypatch.setenv(family.variable, str(places[1]))
@@ -43,7 +47,11 @@ def test_absent(family: Family) -> None:
 
 @pytest.mark.parametrize(
     ("family", "folder"),
-    [(family, folder.replace("*", "Linux")) for family in (SDF3, KITER) for folder in family.folders],
+    [
+        (family, folder.replace("*", "Linux"))
+        for family in (SDF3, KITER)
+        for folder in family.folders
+    ],
     ids=lambda value: value if isinstance(value, str) else value.title,
 )
 def test_folders_of_a_release(family: Family, folder: str, tmp_path: Path) -> None:
@@ -52,7 +60,9 @@ def test_folders_of_a_release(family: Family, folder: str, tmp_path: Path) -> No
     assert found is not None and found.path.samefile(path)
 
 
-def test_a_relative_place_is_kept_when_the_tool_runs_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_place_is_kept_when_the_tool_runs_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stand_in(tmp_path / "here", SDF3.program, {})
     monkeypatch.chdir(tmp_path)
     found = find_sdf3("here")
@@ -62,7 +72,11 @@ def test_a_relative_place_is_kept_when_the_tool_runs_elsewhere(tmp_path: Path, m
 @FAMILIES
 @pytest.mark.parametrize(
     ("place", "message"),
-    [("none", "is not there"), ("path", "holds no "), ("file", "'file' is not a program that can be run")],
+    [
+        ("none", "is not there"),
+        ("path", "holds no "),
+        ("file", "'file' is not a program that can be run"),
+    ],
 )
 def test_a_wrong_place_is_told_and_nothing_else_tried(
     family: Family, place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -81,29 +95,43 @@ def test_a_wrong_place_is_told_and_nothing_else_tried(
 
 @FAMILIES
 def test_another_program_is_told(family: Family, tmp_path: Path) -> None:
-    other = stand_in(tmp_path, "other", {"--help": Reply("sdf3analysis-sdf (version 1.0)\n"), "-h": Reply("Usage: other\n")})
+    other = stand_in(
+        tmp_path,
+        "other",
+        {"--help": Reply("sdf3analysis-sdf (version 1.0)\n"), "-h": Reply("Usage: other\n")},
+    )
     found = find_tool(family, other)
     assert found is not None
-    with pytest.raises(ToolError, match=rf"other: is not {family.program}: '{family.flag}' does not print"):
+    with pytest.raises(
+        ToolError, match=rf"other: is not {family.program}: '{family.flag}' does not print"
+    ):
         found.version()
 
 
-def doctor(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+def doctor(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str, str]:
     monkeypatch.setenv("COLUMNS", "400")
     code = main(("doctor",))
     out, err = capfd.readouterr()
     return code, out, err
 
 
-def test_doctor_without_tools(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_without_tools(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, out, _ = doctor(capfd, monkeypatch)
     assert code == 0
     for family in (SDF3, KITER):
         assert f"not installed; {family.variable} can point to it" in out
-        assert sum(finding.what == family.title and not finding.trouble for finding in diagnose()) == 1
+        assert (
+            sum(finding.what == family.title and not finding.trouble for finding in diagnose()) == 1
+        )
 
 
-def test_doctor_with_tools(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_with_tools(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [stand_in(tmp_path / "path", family.program, {}) for family in (SDF3, KITER)]
     code, out, _ = doctor(capfd, monkeypatch)
     assert code == 0
@@ -111,9 +139,14 @@ def test_doctor_with_tools(tmp_path: Path, capfd: pytest.CaptureFixture[str], mo
     assert f"version not told ({paths[1]}, by PATH)" in out
 
 
-def test_doctor_with_a_wrong_place(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_with_a_wrong_place(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CSDFGEN_KITER", str(tmp_path / "none"))
     code, out, err = doctor(capfd, monkeypatch)
     assert code == 1
     assert "cannot be used" in out
-    assert err == f"Kiter: 1 trouble; CSDFGEN_KITER={tmp_path / 'none'}: is not there; Kiter is looked for at it\n"
+    assert (
+        err
+        == f"Kiter: 1 trouble; CSDFGEN_KITER={tmp_path / 'none'}: is not there; Kiter is looked for at it\n"
+    )

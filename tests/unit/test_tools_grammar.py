@@ -1,4 +1,6 @@
-"""What SDF3 and Kiter print is read by a grammar that refuses what it does not know; a printed number is an interval."""
+"""What SDF3 and Kiter print is read by a grammar that refuses what it does not know; a printed
+number is an interval.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,11 @@ def test_zero_is_zero() -> None:
 
 
 def test_throughput() -> None:
-    for text in ("thr(g) = 0.2\n" + TIMING, "thr(g) = 0.2\n", "thr(g) = 0.2\nanalysis time: 2.1e+03ms\n"):
+    for text in (
+        "thr(g) = 0.2\n" + TIMING,
+        "thr(g) = 0.2\n",
+        "thr(g) = 0.2\nanalysis time: 2.1e+03ms\n",
+    ):
         assert Fraction(1, 5) in read_throughput(text, "g")
     assert read_throughput("thr(a = b) = 2) = 0.2\n" + TIMING, "a = b) = 2").text == "0.2"
 
@@ -99,14 +105,20 @@ def test_throughput() -> None:
     ],
 )
 def test_what_is_no_answer_to_throughput(text: str) -> None:
-    with pytest.raises(ToolError, match="its answer is not understood: 'thr\\(g\\) = NUMBER' was expected"):
+    with pytest.raises(
+        ToolError, match="its answer is not understood: 'thr\\(g\\) = NUMBER' was expected"
+    ):
         read_throughput(text, "g")
 
 
 def test_consistency() -> None:
     assert read_consistency("Graph is consistent.\n" + TIMING)
     assert not read_consistency("Graph is not consistent.\n")
-    for text in ("", "Graph is probably consistent.\n", "Graph is consistent.\nGraph is not consistent.\n"):
+    for text in (
+        "",
+        "Graph is probably consistent.\n",
+        "Graph is consistent.\nGraph is not consistent.\n",
+    ):
         with pytest.raises(ToolError, match="not understood"):
             read_consistency(text)
 
@@ -114,7 +126,13 @@ def test_consistency() -> None:
 def test_repetition_vector() -> None:
     text = "Repetition vector:\n [A] = 12\n [B] = 18\n" + TIMING
     assert read_repetition_vector(text, ["A", "B"]) == {"A": 12, "B": 18}
-    for wrong in ("", text.replace("12", "-12"), text.replace("[B]", "[C]"), text.replace(" [B] = 18\n", ""), text * 2):
+    for wrong in (
+        "",
+        text.replace("12", "-12"),
+        text.replace("[B]", "[C]"),
+        text.replace(" [B] = 18\n", ""),
+        text * 2,
+    ):
         with pytest.raises(ToolError, match="not understood"):
             read_repetition_vector(wrong, ["A", "B"])
 
@@ -127,7 +145,9 @@ def points(*entries: tuple[str, int, tuple[int, ...]]) -> str:
     """What `buffersize` prints for channels c0, c1, ..."""
     sets = []
     for throughput, size, capacities in entries:
-        channels = "".join(f"<ch name='c{i}' sz='{capacity}'/>" for i, capacity in enumerate(capacities))
+        channels = "".join(
+            f"<ch name='c{i}' sz='{capacity}'/>" for i, capacity in enumerate(capacities)
+        )
         sets.append(
             f"<distributionsSet thr='{throughput}' sz='{size}'><distribution>{channels}</distribution></distributionsSet>\n"
         )
@@ -161,7 +181,10 @@ def test_storage() -> None:
         (GOOD.replace("<sdf3", "<!DOCTYPE x [<!ENTITY e 'x'>]><sdf3"), "XML that ends with"),
         (GOOD.replace("name='c0'", "name='a&b'"), "its XML is damaged in line"),
         (GOOD.replace("name='c0'", "name='it's'"), "its XML is damaged in line"),
-        (GOOD.replace("storageThroughputTradeOffs", "results"), "<storageThroughputTradeOffs> was expected"),
+        (
+            GOOD.replace("storageThroughputTradeOffs", "results"),
+            "<storageThroughputTradeOffs> was expected",
+        ),
         (GOOD.replace("<distribution>", "<distribution><note/>", 1), "<ch> was expected"),
         (GOOD.replace("c1", "c2"), "channels that are not the 2 of the graph"),
         (GOOD.replace("<ch name='c1' sz='1'/>", ""), "it has 1 channels"),
@@ -172,7 +195,10 @@ def test_storage() -> None:
         (GOOD.replace("thr='0.2'", ""), "a number was expected"),
         (GOOD.replace("0.333333", "inf"), "printed 'inf'"),
         (points(("0.3", 4, (2, 2)), ("0.2", 3, (2, 1))), "do not ascend"),
-        (HEAD + "<distributionsSet thr='0.2' sz='3'></distributionsSet>" + TAIL, "it holds no distribution"),
+        (
+            HEAD + "<distributionsSet thr='0.2' sz='3'></distributionsSet>" + TAIL,
+            "it holds no distribution",
+        ),
         (HEAD.replace("storage", "<x/><storage", 1).replace("<<", "<") + TAIL, "not understood"),
     ],
 )
@@ -182,7 +208,12 @@ def test_what_is_no_storage(text: str, message: str) -> None:
 
 
 def k_periodic(throughput: str, period: str) -> str:
-    values = {"Throughput": throughput, "Period": period, "Execution Time": "0.01", "Scheduling Size": "2"}
+    values = {
+        "Throughput": throughput,
+        "Period": period,
+        "Execution Time": "0.01",
+        "Scheduling Size": "2",
+    }
     return "".join(f"KPeriodic {name} is {value:>12}\n" for name, value in values.items())
 
 

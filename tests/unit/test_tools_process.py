@@ -1,4 +1,6 @@
-"""Somebody else's program can do no harm: no shell, nothing to read, limits of time, memory and output, no child left."""
+"""Somebody else's program can do no harm: no shell, nothing to read, limits of time, memory and
+output, no child left.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import sdf3_bridge.process as process
+from csdfgen.dataflow.graph_json import write_graph
 from csdfgen.errors import ToolError
-from csdfgen.graph_json import write_graph
 from sdf3_bridge.process import run_program
 from tests.graphs import ring
 
@@ -82,14 +84,20 @@ def test_surroundings(program: Write, tmp_path: Path) -> None:
 
 
 def test_exit_codes_signals_and_bytes_that_are_no_text(program: Write, tmp_path: Path) -> None:
-    assert run_program([program("sys.stderr.write('no\\n'); sys.exit(3)")], tmp_path, 20).exit_code == 3
+    assert (
+        run_program([program("sys.stderr.write('no\\n'); sys.exit(3)")], tmp_path, 20).exit_code
+        == 3
+    )
     done = run_program([program("os.kill(os.getpid(), signal.SIGSEGV)")], tmp_path, 20)
     assert (done.exit_code, done.signal_name) == (-signal.SIGSEGV, "SIGSEGV")
     assert run_program([program("os.write(1, b'\\xff\\n')")], tmp_path, 20).stdout == "\ufffd\n"
 
 
 def test_what_cannot_be_started(tmp_path: Path) -> None:
-    for name, content, reason in (("none", None, "No such file"), ("text", "hello", "Exec format error")):
+    for name, content, reason in (
+        ("none", None, "No such file"),
+        ("text", "hello", "Exec format error"),
+    ):
         path = tmp_path / name
         if content is not None:
             path.write_text(content)
@@ -101,13 +109,18 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
 def test_timeout_kills_children_too(program: Write, tmp_path: Path) -> None:
     file = tmp_path / "child"
     start = time.monotonic()
-    with pytest.raises(ToolError, match=r"some tool: gave no answer in 0.5 s and was stopped; --timeout gives it more"):
+    with pytest.raises(
+        ToolError,
+        match=r"some tool: gave no answer in 0.5 s and was stopped; --timeout gives it more",
+    ):
         run_program([program(PARENT.format(file=str(file), rest="time.sleep(600)"))], tmp_path, 0.5)
     assert time.monotonic() - start < 10
     assert gone(read_pid(file))
 
 
-def test_children_that_outlive_the_program_are_killed_and_keep_nobody_waiting(program: Write, tmp_path: Path) -> None:
+def test_children_that_outlive_the_program_are_killed_and_keep_nobody_waiting(
+    program: Write, tmp_path: Path
+) -> None:
     file = tmp_path / "child"
     rest = f"while not (os.path.exists({str(file)!r}) and os.path.getsize({str(file)!r})): time.sleep(0.01)\nprint('done')"
     start = time.monotonic()
@@ -117,20 +130,32 @@ def test_children_that_outlive_the_program_are_killed_and_keep_nobody_waiting(pr
     assert gone(read_pid(file))
 
 
-def test_output_without_end(program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_without_end(
+    program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "MAX_OUTPUT", 2**20)
     for stream in ("stdout", "stderr"):
-        with pytest.raises(ToolError, match="some tool: printed more than 1048576 bytes and was stopped"):
+        with pytest.raises(
+            ToolError, match="some tool: printed more than 1048576 bytes and was stopped"
+        ):
             run_program([program(f"while True: sys.{stream}.write('x' * 4096)")], tmp_path, 60)
 
 
 def test_large_output_arrives_whole(program: Write, tmp_path: Path) -> None:
-    done = run_program([program("sys.stdout.write('x' * 5_000_000); sys.stderr.write('y' * 3_000_000)")], tmp_path, 60)
+    done = run_program(
+        [program("sys.stdout.write('x' * 5_000_000); sys.stderr.write('y' * 3_000_000)")],
+        tmp_path,
+        60,
+    )
     assert (len(done.stdout), len(done.stderr)) == (5_000_000, 3_000_000)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of another process")
-def test_memory_and_core_files(program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux limits the memory of another process"
+)
+def test_memory_and_core_files(
+    program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "MAX_MEMORY", 2**28)
     lines = "import resource\ntime.sleep(0.3)\nprint(resource.getrlimit(resource.RLIMIT_CORE)[1])\n"
     lines += "try: bytearray(2**29)\nexcept MemoryError: print('none left')"
@@ -143,8 +168,20 @@ def test_interrupt_kills_the_tool_and_its_children(program: Write, tmp_path: Pat
     lines = "if '--help' in sys.argv:\n    print('sdf3analysis-csdf (version 0)'); sys.exit(1)\n"
     tool = program(lines + PARENT.format(file=str(file), rest="time.sleep(600)"))
     write_graph(tmp_path / "ring.json", ring())
-    command = [sys.executable, "-m", "csdfgen", "analyze", str(tmp_path / "ring.json"), "--engine", "sdf3", "--sdf3", tool]
-    user = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "csdfgen",
+        "analyze",
+        str(tmp_path / "ring.json"),
+        "--engine",
+        "sdf3",
+        "--sdf3",
+        tool,
+    ]
+    user = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     child = read_pid(file, 30)
     user.send_signal(signal.SIGINT)
     out, err = user.communicate(timeout=30)

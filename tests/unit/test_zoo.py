@@ -1,4 +1,6 @@
-"""The zoo: published counts hold, topologies are those of published files, and every network runs as in onnxruntime."""
+"""The zoo: published counts hold, topologies are those of published files, and every network runs
+as in onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from onnx import numpy_helper
 import csdfgen
 import runtime
 from csdfgen.errors import ModelError
+from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
-from csdfgen.rows import Rows
 from tests.networks import with_last_scores
 from tests.zoo_page import sources
 from zoo_models import ALIASES, ZOO, ZooError, count, parse
@@ -31,8 +33,14 @@ PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def holds(found: int, printed: int, how: str) -> bool:
-    """Whether a count is the printed one: exactly, but where the source rounds, or was remembered and not read again."""
-    return abs(found - printed) <= 0.005 * printed if how in ("rounded", "recalled") else found == printed
+    """Whether a count is the printed one: exactly, but where the source rounds, or was remembered
+    and not read again.
+    """
+    return (
+        abs(found - printed) <= 0.005 * printed
+        if how in ("rounded", "recalled")
+        else found == printed
+    )
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -45,14 +53,18 @@ def test_parameters_and_multiply_accumulates_are_the_published_ones(name: str) -
     assert holds(parameters, published.parameters, published.parameters_are)
     network = csdfgen.load(model)
     macs = sum(
-        operator_of(layer).cost(layer, Rows(0, layer.output.rows)) for layer in network.layers if layer.op_type in PRODUCTS
+        operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+        for layer in network.layers
+        if layer.op_type in PRODUCTS
     )
     assert holds(macs - published.uncounted_macs, published.macs, published.macs_are)
     assert macs == counts.macs
     if published.parameters_are != "exact" or published.macs_are != "rounded":
         assert published.notes, "it has to be said how"
     if "recalled" in (published.parameters_are, published.macs_are):
-        assert "not at hand again" in published.notes, "who reads the figure has to be told that nobody has read it twice"
+        assert "not at hand again" in published.notes, (
+            "who reads the figure has to be told that nobody has read it twice"
+        )
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -108,23 +120,35 @@ PUBLISHED_FILES = {
 
 @pytest.mark.parametrize(("file", "name"), PUBLISHED_FILES.items())
 def test_topologies_are_those_of_published_files(file: str, name: str) -> None:
-    """Operations in the same order, reading one another in the same way, with the same attributes and sizes of weights."""
+    """Operations in the same order, reading one another in the same way, with the same attributes
+    and sizes of weights.
+    """
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-    assert topology(ZOO[name].build(weights=False)) == topology(onnx.load(folder / f"light_{file}.onnx"))
+    assert topology(ZOO[name].build(weights=False)) == topology(
+        onnx.load(folder / f"light_{file}.onnx")
+    )
     assert ZOO[name].published.compared == "graph"
 
 
 def test_networks_say_how_they_were_held_against_a_definition() -> None:
     """None claims to equal a published file but those that the test above compares."""
-    assert {entry.name for entry in ZOO.values() if entry.published.compared == "graph"} == set(PUBLISHED_FILES.values())
-    unnamed = {entry.name for entry in ZOO.values() if not entry.published.definition and entry.published.compared != "text"}
+    assert {entry.name for entry in ZOO.values() if entry.published.compared == "graph"} == set(
+        PUBLISHED_FILES.values()
+    )
+    unnamed = {
+        entry.name
+        for entry in ZOO.values()
+        if not entry.published.definition and entry.published.compared != "text"
+    }
     assert all(ZOO[name].published.source.startswith("torchvision ") for name in unnamed)
     page = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text()
     assert sources() in page, "python -m tests.zoo_page --sources writes the table again"
 
 
 def topology(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
-    """Of each layer: operator, numbers of the layers it reads, shapes of its constants and outputs, attributes."""
+    """Of each layer: operator, numbers of the layers it reads, shapes of its constants and outputs,
+    attributes.
+    """
     network = csdfgen.load(model)
     number = {tensor.name: -1 for tensor in network.inputs}
     found = []
@@ -132,9 +156,16 @@ def topology(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
         number.update((tensor.name, k) for tensor in layer.outputs)
         sources = [number[tensor.name] for tensor in layer.inputs if tensor is not None]
         constants = {position: array.shape for position, array in layer.constants.items()}
-        attributes = {key: pytest.approx(value) if isinstance(value, float) else value for key, value in layer.attributes.items()}
-        if layer.op_type == "Softmax":  # before opset 13 it runs over all axes from one on: the same where they have one element
-            attributes["axes"] = tuple(axis for axis in attributes["axes"] if layer.output.shape[axis] > 1)
+        attributes = {
+            key: pytest.approx(value) if isinstance(value, float) else value
+            for key, value in layer.attributes.items()
+        }
+        if (
+            layer.op_type == "Softmax"
+        ):  # before opset 13 it runs over all axes from one on: the same where they have one element
+            attributes["axes"] = tuple(
+                axis for axis in attributes["axes"] if layer.output.shape[axis] > 1
+            )
         found.append((layer.op_type, sources, constants, layer.output.shape, attributes))
     return found
 
@@ -156,7 +187,9 @@ SMALL = {
     "yolov3_tiny": (96, 64),
     "zfnet512": (64, 59),
 }
-"""Sizes that are quick and still have several rows where networks are deep; (64, 48) where nothing is said."""
+"""Sizes that are quick and still have several rows where networks are deep; (64, 48) where nothing
+is said.
+"""
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -170,11 +203,18 @@ def test_runs_by_rows_as_in_onnxruntime(name: str) -> None:
     for rows in (1, "auto"):
         got = runtime.run(csdfgen.plan(network, rows=rows), images[0])
         for output, want in expected.items():
-            np.testing.assert_allclose(got[output], want, rtol=1e-3, atol=1e-4, err_msg=f"{output}, rows {rows}")
+            np.testing.assert_allclose(
+                got[output], want, rtol=1e-3, atol=1e-4, err_msg=f"{output}, rows {rows}"
+            )
     if "probabilities" in expected:
         del expected["probabilities"]  # what enters the Softmax is there too
-    assert all(0.03 < np.std(scores) < 30 for scores in expected.values()), "activations fade or explode"
-    change = max(np.max(np.abs(scores - other[output])) / np.std(scores) for output, scores in expected.items())
+    assert all(0.03 < np.std(scores) < 30 for scores in expected.values()), (
+        "activations fade or explode"
+    )
+    change = max(
+        np.max(np.abs(scores - other[output])) / np.std(scores)
+        for output, scores in expected.items()
+    )
     assert change > 0.05, "the image does not matter"
 
 
@@ -184,9 +224,14 @@ def onnxruntime_outputs(model: onnx.ModelProto, images: np.ndarray) -> list[dict
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     names = [value.name for value in session.get_outputs()]
-    return [dict(zip(names, session.run(None, {session.get_inputs()[0].name: image}), strict=True)) for image in images]
+    return [
+        dict(zip(names, session.run(None, {session.get_inputs()[0].name: image}), strict=True))
+        for image in images
+    ]
 
 
 def weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:
@@ -195,7 +240,9 @@ def weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:
 
 def test_weights_follow_from_the_seed_alone() -> None:
     build = ZOO["squeezenet1_1"].build
-    one, same, other, larger = (weights(build(size, seed=seed)) for size, seed in ((64, 0), (64, 0), (64, 1), (96, 0)))
+    one, same, other, larger = (
+        weights(build(size, seed=seed)) for size, seed in ((64, 0), (64, 0), (64, 1), (96, 0))
+    )
     assert all(np.array_equal(one[name], array) for name, array in same.items())
     assert all(np.array_equal(one[name], array) for name, array in larger.items())
     assert not any(np.array_equal(one[name], array) for name, array in other.items())
@@ -218,7 +265,12 @@ def test_the_pool_without_stride_of_tiny_yolo_may_be_unpadded() -> None:
 
 def test_there_are_networks_of_many_kinds() -> None:
     assert len(ZOO) >= 30
-    assert {entry.task for entry in ZOO.values()} > {"classification", "detection", "segmentation", "super-resolution"}
+    assert {entry.task for entry in ZOO.values()} > {
+        "classification",
+        "detection",
+        "segmentation",
+        "super-resolution",
+    }
     assert all(target in ZOO and alias not in ZOO for alias, target in ALIASES.items())
 
 
@@ -246,14 +298,23 @@ def test_names_and_sizes_are_understood(text: str, name: str, size: tuple[int, i
         ("inception_v3@299x40", "inception_v3 does not work at 299x40; the smallest size is 75x75"),
         ("unet@8x8", "unet does not work at 8x8; the smallest size is 16x16"),
         ("unet@40x64", "unet does not work at 40x64: rows and columns have to be multiples of 16"),
-        ("vgg16@9000x9000", "vgg16 does not work at 9000x9000: its weights need more than the .* bytes that an ONNX file holds"),
+        (
+            "vgg16@9000x9000",
+            "vgg16 does not work at 9000x9000: its weights need more than the .* bytes that an ONNX file holds",
+        ),
         ("vgg19@0x16", "vgg19: an image has 1 to 65536 rows and columns, not 0x16"),
         ("vgg19@99999999999x1", "vgg19: an image has at most 65536 rows and columns"),
         ("vgg", "the zoo has no network of that name; the nearest are vgg19, vgg16"),
         ("resnet19", "the zoo has no network of that name; the nearest are resnet18, .*"),
         ("", "the zoo has no network of that name; it has .*"),
-        ("qqqqqqqq", f"the zoo has no network of that name; it has {len(ZOO)}, from alexnet to zfnet512"),
-        ("vgg19@16", "this is not how a network of the zoo is written; NAME or NAME@HEIGHTxWIDTH is, such as vgg19@224x224"),
+        (
+            "qqqqqqqq",
+            f"the zoo has no network of that name; it has {len(ZOO)}, from alexnet to zfnet512",
+        ),
+        (
+            "vgg19@16",
+            "this is not how a network of the zoo is written; NAME or NAME@HEIGHTxWIDTH is, such as vgg19@224x224",
+        ),
         ("vgg19@-1x16", "this is not how a network of the zoo is written; .*"),
     ],
 )
@@ -274,8 +335,15 @@ def test_the_smallest_size_works_and_no_smaller_one(name: str) -> None:
 
 def test_models_of_the_zoo_are_loaded_by_name() -> None:
     network = csdfgen.load("zoo:mnist@28x40")
-    assert (network.name, network.source, network.inputs[0].shape) == ("mnist", "zoo:mnist@28x40", (1, 1, 28, 40))
-    with pytest.raises(ModelError, match=r"^zoo:vgg19@16x16: vgg19 does not work at 16x16; the smallest size is 32x32$"):
+    assert (network.name, network.source, network.inputs[0].shape) == (
+        "mnist",
+        "zoo:mnist@28x40",
+        (1, 1, 28, 40),
+    )
+    with pytest.raises(
+        ModelError,
+        match=r"^zoo:vgg19@16x16: vgg19 does not work at 16x16; the smallest size is 32x32$",
+    ):
         csdfgen.load("zoo:vgg19@16x16")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import onnx
 
 from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.network import Network, Shape, Tensor
+from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import split_batch
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.input_axes import row_axis_of_input
@@ -36,13 +36,18 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
 ) -> Network:
-    """Read a model: a file, a name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model in memory.
+    """Read a model: a file, a name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model
+    in memory.
 
     shapes: input name -> its whole shape, for free sizes or instead of the declared ones.
     batch: leading size of every input of rank 2 or more; a free leading size is 1 without it.
     Raises ModelError, or UnsupportedOperatorError that lists all operators which are not known.
     """
-    where = label(source.graph.name) or "model" if isinstance(source, onnx.ModelProto) else label(os.fspath(source), 1000)
+    where = (
+        label(source.graph.name) or "model"
+        if isinstance(source, onnx.ModelProto)
+        else label(os.fspath(source), 1000)
+    )
     try:
         file = _read(source)
         graph = read_graph(file)
@@ -69,11 +74,19 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
 
 
 def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:
-    """The network for these input shapes; for one image at a time where its images do not touch each other."""
+    """The network for these input shapes; for one image at a time where its images do not touch
+    each other.
+    """
 
     def build(shapes: Mapping[str, Shape]) -> Network:
         inputs = [
-            Tensor(i.name, shapes[i.name], i.dtype, row_axis_of_input(graph, i.name, len(shapes[i.name]))) for i in graph.inputs
+            Tensor(
+                i.name,
+                shapes[i.name],
+                i.dtype,
+                row_axis_of_input(graph, i.name, len(shapes[i.name])),
+            )
+            for i in graph.inputs
         ]
         return build_network(graph, inputs, folder, name=file.name, source=file.source)
 
@@ -86,7 +99,9 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
         whole = build(sizes)
     except ModelError as error:
         build(one)  # if this fails too, the batch is not to blame
-        raise ModelError(f"takes one image at a time, not {batch}; run it without --batch: {error}") from error
+        raise ModelError(
+            f"takes one image at a time, not {batch}; run it without --batch: {error}"
+        ) from error
     try:
         single = build(one)
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one

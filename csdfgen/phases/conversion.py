@@ -4,7 +4,8 @@ Every layer becomes an actor whose phases each write a slab of output rows; netw
 actors whose rows arrive as they are needed, network outputs are actors that take everything.
 All rates follow from the row rule (docs/model.md):
 
-    consumption of phase i = need(i) - need(i-1)        overlap kept after phase i = need(i) - release(i)
+    consumption of phase i = need(i) - need(i-1)        overlap kept after phase i = need(i) -
+    release(i)
 
 The overlap is a self-loop channel of the consumer, as in paper 002 (section V); the runtime
 leaves these rows in the producer's buffer instead (docs/model.md).
@@ -18,27 +19,30 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
 from csdfgen.errors import InputError
-from csdfgen.graph import Actor, Channel, CsdfGraph
-from csdfgen.heights import RowSpec, layer_height, parse_rows
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.rows import Rows, differences, needs, releases, slabs
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase, phases, stored_rows
-from csdfgen.rows import Rows, differences, needs, releases, slabs
+from csdfgen.phases.heights import RowSpec, layer_height, parse_rows
 
 __all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph"]
 
 Kind = Literal["input", "layer", "output"]
 
 MAX_PHASES = 1_000_000
-"""Phases of one network: far above what any image needs (a detector at 2176x3840 has 30,000), far below what hurts."""
+"""Phases of one network: far above what any image needs (a detector at 2176x3840 has 30,000), far
+below what hurts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """Rows of a stored tensor that each phase of an actor reads.
 
-    need: rows that must have been written before each phase. release: rows that no phase after it reads.
+    need: rows that must have been written before each phase. release: rows that no phase after it
+        reads.
     """
 
     tensor: Tensor
@@ -67,7 +71,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActorWork:
-    """An actor with what it does: its layer (None for inputs and outputs) and what each phase reads and writes."""
+    """An actor with what it does: its layer (None for inputs and outputs) and what each phase reads
+    and writes.
+    """
 
     name: str
     kind: Kind
@@ -80,7 +86,9 @@ class ActorWork:
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """A network cut into phases: actors in an order in which every tensor is written before it is read."""
+    """A network cut into phases: actors in an order in which every tensor is written before it is
+    read.
+    """
 
     network: Network
     actors: tuple[ActorWork, ...]
@@ -127,7 +135,9 @@ def _input_actor(name: str, tensor: Tensor, height: int | tuple[int, ...]) -> Ac
 
 def _output_actor(name: str, tensor: Tensor) -> ActorWork:
     rows = Rows(0, tensor.rows)
-    return ActorWork(name, "output", None, (Phase(rows, (rows,)),), (_read(tensor, 0, (rows,)),), (), (0,))
+    return ActorWork(
+        name, "output", None, (Phase(rows, (rows,)),), (_read(tensor, 0, (rows,)),), (), (0,)
+    )
 
 
 def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
@@ -139,7 +149,10 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
             rows = tuple(stored_rows(layer, position, p.ins[position] or Rows(0, 0)) for p in work)
             reads.append(_read(tensor, position, rows))
     if operator.mode(layer) is Mode.ROWS:
-        writes = tuple(Write(t, _running(p.out for p in work), _running(p.out for p in work)) for t in layer.outputs)
+        writes = tuple(
+            Write(t, _running(p.out for p in work), _running(p.out for p in work))
+            for t in layer.outputs
+        )
         times = tuple(operator.cost(layer, p.out) for p in work)
     else:
         zeros = (0,) * (len(work) - 1)
@@ -149,12 +162,15 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
     return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times)
 
 
-def convert(network: Network, rows: int | str | RowSpec = "auto", *, image: str = "streamed") -> Conversion:
+def convert(
+    network: Network, rows: int | str | RowSpec = "auto", *, image: str = "streamed"
+) -> Conversion:
     """Cut a network into phases.
 
     rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
     needed) or "resident" (the whole input is there from the start and counts).
-    Raises InputError for a row specification that names no layer, or for more than `MAX_PHASES` phases.
+    Raises InputError for a row specification that names no layer, or for more than `MAX_PHASES`
+    phases.
     """
     spec = parse_rows(rows)
     spec.check_names(network)
@@ -165,7 +181,11 @@ def convert(network: Network, rows: int | str | RowSpec = "auto", *, image: str 
     actors = []
     for tensor in network.inputs:
         if network.readers[tensor.name]:
-            height = tensor.rows if image == "resident" else spec.height(tensor.name, tensor, tensor.rows)
+            height = (
+                tensor.rows
+                if image == "resident"
+                else spec.height(tensor.name, tensor, tensor.rows)
+            )
             actors.append(_input_actor(_unique(f"input:{tensor.name}", taken), tensor, height))
     actors.extend(_layer_actor(layer, layer_height(spec, layer)[0]) for layer in network.layers)
     for output in network.outputs:
@@ -191,11 +211,13 @@ def _slab_count(rows: int, height: int | tuple[int, ...]) -> int:
     return -(-rows // height) if isinstance(height, int) else len(slabs(rows, height))
 
 
-def csdf_graph(conversion: Conversion, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:
+def csdf_graph(
+    conversion: Conversion, *, tokens: str = "elements", overlap: bool = True
+) -> CsdfGraph:
     """The CSDF graph of a conversion with exact rates.
 
-    tokens: "elements" (the paper's unit) or "rows". overlap: with a self-loop channel for the rows that
-    a reader keeps between phases; without, the graph has the data channels alone.
+    tokens: "elements" (the paper's unit) or "rows". overlap: with a self-loop channel for the rows
+    that a reader keeps between phases; without, the graph has the data channels alone.
     """
     names: set[str] = set()
     writer = {w.tensor.name: (work.name, w) for work in conversion.actors for w in work.writes}
@@ -207,10 +229,18 @@ def csdf_graph(conversion: Conversion, *, tokens: str = "elements", overlap: boo
             name = _unique(f"{read.tensor.name}->{work.name}", names)
             production = tuple(unit * n for n in differences(write.complete))
             consumption = tuple(unit * n for n in differences(read.need))
-            channels.append(Channel(name, source, work.name, production, consumption, 0, size, "data"))
+            channels.append(
+                Channel(name, source, work.name, production, consumption, 0, size, "data")
+            )
             kept = tuple(unit * (n - r) for n, r in zip(read.need, read.release, strict=True))
             if overlap and any(kept):
-                loop = (_unique(f"overlap:{name}", names), work.name, work.name, kept, (0, *kept[:-1]))
+                loop = (
+                    _unique(f"overlap:{name}", names),
+                    work.name,
+                    work.name,
+                    kept,
+                    (0, *kept[:-1]),
+                )
                 channels.append(Channel(*loop, 0, size, "overlap"))
     actors = tuple(Actor(work.name, work.times, function_of(work)) for work in conversion.actors)
     return CsdfGraph(conversion.network.name, actors, tuple(channels))

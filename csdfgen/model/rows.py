@@ -80,7 +80,8 @@ class Window:
 def slabs(height: int, rows: int | Sequence[int]) -> tuple[Rows, ...]:
     """`height` rows cut into slabs of `rows`, the last one shorter if need be.
 
-    rows: of every slab, or of the first, the second, ...; the last number holds for all that follow.
+    rows: of every slab, or of the first, the second, ...; the last number holds for all that
+        follow.
 
     >>> slabs(5, 2)
     (Rows(start=0, stop=2), Rows(start=2, stop=4), Rows(start=4, stop=5))
@@ -95,7 +96,10 @@ def slabs(height: int, rows: int | Sequence[int]) -> tuple[Rows, ...]:
         if start < height:
             parts.append(Rows(start, min(start + size, height)))
             start = parts[-1].stop
-    return (*parts, *(Rows(start + part.start, start + part.stop) for part in slabs(height - start, general)))
+    return (
+        *parts,
+        *(Rows(start + part.start, start + part.stop) for part in slabs(height - start, general)),
+    )
 
 
 def needs(reads: Sequence[Rows], height: int) -> tuple[int, ...]:

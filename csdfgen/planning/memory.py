@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Access", "BufferPlan", "BufferSlot", "Occupancy", "Part", "Storage", "occupancy", "pack"]
+__all__ = [
+    "Access",
+    "BufferPlan",
+    "BufferSlot",
+    "Occupancy",
+    "Part",
+    "Storage",
+    "occupancy",
+    "pack",
+]
 
 ALIGNMENT = 64
 """Bytes; every buffer starts at a multiple, as vector units like it."""
@@ -20,7 +29,9 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How far an actor has come in a storage after each of its phases: rows written, or rows released."""
+    """How far an actor has come in a storage after each of its phases: rows written, or rows
+    released.
+    """
 
     actor: str
     rows: tuple[int, ...]
@@ -49,7 +60,8 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What an order needs: per storage its capacity in rows and its span [first, end) of firings; live bytes.
+    """What an order needs: per storage its capacity in rows and its span [first, end) of firings;
+    live bytes.
 
     live: bytes alive during each firing (claims made, nothing freed yet).
     """
@@ -67,7 +79,18 @@ class Occupancy:
 class _State:
     """Rows written and released so far in one storage."""
 
-    __slots__ = ("capacity", "end", "first", "freed", "high", "kept", "live", "low", "part_bytes", "top")
+    __slots__ = (
+        "capacity",
+        "end",
+        "first",
+        "freed",
+        "high",
+        "kept",
+        "live",
+        "low",
+        "part_bytes",
+        "top",
+    )
 
     def __init__(self, storage: Storage) -> None:
         self.high = [0] * len(storage.parts)
@@ -99,7 +122,9 @@ class _State:
     def _count(self) -> int:
         before = self.live
         self.live = sum(
-            (high - self.low) * size for high, size in zip(self.high, self.part_bytes, strict=True) if high > self.low
+            (high - self.low) * size
+            for high, size in zip(self.high, self.part_bytes, strict=True)
+            if high > self.low
         )
         return self.live - before
 
@@ -128,13 +153,17 @@ def occupancy(order: Sequence[tuple[str, int]], storages: Sequence[Storage]) -> 
         live.append(now)
         for s, r, rows in reads.get(actor, ()):
             now += states[s].free(r, rows[phase], firing)
-    spans = tuple((max(0, state.first), len(order) if state.kept else state.end) for state in states)
+    spans = tuple(
+        (max(0, state.first), len(order) if state.kept else state.end) for state in states
+    )
     return Occupancy(tuple(state.capacity for state in states), spans, tuple(live))
 
 
 @dataclass(frozen=True, slots=True)
 class BufferSlot:
-    """A storage in the arena: bytes [offset, offset + size), in use during firings [first_firing, end_firing)."""
+    """A storage in the arena: bytes [offset, offset + size), in use during firings [first_firing,
+    end_firing).
+    """
 
     storage: str
     offset: int
@@ -155,9 +184,13 @@ class BufferPlan:
 def pack(storages: Sequence[Storage], found: Occupancy) -> BufferPlan:
     """Static offsets so that storages which hold rows at the same time never share bytes.
 
-    First fit in several orders (by size; by size times span; by first use); the smallest arena wins.
+    First fit in several orders (by size; by size times span; by first use); the smallest arena
+    wins.
     """
-    sizes = [capacity * storage.row_bytes for capacity, storage in zip(found.capacities, storages, strict=True)]
+    sizes = [
+        capacity * storage.row_bytes
+        for capacity, storage in zip(found.capacities, storages, strict=True)
+    ]
     spans = found.spans
     keys: tuple[Callable[[int], tuple[int, ...]], ...] = (
         lambda i: (-sizes[i], spans[i][0]),
@@ -175,19 +208,27 @@ def pack(storages: Sequence[Storage], found: Occupancy) -> BufferPlan:
     arena, offsets = best
     slots = tuple(
         BufferSlot(storage.name, offset, size, capacity, *span)
-        for storage, offset, size, capacity, span in zip(storages, offsets, sizes, found.capacities, spans, strict=True)
+        for storage, offset, size, capacity, span in zip(
+            storages, offsets, sizes, found.capacities, spans, strict=True
+        )
     )
     return BufferPlan(slots, arena)
 
 
-def _first_fit(order: Sequence[int], sizes: Sequence[int], spans: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:
+def _first_fit(
+    order: Sequence[int], sizes: Sequence[int], spans: Sequence[tuple[int, int]]
+) -> tuple[int, list[int]]:
     """Each buffer at the lowest aligned offset that is free during its whole span."""
     offsets = [0] * len(sizes)
     placed: list[int] = []
     arena = 0
     for i in order:
         start, end = spans[i]
-        rivals = sorted((offsets[j], offsets[j] + sizes[j]) for j in placed if spans[j][0] < end and start < spans[j][1])
+        rivals = sorted(
+            (offsets[j], offsets[j] + sizes[j])
+            for j in placed
+            if spans[j][0] < end and start < spans[j][1]
+        )
         at = 0
         for low, high in rivals:
             if at + sizes[i] <= low:

@@ -10,35 +10,41 @@ from math import prod
 from types import MappingProxyType
 
 from csdfgen.errors import InputError
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, height_along
 
 __all__ = ["AUTO_PIXELS", "RowSpec", "auto_height", "parse_rows"]
 
 Asked = int | str | tuple[int, ...]
-"""What is asked for a layer: rows a phase, one of `_WORDS`, or the rows of each phase, of which the last is repeated."""
+"""What is asked for a layer: rows a phase, one of `_WORDS`, or the rows of each phase, of which the
+last is repeated.
+"""
 
 _WORDS = ("auto", "whole", "paper")
 
 AUTO_PIXELS = 64
-"""Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small (docs/model.md)."""
+"""Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small
+(docs/model.md).
+"""
 
 
 @dataclass(frozen=True)
 class RowSpec:
     """Slab heights as asked for: `general` is a number or a word; `layers` overrides by layer name.
 
-    "auto" and "whole" say themselves; "paper" is a phase for every row of output (docs/model.md), so that a layer which
-    could accumulate over the rows of its input has them all at once. A layer may also have a tuple: rows of its
-    first phase, of its second, ...; the last one is repeated.
+    "auto" and "whole" say themselves; "paper" is a phase for every row of output (docs/model.md),
+    so that a layer which could accumulate over the rows of its input has them all at once. A layer
+    may also have a tuple: rows of its first phase, of its second, ...; the last one is repeated.
     """
 
     general: int | str = "auto"
     layers: Mapping[str, Asked] = field(default_factory=lambda: MappingProxyType({}))
 
     def height(self, name: str, tensor: Tensor, total: int) -> int | tuple[int, ...]:
-        """Rows a phase, as `rows.slabs` takes them, of actor `name` whose phases cut `total` rows of `tensor`."""
+        """Rows a phase, as `rows.slabs` takes them, of actor `name` whose phases cut `total` rows
+        of `tensor`.
+        """
         value = self.layers.get(name, self.general)
         if isinstance(value, tuple):
             return value
@@ -60,7 +66,9 @@ class RowSpec:
             )
 
     def __str__(self) -> str:
-        layers = (f"{_escaped(name)}={_written(value)}" for name, value in sorted(self.layers.items()))
+        layers = (
+            f"{_escaped(name)}={_written(value)}" for name, value in sorted(self.layers.items())
+        )
         return ",".join([str(self.general), *layers])
 
 
@@ -73,7 +81,9 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|([\\,]))")
 def _escaped(name: str) -> str:
     """A layer's name as it stands in a specification: no bare comma, no blank at an end."""
     text = re.sub(r"[\\,]", r"\\\g<0>", name)
-    return re.sub(r"^\s+|\s+\Z", lambda blanks: "".join(f"\\u{ord(blank):04x}" for blank in blanks[0]), text)
+    return re.sub(
+        r"^\s+|\s+\Z", lambda blanks: "".join(f"\\u{ord(blank):04x}" for blank in blanks[0]), text
+    )
 
 
 def _unescaped(text: str) -> str:
@@ -88,7 +98,9 @@ def _number(text: str, whole: str) -> int | str:
     if text in _WORDS:
         return text
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
-        raise InputError(f"--rows {whole}: '{text}' is not a number of rows above 0, nor one of {', '.join(_WORDS)}")
+        raise InputError(
+            f"--rows {whole}: '{text}' is not a number of rows above 0, nor one of {', '.join(_WORDS)}"
+        )
     return int(text)
 
 
@@ -99,14 +111,18 @@ def _of_layer(text: str, whole: str) -> Asked:
     parts = [_number(part.strip(), whole) for part in text.split("+")]
     numbers = tuple(part for part in parts if isinstance(part, int))
     if len(numbers) < len(parts):
-        raise InputError(f"--rows {whole}: '{text}' adds up what is not a number of rows; write LAYER=24+8")
+        raise InputError(
+            f"--rows {whole}: '{text}' adds up what is not a number of rows; write LAYER=24+8"
+        )
     return numbers
 
 
 def parse_rows(rows: int | str | RowSpec) -> RowSpec:
-    """A row specification from `4`, `"auto"`, `"whole"`, `"paper"`, `"conv1=4,conv2=whole"`, `"1,conv1=4"` or `"image=24+8"`.
+    """A row specification from `4`, `"auto"`, `"whole"`, `"paper"`, `"conv1=4,conv2=whole"`,
+    `"1,conv1=4"` or `"image=24+8"`.
 
-    "24+8" is a first phase of 24 rows and phases of 8 behind it. A comma in the name of a layer is written "\\,".
+    "24+8" is a first phase of 24 rows and phases of 8 behind it. A comma in the name of a layer is
+    written "\\,".
 
     >>> str(parse_rows("2,conv1=whole,image=24+8"))
     '2,conv1=whole,image=24+8'
@@ -120,7 +136,9 @@ def parse_rows(rows: int | str | RowSpec) -> RowSpec:
         name, equals, value = item.rpartition("=")
         if not equals:
             if general is not None:
-                raise InputError(f"--rows {text}: '{general}' and '{item.strip()}' are both for all layers; give one of them")
+                raise InputError(
+                    f"--rows {text}: '{general}' and '{item.strip()}' are both for all layers; give one of them"
+                )
             general = _number(item.strip(), text)
             continue
         layer = _unescaped(name.strip())
@@ -146,7 +164,9 @@ def auto_height(tensor: Tensor) -> int:
 
 
 def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], int]:
-    """(rows a phase, rows in all) of a layer: of its output, or of the input that it accumulates over."""
+    """(rows a phase, rows in all) of a layer: of its output, or of the input that it accumulates
+    over.
+    """
     operator = operator_of(layer)
     mode = operator.mode(layer)
     if mode is Mode.WHOLE:

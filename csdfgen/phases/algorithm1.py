@@ -1,27 +1,31 @@
-"""Algorithm 1 of paper 002, as printed: what graph does it give, and what does it leave to the reader?
+"""Algorithm 1 of paper 002, as printed: what graph does it give, and what does it leave to the
+reader?
 
 Kept beside the exact rates of `conversion` so that the paper's figure can be checked, and its
-weaknesses shown (`--rates paper`). Three things the print does not say are filled in as its text has it:
-an actor with one phase produces and consumes whole tensors (line 31 alone would give one row and an
-inconsistent graph); the last phase consumes whatever rows remain (section V-B: "all the remaining
-data"), where lines 38 and 42 leave rows behind if (H + pads - k) is no multiple of s; a data layer has a phase a row
-on input (Table II, Ex4) and one phase on output. `literal_last=True` keeps to lines 38 and 42, to show what they do.
+weaknesses shown (`--rates paper`). Three things the print does not say are filled in as its text
+has it: an actor with one phase produces and consumes whole tensors (line 31 alone would give one
+row and an inconsistent graph); the last phase consumes whatever rows remain (section V-B: "all the
+remaining data"), where lines 38 and 42 leave rows behind if (H + pads - k) is no multiple of s; a
+data layer has a phase a row on input (Table II, Ex4) and one phase on output. `literal_last=True`
+keeps to lines 38 and 42, to show what they do.
 """
 
 from __future__ import annotations
 
-from csdfgen.conversion import ActorWork, Conversion, function_of, token_unit
-from csdfgen.graph import Actor, Channel, CsdfGraph
-from csdfgen.network import Layer, Tensor
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Window
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import height_along
-from csdfgen.rows import Window
+from csdfgen.phases.conversion import ActorWork, Conversion, function_of, token_unit
 
 __all__ = ["algorithm1", "last_rows"]
 
 
 def _window(layer: Layer, position: int) -> Window:
-    """Sliding window of a layer; one row for elementwise layers, the whole map where there is no window at all."""
+    """Sliding window of a layer; one row for elementwise layers, the whole map where there is no
+    window at all.
+    """
     operator = operator_of(layer)
     window = operator.window(layer)
     if window is not None:
@@ -65,14 +69,17 @@ def _middle(window: Window) -> int:
 
 
 def last_rows(window: Window) -> int:
-    """Lines 38 and 42 to the letter: rows of input that the last of several phases takes. May be negative."""
+    """Lines 38 and 42 to the letter: rows of input that the last of several phases takes. May be
+    negative.
+    """
     return _middle(window) - window.pad_bottom
 
 
 def _consumed(window: Window, height: int, count: int, literal_last: bool) -> tuple[int, ...]:
     """Lines 32 to 42: rows of input a phase.
 
-    literal_last: in all as many as lines 33 to 42 add up to; a last phase below 0 is taken from the phases before it.
+    literal_last: in all as many as lines 33 to 42 add up to; a last phase below 0 is taken from the
+        phases before it.
     """
     if count == 1:
         return (height,)
@@ -94,10 +101,14 @@ def _kept(window: Window, count: int) -> int:
     return window.extent - window.stride if count > 1 and window.stride < window.extent else 0
 
 
-def algorithm1(conversion: Conversion, *, tokens: str = "elements", literal_last: bool = False) -> CsdfGraph:
-    """The CSDF graph that Algorithm 1 of paper 002 gives for a network; slab heights play no part in it.
+def algorithm1(
+    conversion: Conversion, *, tokens: str = "elements", literal_last: bool = False
+) -> CsdfGraph:
+    """The CSDF graph that Algorithm 1 of paper 002 gives for a network; slab heights play no part
+    in it.
 
-    literal_last: the last phase by lines 38 and 42 instead of "all the remaining data"; the graph may be inconsistent.
+    literal_last: the last phase by lines 38 and 42 instead of "all the remaining data"; the graph
+        may be inconsistent.
     """
     counts = {work.name: _phases(work) for work in conversion.actors}
     writer = {w.tensor.name: work for work in conversion.actors for w in work.writes}
@@ -110,17 +121,27 @@ def algorithm1(conversion: Conversion, *, tokens: str = "elements", literal_last
             tensor = read.tensor
             source = writer[tensor.name]
             unit, size = token_unit(tensor, tokens)
-            window = _window(work.layer, read.position) if work.layer is not None else Window(tensor.rows)
+            window = (
+                _window(work.layer, read.position)
+                if work.layer is not None
+                else Window(tensor.rows)
+            )
             name = f"{tensor.name}->{work.name}"
             if any(c.name == name for c in channels):
                 name += f"#{read.position}"
             production = tuple(unit * n for n in _produced(tensor, counts[source.name]))
-            consumption = tuple(unit * n for n in _consumed(window, tensor.rows, count, literal_last))
-            channels.append(Channel(name, source.name, work.name, production, consumption, 0, size, "data"))
+            consumption = tuple(
+                unit * n for n in _consumed(window, tensor.rows, count, literal_last)
+            )
+            channels.append(
+                Channel(name, source.name, work.name, production, consumption, 0, size, "data")
+            )
             kept = unit * _kept(window, count)
             if kept:
                 rates = (kept,) * (count - 1) + (0,), (0,) + (kept,) * (count - 1)
-                channels.append(Channel(f"overlap:{name}", work.name, work.name, *rates, 0, size, "overlap"))
+                channels.append(
+                    Channel(f"overlap:{name}", work.name, work.name, *rates, 0, size, "overlap")
+                )
     return CsdfGraph(conversion.network.name, tuple(actors), tuple(channels))
 
 

@@ -3,7 +3,8 @@
 {"format": "csdfgen-graph", "version": 1, "name": "cnn5",
  "actors": [{"name": "n3", "execution_times": "4*1", "function": "Conv 5x5"}],
  "channels": [{"name": "e23", "source": "n2", "target": "n3", "production": "16*64",
-               "consumption": "1*384,2*192,1*256", "initial_tokens": 0, "token_bytes": 1, "kind": "data"}]}
+               "consumption": "1*384,2*192,1*256", "initial_tokens": 0, "token_bytes": 1, "kind":
+               "data"}]}
 
 A graph that was made from a network says how under "origin" (see `origin`).
 """
@@ -13,10 +14,19 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from csdfgen import origin
+from csdfgen.dataflow import origin
+from csdfgen.dataflow.graph import (
+    KINDS,
+    MAX_RATES,
+    Actor,
+    Channel,
+    CsdfGraph,
+    parse_short_form,
+    short_form,
+    validate,
+)
 from csdfgen.errors import GraphError
 from csdfgen.files import Fields, load_json, quoted, write_json
-from csdfgen.graph import KINDS, MAX_RATES, Actor, Channel, CsdfGraph, parse_short_form, short_form, validate
 
 __all__ = ["FORMAT", "VERSION", "from_json", "read_graph", "to_json", "write_graph"]
 
@@ -32,7 +42,12 @@ def to_json(graph: CsdfGraph) -> dict[str, Any]:
         "name": graph.name,
         **({"origin": origin.to_json(graph.origin)} if graph.origin is not None else {}),
         "actors": [
-            {"name": a.name, "execution_times": short_form(a.execution_times), "function": a.function} for a in graph.actors
+            {
+                "name": a.name,
+                "execution_times": short_form(a.execution_times),
+                "function": a.function,
+            }
+            for a in graph.actors
         ],
         "channels": [
             {
@@ -67,7 +82,9 @@ class _Lists:
 
 
 def from_json(data: object, where: str = "graph") -> CsdfGraph:
-    """The graph in JSON values, checked whole. Raises GraphError with the place, the key and both numbers."""
+    """The graph in JSON values, checked whole. Raises GraphError with the place, the key and both
+    numbers.
+    """
     fields = Fields(data, where, GraphError)
     fields.check_header(FORMAT, VERSION)
     lists = _Lists()

@@ -1,15 +1,18 @@
-"""Do firings keep the capacities that a schedule gives to channels, and how many rows may a buffer hold then?
+"""Do firings keep the capacities that a schedule gives to channels, and how many rows may a buffer
+hold then?
 
-A schedule of a graph counts tokens in channels, the executor rows in buffers (docs/model.md). While firings keep all
-capacities,
+A schedule of a graph counts tokens in channels, the executor rows in buffers (docs/model.md). While
+firings keep all capacities,
 
-    rows of a tensor in its buffer <= capacity of the channel to a reader + most rows that this reader keeps,
+    rows of a tensor in its buffer <= capacity of the channel to a reader + most rows that this
+    reader keeps,
 
-the largest over its readers: a channel holds what was written (or claimed) and not yet taken, and what was taken and is
-still read are the rows that the reader keeps, at most the capacity of its overlap self-loop. Tensors that share a
-buffer are connected by the layers between them: a writer is ahead of the reader of another tensor by at most the
-capacities on a way from one to the other. Against the direction of a channel nobody is ahead, as nobody reads what is
-not there.
+the largest over its readers: a channel holds what was written (or claimed) and not yet taken, and
+what was taken and is still read are the rows that the reader keeps, at most the capacity of its
+overlap self-loop. Tensors that share a
+buffer are connected by the layers between them: a writer is ahead of the reader of another tensor
+by at most the capacities on a way from one to the other. Against the direction of a channel nobody
+is ahead, as nobody reads what is not there.
 """
 
 from __future__ import annotations
@@ -19,21 +22,27 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import gcd
 
-from csdfgen.conversion import ActorWork, Conversion, Read, Write, csdf_graph
+from csdfgen.dataflow.graph import Channel
 from csdfgen.errors import PlanError, ScheduleError
-from csdfgen.graph import Channel
-from csdfgen.placement import Placement
+from csdfgen.phases.conversion import ActorWork, Conversion, Read, Write, csdf_graph
+from csdfgen.planning.memory import Occupancy, Storage
+from csdfgen.planning.sharing import Placement
 from schedules.check import check
-from schedules.memory import Occupancy, Storage
 from schedules.schedule import Schedule
 
 __all__ = ["check_buffers", "check_channels", "check_order", "row_limits"]
 
 
-def check_order(order: Sequence[tuple[str, int]], conversion: Conversion, made_for: str, options: Mapping[str, str]) -> None:
+def check_order(
+    order: Sequence[tuple[str, int]],
+    conversion: Conversion,
+    made_for: str,
+    options: Mapping[str, str],
+) -> None:
     """An order from a file fires the phases of this network's actors, each once and in turn.
 
-    made_for and options ("rows", "fuse"): of the file, for its error. Raises PlanError, ScheduleError, with both numbers.
+    made_for and options ("rows", "fuse"): of the file, for its error. Raises PlanError,
+    ScheduleError, with both numbers.
     """
     following = {work.name: 0 for work in conversion.actors}
     counts = {work.name: len(work.phases) for work in conversion.actors}
@@ -44,7 +53,9 @@ def check_order(order: Sequence[tuple[str, int]], conversion: Conversion, made_f
                 f"--rows {options['rows']} --fuse {options['fuse']}"
             )
         if phase != following[actor]:
-            raise ScheduleError(f"firing {number} is {actor}[{phase}], where phase {following[actor]} comes next")
+            raise ScheduleError(
+                f"firing {number} is {actor}[{phase}], where phase {following[actor]} comes next"
+            )
         following[actor] += 1
     for actor, count in counts.items():
         if following[actor] != count:
@@ -57,19 +68,27 @@ def check_order(order: Sequence[tuple[str, int]], conversion: Conversion, made_f
 def check_channels(conversion: Conversion, schedule: Schedule) -> dict[str, int]:
     """The capacities of a schedule in rows, once its firings are seen to keep them, token by token.
 
-    The schedule may be of a graph with overlap self-loops or without, with tokens of any size that divides a channel's rates.
-    Raises PlanError for a channel that is missing, unknown, or counted in tokens that do not fit; what
+    The schedule may be of a graph with overlap self-loops or without, with tokens of any size that
+    divides a channel's rates.
+    Raises PlanError for a channel that is missing, unknown, or counted in tokens that do not fit;
+    what
     `schedules.check` raises for firings that do not follow from each other or exceed a capacity.
     """
     graph = csdf_graph(conversion, tokens="rows")
-    missing = [c.name for c in graph.channels if c.kind == "data" and c.name not in schedule.capacities]
+    missing = [
+        c.name for c in graph.channels if c.kind == "data" and c.name not in schedule.capacities
+    ]
     if missing:
         counts = f"{len(missing)} such, {len(schedule.capacities)} capacities"
         raise PlanError(f"gives no capacity to channel '{missing[0]}' ({counts})")
     listed = [channel for channel in graph.channels if channel.name in schedule.capacities]
     rows = {channel.name: _rows(channel, schedule) for channel in listed}
     # what stores nothing limits nothing here: serial self-loops, the space of channels
-    others = [name for name in schedule.capacities if name not in rows and schedule.token_bytes.get(name) != 0]
+    others = [
+        name
+        for name in schedule.capacities
+        if name not in rows and schedule.token_bytes.get(name) != 0
+    ]
     if others:
         counts = f"{len(others)} such, {len(graph.channels)} channels"
         raise PlanError(f"gives a capacity to '{others[0]}', which is no channel here ({counts})")
@@ -86,7 +105,9 @@ def _rows(channel: Channel, schedule: Schedule) -> int:
     if size is None:
         raise PlanError(f"does not say how many bytes a token of channel '{channel.name}' has")
     if not channel.token_bytes:
-        return max(sum(channel.production), channel.initial_tokens)  # rows of no bytes: as many as there are
+        return max(
+            sum(channel.production), channel.initial_tokens
+        )  # rows of no bytes: as many as there are
     least = gcd(*channel.production, *channel.consumption) * channel.token_bytes
     if not size or least % size:
         raise PlanError(
@@ -100,7 +121,9 @@ def _rows(channel: Channel, schedule: Schedule) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """An actor that reads a tensor: rows that the writer may be ahead of what it has taken, and that it keeps of these."""
+    """An actor that reads a tensor: rows that the writer may be ahead of what it has taken, and
+    that it keeps of these.
+    """
 
     work: ActorWork
     read: Read
@@ -108,16 +131,24 @@ class _Reader:
 
     @property
     def held(self) -> int:
-        kept = (need - release for need, release in zip(self.read.need, self.read.release, strict=True))
+        kept = (
+            need - release for need, release in zip(self.read.need, self.read.release, strict=True)
+        )
         return self.room + max(kept, default=0)
 
 
-def row_limits(conversion: Conversion, placement: Placement, rooms: Mapping[str, int]) -> dict[str, int]:
-    """Storage name -> rows that it can hold at most while all channels keep `rooms`, their capacities in rows."""
+def row_limits(
+    conversion: Conversion, placement: Placement, rooms: Mapping[str, int]
+) -> dict[str, int]:
+    """Storage name -> rows that it can hold at most while all channels keep `rooms`, their
+    capacities in rows.
+    """
     readers: dict[str, list[_Reader]] = {name: [] for name in placement.places}
     for work, read, channel in _reads(conversion):
         readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
-    writers = {write.tensor.name: (work, write) for work in conversion.actors for write in work.writes}
+    writers = {
+        write.tensor.name: (work, write) for work in conversion.actors for write in work.writes
+    }
     limits = {}
     for storage, names in placement.members.items():
         members = [name for name in names if name in writers]
@@ -141,23 +172,34 @@ def _reads(conversion: Conversion) -> Iterator[tuple[ActorWork, Read, str]]:
 
 
 def _held(readers: Sequence[_Reader], write: Write) -> int:
-    """Most rows of a tensor: up to its reader that is farthest behind, or those of one phase if nobody reads it."""
-    claims = (now - before for now, before in zip(write.claimed, (0, *write.claimed[:-1]), strict=True))
+    """Most rows of a tensor: up to its reader that is farthest behind, or those of one phase if
+    nobody reads it.
+    """
+    claims = (
+        now - before for now, before in zip(write.claimed, (0, *write.claimed[:-1]), strict=True)
+    )
     return max((reader.held for reader in readers), default=max(claims, default=0))
 
 
 def _claimed_early(write: Write) -> int:
     """Rows that are claimed before they are complete, and so before a channel counts them."""
-    return max((claimed - done for claimed, done in zip(write.claimed, write.complete, strict=True)), default=0)
+    return max(
+        (claimed - done for claimed, done in zip(write.claimed, write.complete, strict=True)),
+        default=0,
+    )
 
 
 _Leads = dict[str, list[tuple[str, int]]]
 
 
 def _leads(
-    members: Sequence[str], readers: Mapping[str, Sequence[_Reader]], writers: Mapping[str, tuple[ActorWork, Write]]
+    members: Sequence[str],
+    readers: Mapping[str, Sequence[_Reader]],
+    writers: Mapping[str, tuple[ActorWork, Write]],
 ) -> _Leads:
-    """By how many rows each tensor of a storage can be ahead of those that a layer makes of it, or that it is made of."""
+    """By how many rows each tensor of a storage can be ahead of those that a layer makes of it, or
+    that it is made of.
+    """
     ahead: _Leads = {name: [] for name in members}
     makers: dict[str, list[str]] = {}
     for name in members:
@@ -166,15 +208,22 @@ def _leads(
         for reader in readers[name]:
             for made in makers.get(reader.work.name, ()):
                 write = writers[made][1]
-                taken = max(need - done for need, done in zip(reader.read.need, write.complete, strict=True))
-                given = max(claimed - need for claimed, need in zip(write.claimed, reader.read.need, strict=True))
+                taken = max(
+                    need - done for need, done in zip(reader.read.need, write.complete, strict=True)
+                )
+                given = max(
+                    claimed - need
+                    for claimed, need in zip(write.claimed, reader.read.need, strict=True)
+                )
                 ahead[name].append((made, reader.room + max(0, taken)))
                 ahead[made].append((name, max(0, given)))
     return ahead
 
 
 def _farthest(start: str, ahead: _Leads) -> dict[str, int]:
-    """Tensor -> rows by which the writer of `start` can be ahead of it: the least sum on any way there."""
+    """Tensor -> rows by which the writer of `start` can be ahead of it: the least sum on any way
+    there.
+    """
     found: dict[str, int] = {}
     waiting = [(0, start)]
     while waiting:

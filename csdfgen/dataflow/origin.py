@@ -1,11 +1,14 @@
-"""From which network was a graph made, and how? Kept with the graph and with its schedules, so that these can be run.
+"""From which network was a graph made, and how? Kept with the graph and with its schedules, so that
+these can be run.
 
 {"model": "net.onnx", "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
- "options": {"rows": "auto", "fuse": "full", "image": "streamed", "tokens": "elements", "rates": "exact"},
+ "options": {"rows": "auto", "fuse": "full", "image": "streamed", "tokens": "elements", "rates":
+ "exact"},
  "digest": "5d0ef2a1c8b34f76"}
 
-`digest` is that of the network's phases, see `provenance.digest_of`: of names, shapes and rows, not of weights. The same
-form stands in graph.json, in a schedule, and, as one attribute that SDF3 and Kiter ignore, in graph.xml.
+`digest` is that of the network's phases, see `provenance.digest_of`: of names, shapes and rows, not
+of weights. The same form stands in graph.json, in a schedule, and, as one attribute that SDF3 and
+Kiter ignore, in graph.xml.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ _DIGEST_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A network by file name, batch and whole input shapes (name, sizes); the options; the digest of its phases."""
+    """A network by file name, batch and whole input shapes (name, sizes); the options; the digest
+    of its phases.
+    """
 
     model: str
     batch: int
@@ -63,7 +68,9 @@ def from_fields(fields: Fields) -> Origin:
     options = fields.child("options")
     digest = fields.text("digest")
     if len(digest) > _DIGEST_LENGTH:
-        raise fields.fault(f"'digest' has {len(digest)} characters; at most {_DIGEST_LENGTH} are read")
+        raise fields.fault(
+            f"'digest' has {len(digest)} characters; at most {_DIGEST_LENGTH} are read"
+        )
     return Origin(
         fields.text("model"),
         fields.integer("batch", low=1),
@@ -80,7 +87,11 @@ def read_shapes(inputs: Fields) -> Mapping[str, tuple[int, ...]]:
 
 def _shape(fields: Fields, name: str) -> tuple[int, ...]:
     sizes = fields.required(name, "a list of sizes")
-    if not isinstance(sizes, list) or len(sizes) > _MAX_RANK or not all(type(size) is int and size >= 0 for size in sizes):
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) > _MAX_RANK
+        or not all(type(size) is int and size >= 0 for size in sizes)
+    ):
         raise fields.fault(f"'{name}' is no list of at most {_MAX_RANK} sizes")
     return tuple(sizes)
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from csdfgen.network import Layer, Network, Output, Tensor
+from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind, Mode
 from csdfgen.ops.linear import flattened_gemm
@@ -30,33 +31,44 @@ __all__ = ["FUSE_LEVELS", "fuse"]
 PairRule = Callable[[Layer, Layer], "Layer | None"]
 
 WEIGHTED = {"Conv": 0, "ConvTranspose": 1}
-"""Convolutions, and the axis of their weight that counts output channels (within a group for ConvTranspose)."""
+"""Convolutions, and the axis of their weight that counts output channels (within a group for
+ConvTranspose).
+"""
 
 
 def _onnx_nodes(*layers: Layer) -> tuple[str, ...]:
     return tuple(name for layer in layers for name in (layer.onnx_nodes or (layer.name,)))
 
 
-def _joined(producer: Layer, layer: Layer, **changes: object) -> Layer:
+def _joined(producer: Layer, layer: Layer, **changes: Any) -> Layer:
     """`producer` with `layer`'s output, under the producer's name."""
-    return replace(producer, outputs=layer.outputs, onnx_nodes=_onnx_nodes(producer, layer), **changes)  # type: ignore[arg-type]
+    return replace(
+        producer, outputs=layer.outputs, onnx_nodes=_onnx_nodes(producer, layer), **changes
+    )
 
 
 # Channel-wise affine arithmetic: y = scale * x + shift ------------------------------------------
 
 
 def _per_channel(constant: np.ndarray, rank: int, channels: int) -> np.ndarray | None:
-    """A broadcast constant as one value per channel (axis 1), or None if it varies along another axis."""
+    """A broadcast constant as one value per channel (axis 1), or None if it varies along another
+    axis.
+    """
     if constant.ndim > rank or constant.dtype.kind != "f":
         return None
     shape = (1,) * (rank - constant.ndim) + constant.shape
-    if any(size != 1 for axis, size in enumerate(shape) if axis != 1) or shape[1] not in (1, channels):
+    if any(size != 1 for axis, size in enumerate(shape) if axis != 1) or shape[1] not in (
+        1,
+        channels,
+    ):
         return None
     return np.broadcast_to(constant.reshape(shape[1]), (channels,)).astype(np.float64)
 
 
 def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
-    """(scale, shift) per channel of a layer that computes scale * x + shift, else None; float64, shape (C,)."""
+    """(scale, shift) per channel of a layer that computes scale * x + shift, else None; float64,
+    shape (C,).
+    """
     shape = layer.output.shape
     if len(shape) < 2 or any(t is not None and t.shape != shape for t in layer.inputs):
         return None
@@ -65,7 +77,11 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
         scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in (1, 2, 3, 4))
         gain = scale / np.sqrt(variance + layer.attributes["epsilon"])
         return gain, bias - mean * gain
-    if layer.op_type not in ("Add", "Sub", "Mul", "Div") or len(layer.constants) != 1 or layer.epilogue:
+    if (
+        layer.op_type not in ("Add", "Sub", "Mul", "Div")
+        or len(layer.constants) != 1
+        or layer.epilogue
+    ):
         return None
     ((position, constant),) = layer.constants.items()
     value = _per_channel(constant, len(shape), channels)
@@ -86,7 +102,8 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
-    """Conv or ConvTranspose, then BatchNormalization or constant Add, Sub, Mul, Div: into weight and bias.
+    """Conv or ConvTranspose, then BatchNormalization or constant Add, Sub, Mul, Div: into weight
+    and bias.
 
     Before: the producer has constant weights and no epilogue. After: the same function, one layer.
     """
@@ -101,18 +118,25 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     if axis == 0:
         factor = scale.reshape(-1, *(1,) * (weight.ndim - 1))
     else:
-        # ConvTranspose: weight (C_in, C_out / group, ...); channel o of group g meets input channels of that group.
+        # ConvTranspose: weight (C_in, C_out / group, ...); channel o of group g meets input
+        # channels of that group.
         group = producer.attributes["group"]
         per_input = scale.reshape(group, 1, -1).repeat(weight.shape[0] // group, axis=1)
         factor = per_input.reshape(weight.shape[0], weight.shape[1], *(1,) * (weight.ndim - 2))
-    bias = producer.constants[2].astype(np.float64) if 2 in producer.constants else np.zeros(len(scale))
+    bias = (
+        producer.constants[2].astype(np.float64)
+        if 2 in producer.constants
+        else np.zeros(len(scale))
+    )
     if 2 not in producer.constants and len(producer.inputs) > 2 and producer.inputs[2] is not None:
         return None
     constants = dict(producer.constants)
     constants[1] = (weight * factor).astype(weight.dtype)
     constants[2] = (bias * scale + shift).astype(weight.dtype)
     inputs, axes = (producer.inputs + (None,) * 3)[:3], (producer.input_axes + (None,) * 3)[:3]
-    return _joined(producer, layer, constants=MappingProxyType(constants), inputs=inputs, input_axes=axes)
+    return _joined(
+        producer, layer, constants=MappingProxyType(constants), inputs=inputs, input_axes=axes
+    )
 
 
 def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer | None:
@@ -133,7 +157,8 @@ def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer
 def fold_pad_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     """Pad with zeros (or crop by negative pads), then Conv: the Conv's own padding.
 
-    ONNX's Conv cannot say negative pads, the layer that we execute can: the crop of the paper's layer n3.
+    ONNX's Conv cannot say negative pads, the layer that we execute can: the crop of the paper's
+    layer n3.
     """
     if producer.op_type != "Pad" or layer.op_type != "Conv" or producer.epilogue:
         return None
@@ -159,7 +184,9 @@ def fold_pad_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
 
 
 def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
-    """Any layer, then an elementwise one that may run in place: applied to each slab as it is written."""
+    """Any layer, then an elementwise one that may run in place: applied to each slab as it is
+    written.
+    """
     operator = operator_of(layer)
     aliases = operator.aliases(layer)
     computed = [k for k, t in enumerate(layer.inputs) if t is not None]
@@ -180,8 +207,13 @@ def _flat(layer: Layer) -> Iterable[Layer]:
 
 
 def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | None:
-    """Flatten (or Reshape to one row per image), then Gemm: the Gemm accumulates over the map's rows."""
-    if layer.op_type not in ("Gemm", "MatMul") or operator_of(producer).mode(producer) is not Mode.ACCUMULATE:
+    """Flatten (or Reshape to one row per image), then Gemm: the Gemm accumulates over the map's
+    rows.
+    """
+    if (
+        layer.op_type not in ("Gemm", "MatMul")
+        or operator_of(producer).mode(producer) is not Mode.ACCUMULATE
+    ):
         return None
     if producer.op_type not in ("Flatten", "Reshape", "Squeeze") or producer.epilogue:
         return None
@@ -189,9 +221,19 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
     assert source is not None
     computed = [k for k, t in enumerate(layer.inputs) if t is not None]
     flat = producer.output.shape
-    if computed != [0] or len(flat) != 2 or flat[0] != 1 or 1 not in layer.constants or source.shape[0] != 1:
+    if (
+        computed != [0]
+        or len(flat) != 2
+        or flat[0] != 1
+        or 1 not in layer.constants
+        or source.shape[0] != 1
+    ):
         return None
-    if source.dtype not in ("float32", "float64") or layer.attributes.get("transA") or source.row_axis is None:
+    if (
+        source.dtype not in ("float32", "float64")
+        or layer.attributes.get("transA")
+        or source.row_axis is None
+    ):
         return None
     merged = flattened_gemm(layer, source)
     return replace(merged, onnx_nodes=_onnx_nodes(producer, layer), epilogue=layer.epilogue)
@@ -201,7 +243,9 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
 
 
 def drop_identities(network: Network) -> Network:
-    """Identity and Dropout (inference) vanish; their readers read the input. Kept where an input is an output."""
+    """Identity and Dropout (inference) vanish; their readers read the input. Kept where an input is
+    an output.
+    """
     renamed: dict[str, Tensor] = {}
     layers: list[Layer] = []
     inputs = {t.name for t in network.inputs}
@@ -209,12 +253,20 @@ def drop_identities(network: Network) -> Network:
         layer = _reading(layer, renamed)
         source = layer.inputs[0] if layer.inputs else None
         passes = layer.op_type in ("Identity", "Dropout") and source is not None
-        if passes and source is not None and not (source.name in inputs and layer.output.name in network.output_tensors):
+        if (
+            passes
+            and source is not None
+            and not (source.name in inputs and layer.output.name in network.output_tensors)
+        ):
             renamed[layer.output.name] = source
         else:
             layers.append(layer)
     outputs = tuple(
-        Output(o.name, renamed.get(o.tensor.name, o.tensor) if o.tensor is not None else None, o.constant)
+        Output(
+            o.name,
+            renamed.get(o.tensor.name, o.tensor) if o.tensor is not None else None,
+            o.constant,
+        )
         for o in network.outputs
     )
     return replace(network, layers=tuple(layers), outputs=outputs)
@@ -224,11 +276,15 @@ def _reading(layer: Layer, renamed: Mapping[str, Tensor]) -> Layer:
     """The layer with renamed input tensors."""
     if not any(t is not None and t.name in renamed for t in layer.inputs):
         return layer
-    return replace(layer, inputs=tuple(renamed.get(t.name, t) if t is not None else None for t in layer.inputs))
+    return replace(
+        layer, inputs=tuple(renamed.get(t.name, t) if t is not None else None for t in layer.inputs)
+    )
 
 
 def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
-    """Apply pair rules from inputs to outputs, each layer against the producer it has become part of."""
+    """Apply pair rules from inputs to outputs, each layer against the producer it has become part
+    of.
+    """
     rules = tuple(rules)
     readers = {name: len(pairs) for name, pairs in network.readers.items()}
     done: list[Layer | None] = []
@@ -241,7 +297,9 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
         if index is not None and readers[source] == 1 and source not in network.output_tensors:
             producer = done[index]
             assert producer is not None
-            merged = next((m for m in (rule(producer, layer) for rule in rules) if m is not None), None)
+            merged = next(
+                (m for m in (rule(producer, layer) for rule in rules) if m is not None), None
+            )
         if merged is not None:
             assert index is not None
             done[index] = merged
@@ -257,13 +315,21 @@ FOLD_RULES: tuple[PairRule, ...] = (
     fold_affine_into_batch_normalization,
     fold_pad_into_convolution,
 )
-FULL_RULES: tuple[PairRule, ...] = (*FOLD_RULES, read_rows_instead_of_flattening, apply_in_the_producers_slab)
+FULL_RULES: tuple[PairRule, ...] = (
+    *FOLD_RULES,
+    read_rows_instead_of_flattening,
+    apply_in_the_producers_slab,
+)
 
-FUSE_LEVELS: Mapping[str, tuple[PairRule, ...]] = MappingProxyType({"none": (), "fold": FOLD_RULES, "full": FULL_RULES})
+FUSE_LEVELS: Mapping[str, tuple[PairRule, ...]] = MappingProxyType(
+    {"none": (), "fold": FOLD_RULES, "full": FULL_RULES}
+)
 
 
 def fuse(network: Network, level: str = "full") -> Network:
-    """The network with the rewritings of a level (`FUSE_LEVELS`) applied; equal outputs up to rounding."""
+    """The network with the rewritings of a level (`FUSE_LEVELS`) applied; equal outputs up to
+    rounding.
+    """
     if level == "none":
         return network
     return merge_pairs(drop_identities(network), FUSE_LEVELS[level])

@@ -7,10 +7,11 @@
  "firings": [{"actor": "input:x", "first": 0, "count": 3}, ...],
  "figures": {"peak_live": 61440, ...}}
 
-Options and shapes say how to load and cut the model; firings (as loops, see `schedules.schedule`), capacities in
-rows and offsets in bytes are taken from the file as they are. Reading them back checks that they are those of this
-network and that buffers in use at the same time share no bytes; the runtime's ledger then follows the firings row by row
-and refuses any that read what is not there or overwrite what is needed (docs/model.md). Figures other than the arena
+Options and shapes say how to load and cut the model; firings (as loops, see `schedules.schedule`),
+capacities in rows and offsets in bytes are taken from the file as they are. Reading them back
+checks that they are those of this network and that buffers in use at the same time share no bytes;
+the runtime's ledger then follows the firings row by row and refuses any that read what is not there
+or overwrite what is needed (docs/model.md). Figures other than the arena
 are for people: they are counted again.
 """
 
@@ -23,19 +24,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.capacities import check_order
-from csdfgen.conversion import MAX_PHASES
+from csdfgen.dataflow.origin import read_shapes
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, write_json
-from csdfgen.network import Network
-from csdfgen.origin import read_shapes
-from csdfgen.pipeline import assemble, prepare
-from csdfgen.planning import Plan
-from csdfgen.provenance import whole_shape
-from schedules.memory import ALIGNMENT, BufferPlan, BufferSlot, Storage, occupancy
+from csdfgen.model.network import Network
+from csdfgen.phases.conversion import MAX_PHASES
+from csdfgen.phases.provenance import whole_shape
+from csdfgen.planning.capacities import check_order
+from csdfgen.planning.memory import ALIGNMENT, BufferPlan, BufferSlot, Storage, occupancy
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import assemble, prepare
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
-__all__ = ["FORMAT", "VERSION", "PlanFile", "from_json", "read_plan", "to_json", "to_plan", "write_plan"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "PlanFile",
+    "from_json",
+    "read_plan",
+    "to_json",
+    "to_plan",
+    "write_plan",
+]
 
 FORMAT = "csdfgen-plan"
 VERSION = 1
@@ -82,7 +92,12 @@ def to_json(plan: Plan) -> dict[str, Any]:
         },
         "arena": plan.planned_bytes,
         "buffers": [
-            {"storage": slot.storage, "offset": slot.offset, "size": slot.size, "capacity": slot.capacity}
+            {
+                "storage": slot.storage,
+                "offset": slot.offset,
+                "size": slot.size,
+                "capacity": slot.capacity,
+            }
             for slot in plan.buffers.slots
         ],
         "firings": firings_to_json(Firing(actor, phase) for actor, phase in plan.order),
@@ -108,16 +123,25 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
     firings = firings_from_json(fields, limit=MAX_PHASES)
     late = next((firing for firing in firings if firing.iteration), None)
     if late is not None:
-        raise fields.fault(f"fires '{late.actor}' in iteration {late.iteration + 1}; a plan has 1 iteration")
+        raise fields.fault(
+            f"fires '{late.actor}' in iteration {late.iteration + 1}; a plan has 1 iteration"
+        )
     return PlanFile(
         where,
         fields.text("model"),
         fields.integer("batch", low=1),
         MappingProxyType(dict(read_shapes(fields.child("inputs")))),
-        MappingProxyType({name: options.text(name) for name in ("rows", "fuse", "image", "policy")}),
+        MappingProxyType(
+            {name: options.text(name) for name in ("rows", "fuse", "image", "policy")}
+        ),
         fields.integer("arena"),
         tuple(
-            _Buffer(item.text("storage"), item.integer("offset"), item.integer("size"), item.integer("capacity", low=1))
+            _Buffer(
+                item.text("storage"),
+                item.integer("offset"),
+                item.integer("size"),
+                item.integer("capacity", low=1),
+            )
             for item in fields.children("buffers")
         ),
         tuple((firing.actor, firing.phase) for firing in firings),
@@ -125,14 +149,18 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
 
 
 def to_plan(file: PlanFile, network: Network) -> Plan:
-    """The plan of a file for the network that it was made for, loaded with the file's shapes and batch.
+    """The plan of a file for the network that it was made for, loaded with the file's shapes and
+    batch.
 
-    Raises PlanError where the file does not fit the network or its buffers share bytes, InputError for options that do not
-    exist, ScheduleError and CapacityExceededError where its firings cannot run in its buffers.
+    Raises PlanError where the file does not fit the network or its buffers share bytes, InputError
+    for options that do not exist, ScheduleError and CapacityExceededError where its firings cannot
+    run in its buffers.
     """
     options = file.options
     try:
-        conversion, placement, found = prepare(network, options["rows"], options["fuse"], options["image"])
+        conversion, placement, found = prepare(
+            network, options["rows"], options["fuse"], options["image"]
+        )
         check_order(file.order, conversion, file.model, options)
         slots = _slots(file, found)
         occupied = occupancy(file.order, found)
@@ -145,16 +173,22 @@ def to_plan(file: PlanFile, network: Network) -> Plan:
         )
         _check_bytes(buffers)
         fuse, image, policy = options["fuse"], options["image"], options["policy"]
-        return assemble(Plan(conversion, placement, fuse, image, policy, file.order, found, buffers, occupied))
+        return assemble(
+            Plan(conversion, placement, fuse, image, policy, file.order, found, buffers, occupied)
+        )
     except CsdfgenError as error:
         raise error.at(file.where) from None
 
 
 def _slots(file: PlanFile, found: Sequence[Storage]) -> list[_Buffer]:
-    """The file's buffers in the order of the storages, each of the size of its rows; they end where the arena ends."""
+    """The file's buffers in the order of the storages, each of the size of its rows; they end where
+    the arena ends.
+    """
     given = {buffer.storage: buffer for buffer in file.buffers}
     if len(given) != len(file.buffers):
-        raise PlanError(f"lists {len(file.buffers)} buffers for {len(given)} storages; one each is needed")
+        raise PlanError(
+            f"lists {len(file.buffers)} buffers for {len(given)} storages; one each is needed"
+        )
     unknown = sorted(given.keys() - {storage.name for storage in found})
     if unknown:
         raise PlanError(
@@ -164,7 +198,9 @@ def _slots(file: PlanFile, found: Sequence[Storage]) -> list[_Buffer]:
     for storage in found:
         buffer = given.get(storage.name)
         if buffer is None:
-            raise PlanError(f"has no buffer for '{storage.name}' ({len(given)} buffers, {len(found)} storages)")
+            raise PlanError(
+                f"has no buffer for '{storage.name}' ({len(given)} buffers, {len(found)} storages)"
+            )
         needed = buffer.capacity * storage.row_bytes
         if buffer.size != needed or buffer.capacity > max(1, storage.rows):
             raise PlanError(
@@ -179,11 +215,15 @@ def _slots(file: PlanFile, found: Sequence[Storage]) -> list[_Buffer]:
 
 
 def _check_bytes(buffers: BufferPlan) -> None:
-    """Buffers that hold rows at the same time have bytes of their own, at offsets that suit every number format."""
+    """Buffers that hold rows at the same time have bytes of their own, at offsets that suit every
+    number format.
+    """
     active: list[BufferSlot] = []
     for slot in sorted(buffers.slots, key=lambda slot: slot.first_firing):
         if slot.offset % ALIGNMENT:
-            raise PlanError(f"buffer '{slot.storage}' starts at byte {slot.offset}, which is no multiple of {ALIGNMENT}")
+            raise PlanError(
+                f"buffer '{slot.storage}' starts at byte {slot.offset}, which is no multiple of {ALIGNMENT}"
+            )
         active = [other for other in active if other.end_firing > slot.first_firing]
         for other in active:
             if slot.offset < other.offset + other.size and other.offset < slot.offset + slot.size:

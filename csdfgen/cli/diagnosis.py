@@ -1,7 +1,7 @@
 """Is anything in the way? Versions, threads, and whether our import names are ours alone.
 
-Five import packages come with csdfgen under their plain names; the package index has other packages with some of these
-names, and pip overwrites files without a word.
+Five import packages come with csdfgen under their plain names; the package index has other packages
+with some of these names, and pip overwrites files without a word.
 """
 
 from __future__ import annotations
@@ -22,12 +22,25 @@ __all__ = ["IMPORT_NAMES", "Finding", "diagnose", "second_owners"]
 
 DISTRIBUTION = "csdfgen"
 IMPORT_NAMES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")
-DEPENDENCIES = ("numpy", "onnx", "onnxruntime", "lxml", "networkx", "pillow", "rich", "scipy", "threadpoolctl", "typer")
+DEPENDENCIES = (
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "lxml",
+    "networkx",
+    "pillow",
+    "rich",
+    "scipy",
+    "threadpoolctl",
+    "typer",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the diagnosis; `trouble` says what to do about it, if anything is wrong; `absent`: it is not needed."""
+    """One line of the diagnosis; `trouble` says what to do about it, if anything is wrong;
+    `absent`: it is not needed.
+    """
 
     what: str
     value: str
@@ -36,7 +49,8 @@ class Finding:
 
 
 def second_owners(owners: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Import name -> other distributions that install it; owners: as `importlib.metadata.packages_distributions()` gives.
+    """Import name -> other distributions that install it; owners: as
+    `importlib.metadata.packages_distributions()` gives.
 
     >>> second_owners({"runtime": ["csdfgen", "runtime"], "csdfgen": ["csdfgen"]})
     {'runtime': ['runtime']}
@@ -79,9 +93,17 @@ def _linear_algebra() -> list[Finding]:
 
     pools = [pool for pool in threadpool_info() if pool.get("user_api") == "blas"]
     if not pools:
-        return [Finding("BLAS", f"numpy {np.__version__} has none that is known; matrix products will be slow")]
+        return [
+            Finding(
+                "BLAS",
+                f"numpy {np.__version__} has none that is known; matrix products will be slow",
+            )
+        ]
     return [
-        Finding("BLAS", f"{pool['internal_api']} {pool.get('version') or ''}, {pool['num_threads']} threads at start")
+        Finding(
+            "BLAS",
+            f"{pool['internal_api']} {pool.get('version') or ''}, {pool['num_threads']} threads at start",
+        )
         for pool in pools
     ]
 
@@ -91,7 +113,9 @@ def _tool(family: Family) -> Finding:
     try:
         tool = find_tool(family)
         if tool is None:
-            return Finding(family.title, f"not installed; {family.variable} can point to it", absent=True)
+            return Finding(
+                family.title, f"not installed; {family.variable} can point to it", absent=True
+            )
         return Finding(family.title, f"version {tool.version()} ({tool.path}, by {tool.said_by})")
     except ToolError as error:
         return Finding(family.title, "cannot be used", str(error))
@@ -108,7 +132,13 @@ def _import_names() -> list[Finding]:
             way_out = f"also installed by {', '.join(others[name])}; give csdfgen an environment of its own"
             found.append(Finding(f"import {name}", str(place), way_out))
         elif place != home / name:
-            found.append(Finding(f"import {name}", str(place), f"expected in {home}; another package hides it, remove that"))
+            found.append(
+                Finding(
+                    f"import {name}",
+                    str(place),
+                    f"expected in {home}; another package hides it, remove that",
+                )
+            )
         else:
             found.append(Finding(f"import {name}", "ours alone"))
     return found

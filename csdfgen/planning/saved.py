@@ -1,7 +1,10 @@
-"""What can a network be run from? A plan with its arena, or a schedule of the graph that was made from the network.
+"""What can a network be run from? A plan with its arena, or a schedule of the graph that was made
+from the network.
 
-A plan (`plan_json`) is taken as it is. A schedule (`schedules.schedule`, written by `csdfgen analyze GRAPH -o` and
-`csdfgen schedule GRAPH -o`) brings firings and the capacities that they keep; its arena is made here.
+A plan (`plan_json`) is taken as it is. A schedule (`schedules.schedule`, written by `csdfgen
+analyze GRAPH -o` and
+`csdfgen schedule GRAPH -o`) brings firings and the capacities that they keep; its arena is made
+here.
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from csdfgen import graph_json, plan_json
-from csdfgen.conversion import MAX_PHASES
+from csdfgen.dataflow import graph_json
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, quoted
-from csdfgen.network import Network
-from csdfgen.pipeline import plan_from_schedule
-from csdfgen.plan_json import PlanFile, to_plan
-from csdfgen.planning import Plan
+from csdfgen.model.network import Network
+from csdfgen.phases.conversion import MAX_PHASES
+from csdfgen.planning import plan_file
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_file import PlanFile, to_plan
+from csdfgen.planning.planner import plan_from_schedule
 from schedules import schedule as schedule_json
 from schedules import starts
 from schedules.schedule import Schedule
@@ -46,7 +50,8 @@ class SavedPlan:
     def plan(self, network: Network) -> Plan:
         """The plan for the network, loaded with `inputs`.
 
-        Raises what `plan_json.to_plan` and `pipeline.plan_from_schedule` raise, with the file's name in front.
+        Raises what `plan_file.to_plan` and `pipeline.plan_from_schedule` raise, with the file's
+        name in front.
         """
         if isinstance(self.content, PlanFile):
             return to_plan(self.content, network)
@@ -57,20 +62,30 @@ class SavedPlan:
 
 
 def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
-    """Read a plan or a schedule of a network. Raises InputError, PlanError, ScheduleError, one line each."""
+    """Read a plan or a schedule of a network. Raises InputError, PlanError, ScheduleError, one line
+    each.
+    """
     where = str(path)
     data = load_json(path)
     fields = Fields(data, where, PlanError)
     form = fields.text("format")
     if form == schedule_json.FORMAT:
         return _of_schedule(where, schedule_json.from_json(data, where, MAX_PHASES))
-    if form == plan_json.FORMAT:
-        plan = plan_json.from_json(data, where)
+    if form == plan_file.FORMAT:
+        plan = plan_file.from_json(data, where)
         options = {name: plan.options[name] for name in CONVERSION_OPTIONS}
-        return SavedPlan(where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan)
-    hint = "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph" if form == graph_json.FORMAT else ""
+        return SavedPlan(
+            where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan
+        )
+    hint = (
+        "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph"
+        if form == graph_json.FORMAT
+        else ""
+    )
     hint = "; csdfgen schedule without --periodic writes one" if form == starts.FORMAT else hint
-    raise fields.fault(f"'format' is {quoted(form)}; '{plan_json.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}")
+    raise fields.fault(
+        f"'format' is {quoted(form)}; '{plan_file.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}"
+    )
 
 
 def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
@@ -83,5 +98,10 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
         )
     options = {name: origin.options[name] for name in CONVERSION_OPTIONS}
     return SavedPlan(
-        where, origin.model, origin.batch, MappingProxyType(dict(origin.inputs)), MappingProxyType(options), schedule
+        where,
+        origin.model,
+        origin.batch,
+        MappingProxyType(dict(origin.inputs)),
+        MappingProxyType(options),
+        schedule,
     )

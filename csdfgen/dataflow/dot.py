@@ -2,8 +2,8 @@
 
 dot -Tsvg graph.dot -o graph.svg
 
-A critical cycle is drawn in colour and three times as thick, so that grey print shows it too; where an actor waits for
-space in a channel, the cycle runs along an arrow of its own against the channel.
+A critical cycle is drawn in colour and three times as thick, so that grey print shows it too; where
+an actor waits for space in a channel, the cycle runs along an arrow of its own against the channel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from csdfgen.graph import CsdfGraph, short_form
+from csdfgen.dataflow.graph import CsdfGraph, short_form
 
 __all__ = ["CriticalArrow", "to_dot", "visible"]
 
@@ -23,8 +23,8 @@ _CRITICAL = 'color="#c0392b", penwidth=3'
 
 
 class CriticalArrow(NamedTuple):
-    """Part of a critical cycle: `target` waits for `source`, for tokens of a channel or for space in it; channel "" is the
-    order of an actor's own firings."""
+    """Part of a critical cycle: `target` waits for `source`, for tokens of a channel or for space
+    in it; channel "" is the order of an actor's own firings."""
 
     source: str
     target: str
@@ -33,18 +33,27 @@ class CriticalArrow(NamedTuple):
 
 
 def to_dot(
-    graph: CsdfGraph, capacities: Mapping[str, int] | None = None, critical: Iterable[CriticalArrow] = (), caption: str = ""
+    graph: CsdfGraph,
+    capacities: Mapping[str, int] | None = None,
+    critical: Iterable[CriticalArrow] = (),
+    caption: str = "",
 ) -> str:
-    """The graph in the DOT language: actors with phases and function, channels with rates in short form.
+    """The graph in the DOT language: actors with phases and function, channels with rates in short
+    form.
 
-    capacities: channel name -> tokens, written at the channel. critical: the cycle that limits the throughput. Channels that are
-    no data are dashed (overlap) or dotted (serial). caption: stands below. The same graph gives the same text.
+    capacities: channel name -> tokens, written at the channel. critical: the cycle that limits the
+    throughput. Channels that are no data are dashed (overlap) or dotted (serial). caption: stands
+    below. The same graph gives the same text.
     """
     capacities = capacities or {}
     critical = tuple(critical)
     limiting = {arrow.channel for arrow in critical if not arrow.space}
     in_order = {arrow.source for arrow in critical if not arrow.channel}
-    limiting.update(channel.name for channel in graph.channels if channel.is_serial and channel.source in in_order)
+    limiting.update(
+        channel.name
+        for channel in graph.channels
+        if channel.is_serial and channel.source in in_order
+    )
     on_cycle = {name for arrow in critical for name in (arrow.source, arrow.target)}
     ids = {actor.name: f"a{i}" for i, actor in enumerate(graph.actors)}
     lines = [
@@ -53,21 +62,27 @@ def to_dot(
         f"  edge [fontname={_quote(_FONT)}, fontsize=9];",
     ]
     if caption:
-        lines.append(f"  graph [label={_label([caption])}, labelloc=b, fontname={_quote(_FONT)}, fontsize=11];")
+        lines.append(
+            f"  graph [label={_label([caption])}, labelloc=b, fontname={_quote(_FONT)}, fontsize=11];"
+        )
     for actor in graph.actors:
         phases = f"{actor.phases} phase{'s' if actor.phases != 1 else ''}"
         label = [actor.name, *([actor.function] if actor.function else []), phases]
         more = f", {_CRITICAL}" if actor.name in on_cycle else ""
         lines.append(f"  {ids[actor.name]} [label={_label(label)}{more}];")
     for channel in graph.channels:
-        label = [f"{_cut(short_form(channel.production))} -> {_cut(short_form(channel.consumption))}"]
+        label = [
+            f"{_cut(short_form(channel.production))} -> {_cut(short_form(channel.consumption))}"
+        ]
         if channel.is_serial:
             label = ["1 token"]
         elif channel.initial_tokens:
             label.append(f"{channel.initial_tokens} initial")
         if channel.name in capacities:
             label.append(f"capacity {capacities[channel.name]}")
-        more = ", tailport=w, headport=w" if channel.is_serial else ""  # apart from other self-loops
+        more = (
+            ", tailport=w, headport=w" if channel.is_serial else ""
+        )  # apart from other self-loops
         more += f", {_CRITICAL}" if channel.name in limiting else ""
         lines.append(
             f"  {ids[channel.source]} -> {ids[channel.target]} "
@@ -76,7 +91,9 @@ def to_dot(
     for arrow in critical:
         if arrow.space:
             text = _label([f"space in {_cut_name(arrow.channel)}"], apart=True)
-            lines.append(f"  {ids[arrow.source]} -> {ids[arrow.target]} [label={text}, constraint=false, {_CRITICAL}];")
+            lines.append(
+                f"  {ids[arrow.source]} -> {ids[arrow.target]} [label={text}, constraint=false, {_CRITICAL}];"
+            )
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -97,12 +114,16 @@ def _quote(text: str) -> str:
 
 
 def _label(lines: list[str], *, apart: bool = False) -> str:
-    """A DOT label of several lines; Graphviz also reads backslashes and HTML entities in it. apart: with blanks on both sides,
-    which keep it off the arrow that it is written at."""
+    """A DOT label of several lines; Graphviz also reads backslashes and HTML entities in it. apart:
+    with blanks on both sides, which keep it off the arrow that it is written at."""
     escaped = (_quote(line.replace("&", "&amp;"))[1:-1] for line in lines)
     return '"' + "\\n".join(f"  {line}  " if apart else line for line in escaped) + '"'
 
 
 def visible(text: str) -> str:
     """Control characters and lone surrogates, which no drawing can show, as their code."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]", lambda m: f"<{ord(m[0]):x}>", text)
+    return re.sub(
+        r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]",
+        lambda m: f"<{ord(m[0]):x}>",
+        text,
+    )

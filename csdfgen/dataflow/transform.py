@@ -1,8 +1,10 @@
-"""Which other graphs say the same thing? Without self-loops, with capacities as channels, with rates in larger tokens.
+"""Which other graphs say the same thing? Without self-loops, with capacities as channels, with
+rates in larger tokens.
 
-A capacity is a channel in the opposite direction whose tokens are free places: a firing claims its output space when it
-starts and frees its input space when it ends (docs/model.md; Stuijk et al., "Throughput-buffering trade-off
-exploration for cyclo-static and synchronous dataflow graphs", 2008, section 5).
+A capacity is a channel in the opposite direction whose tokens are free places: a firing claims its
+output space when it starts and frees its input space when it ends (docs/model.md; Stuijk et al.,
+"Throughput-buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008,
+section 5).
 """
 
 from __future__ import annotations
@@ -11,15 +13,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
 
+from csdfgen.dataflow.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 from csdfgen.errors import CapacityExceededError, GraphError
-from csdfgen.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 
-__all__ = ["check_capacities", "in_largest_tokens", "space_in", "spaces", "with_space_channels", "without"]
+__all__ = [
+    "check_capacities",
+    "in_largest_tokens",
+    "space_in",
+    "spaces",
+    "with_space_channels",
+    "without",
+]
 
 
 def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
     """The graph without its channels of one kind."""
-    return replace(graph, channels=tuple(channel for channel in graph.channels if channel.kind != kind))
+    return replace(
+        graph, channels=tuple(channel for channel in graph.channels if channel.kind != kind)
+    )
 
 
 def check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
@@ -34,14 +45,18 @@ def check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
             counts = f"{channel.initial_tokens} initial tokens, but the capacity is {capacity}"
             raise CapacityExceededError(counts, where=f"channel '{channel.name}'")
     if rest:
-        raise GraphError(f"has no channel '{min(rest)}', which is given a capacity", where=f"graph '{graph.name}'")
+        raise GraphError(
+            f"has no channel '{min(rest)}', which is given a capacity",
+            where=f"graph '{graph.name}'",
+        )
 
 
 def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
-    """The graph with a channel back for every capacity (channel -> tokens); no firing of it exceeds them.
+    """The graph with a channel back for every capacity (channel -> tokens); no firing of it exceeds
+    them.
 
-    A space channel has the rates exchanged, the free places as initial tokens, and bears no bytes. A channel that no
-    token ever enters gets none. Raises what `check_capacities` does.
+    A space channel has the rates exchanged, the free places as initial tokens, and bears no bytes.
+    A channel that no token ever enters gets none. Raises what `check_capacities` does.
     """
     check_capacities(graph, capacities)
     taken = {channel.name for channel in graph.channels}
@@ -60,13 +75,19 @@ def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Csdf
 
 
 def spaces(graph: CsdfGraph) -> dict[str, str]:
-    """Channel of free space -> the channel whose places they are, as `with_space_channels` made them."""
+    """Channel of free space -> the channel whose places they are, as `with_space_channels` made
+    them.
+    """
     found: dict[str, str] = {}
     for space in graph.channels:
         if space.kind != "space":
             continue
         ends = space.target, space.source, space.consumption, space.production
-        fitting = [c.name for c in graph.channels if (c.source, c.target, c.production, c.consumption) == ends and c is not space]
+        fitting = [
+            c.name
+            for c in graph.channels
+            if (c.source, c.target, c.production, c.consumption) == ends and c is not space
+        ]
         named = [name for name in fitting if space.name.rstrip("_") == f"space_{name}".rstrip("_")]
         for name in (named or fitting)[:1]:
             found[space.name] = name
@@ -74,16 +95,22 @@ def spaces(graph: CsdfGraph) -> dict[str, str]:
 
 
 def space_in(graph: CsdfGraph) -> dict[str, int]:
-    """Channel -> capacity, of channels whose free places are a channel of the graph: what `with_space_channels` was given."""
+    """Channel -> capacity, of channels whose free places are a channel of the graph: what
+    `with_space_channels` was given.
+    """
     tokens = {channel.name: channel.initial_tokens for channel in graph.channels}
     return {name: tokens[name] + tokens[space] for space, name in spaces(graph).items()}
 
 
-def in_largest_tokens(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> tuple[CsdfGraph, dict[str, int]]:
-    """The graph and its capacities in the largest tokens that divide a channel's rates and initial tokens.
+def in_largest_tokens(
+    graph: CsdfGraph, capacities: Mapping[str, int] | None = None
+) -> tuple[CsdfGraph, dict[str, int]]:
+    """The graph and its capacities in the largest tokens that divide a channel's rates and initial
+    tokens.
 
-    Nothing but the unit changes: firings, times and bytes are the same. A capacity loses the places that no token could
-    ever fill. Were initial tokens not divided too, a remainder that lies in the channel for ever would be lost.
+    Nothing but the unit changes: firings, times and bytes are the same. A capacity loses the places
+    that no token could ever fill. Were initial tokens not divided too, a remainder that lies in the
+    channel for ever would be lost.
     Raises GraphError for a token of more bytes than a file can hold.
     """
     sizes = dict(capacities or {})
@@ -100,8 +127,12 @@ def in_largest_tokens(graph: CsdfGraph, capacities: Mapping[str, int] | None = N
 
 def _divided(channel: Channel, unit: int) -> Channel:
     if channel.token_bytes * unit > MAX_VALUE:
-        counts = f"{unit} tokens of {channel.token_bytes} bytes in one are more than {MAX_VALUE} bytes"
-        raise GraphError(f"divided by the gcd of its rates, {counts}", where=f"channel '{channel.name}'")
+        counts = (
+            f"{unit} tokens of {channel.token_bytes} bytes in one are more than {MAX_VALUE} bytes"
+        )
+        raise GraphError(
+            f"divided by the gcd of its rates, {counts}", where=f"channel '{channel.name}'"
+        )
     return replace(
         channel,
         production=tuple(rate // unit for rate in channel.production),

@@ -16,8 +16,8 @@ from itertools import chain, groupby, repeat
 from math import lcm
 from typing import Literal, get_args
 
+from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import GraphError, InconsistentError
-from csdfgen.origin import Origin
 
 __all__ = [
     "KINDS",
@@ -45,7 +45,9 @@ MAX_VALUE = 2**63 - 1
 """Largest rate, token count or time that a file may hold."""
 
 _MAX_BITS = 2**14
-"""Length of the numbers in a repetition vector; far beyond what could ever be fired, short enough to compute with."""
+"""Length of the numbers in a repetition vector; far beyond what could ever be fired, short enough
+to compute with.
+"""
 
 _SHOWN_NUMBER = 10**30
 _SHOWN_CYCLE = 12
@@ -71,9 +73,11 @@ class Actor:
 class Channel:
     """A queue of tokens between two actors.
 
-    production: tokens that each phase of `source` produces; consumption: that each phase of `target` consumes.
-    kind: "data"; "overlap", a self-loop that keeps rows for the next phase (docs/model.md); "serial", a
-    self-loop with one token that forbids an actor to overlap with itself; "space", the free places of another channel.
+    production: tokens that each phase of `source` produces; consumption: that each phase of
+        `target` consumes.
+    kind: "data"; "overlap", a self-loop that keeps rows for the next phase (docs/model.md);
+    "serial", a self-loop with one token that forbids an actor to overlap with itself; "space", the
+    free places of another channel.
     token_bytes: 0 where a token carries nothing.
     """
 
@@ -132,13 +136,17 @@ def validate(graph: CsdfGraph) -> None:
     for channel in graph.channels:
         where = f"channel '{channel.name}'"
         if not channel.name:
-            raise GraphError(f"the channel from '{channel.source}' to '{channel.target}' has an empty name")
+            raise GraphError(
+                f"the channel from '{channel.source}' to '{channel.target}' has an empty name"
+            )
         if channel.name in names:
             raise GraphError("its name is used twice", where=where)
         names.add(channel.name)
         for role, actor_name, rates in _ends(channel):
             if actor_name not in phases:
-                raise GraphError(f"its {role} '{actor_name}' is not an actor of the graph", where=where)
+                raise GraphError(
+                    f"its {role} '{actor_name}' is not an actor of the graph", where=where
+                )
             if len(rates) != phases[actor_name]:
                 counts = f"{len(rates)} {role} rates, but actor '{actor_name}' has {phases[actor_name]} phases"
                 raise GraphError(f"has {counts}", where=where)
@@ -150,7 +158,11 @@ def validate(graph: CsdfGraph) -> None:
 
 
 def _ends(channel: Channel) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    return ("source", channel.source, channel.production), ("target", channel.target, channel.consumption)
+    return ("source", channel.source, channel.production), (
+        "target",
+        channel.target,
+        channel.consumption,
+    )
 
 
 def _not_negative(what: str, values: Sequence[int], where: str) -> None:
@@ -161,7 +173,9 @@ def _not_negative(what: str, values: Sequence[int], where: str) -> None:
 
 
 def with_serial_loops(graph: CsdfGraph) -> CsdfGraph:
-    """The graph with a one-token self-loop on every actor that has none: no actor overlaps with itself."""
+    """The graph with a one-token self-loop on every actor that has none: no actor overlaps with
+    itself.
+    """
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     taken = {channel.name for channel in graph.channels}
     added = []
@@ -173,7 +187,18 @@ def with_serial_loops(graph: CsdfGraph) -> CsdfGraph:
             name += "_"
         taken.add(name)
         ones = (1,) * actor.phases
-        added.append(Channel(name, actor.name, actor.name, ones, ones, initial_tokens=1, token_bytes=0, kind="serial"))
+        added.append(
+            Channel(
+                name,
+                actor.name,
+                actor.name,
+                ones,
+                ones,
+                initial_tokens=1,
+                token_bytes=0,
+                kind="serial",
+            )
+        )
     return replace(graph, channels=(*graph.channels, *added))
 
 
@@ -189,8 +214,9 @@ def is_consistent(graph: CsdfGraph) -> bool:
 def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
     """Actor name -> firings in a minimal iteration, of a valid graph.
 
-    Every number is a multiple of the actor's phase count. Of parts of the graph that no token ever connects, the first
-    actors make equally many rounds through their phases; so do SDF3 and Kiter count where these have one phase.
+    Every number is a multiple of the actor's phase count. Of parts of the graph that no token ever
+    connects, the first actors make equally many rounds through their phases; so do SDF3 and Kiter
+    count where these have one phase.
     Raises InconsistentError with the channel, the cycle it closes and both products.
 
     >>> a, b = Actor("A", (1, 1)), Actor("B", (1,))
@@ -200,7 +226,10 @@ def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
     links: dict[str, list[Channel]] = {actor.name: [] for actor in graph.actors}
     totals: dict[str, tuple[int, int]] = {}
     for channel in graph.channels:
-        produced, consumed = totals[channel.name] = sum(channel.production), sum(channel.consumption)
+        produced, consumed = totals[channel.name] = (
+            sum(channel.production),
+            sum(channel.consumption),
+        )
         if (produced == 0) != (consumed == 0):
             raise _out_of_balance(channel, totals[channel.name], (1, 1), ())
         if produced:
@@ -230,7 +259,9 @@ def _rounds_for_one(
             produced, consumed = totals[channel.name]
             forward = channel.source == name
             other = channel.target if forward else channel.source
-            wanted = ratio[name] * (Fraction(produced, consumed) if forward else Fraction(consumed, produced))
+            wanted = ratio[name] * (
+                Fraction(produced, consumed) if forward else Fraction(consumed, produced)
+            )
             if other not in ratio:
                 _check_length(max(wanted.numerator, wanted.denominator))
                 ratio[other], parent[other] = wanted, name
@@ -239,14 +270,18 @@ def _rounds_for_one(
                 ends = ratio[channel.source], ratio[channel.target]
                 unit = lcm(ends[0].denominator, ends[1].denominator)
                 cycle = _tree_path(parent, channel.source, channel.target)
-                raise _out_of_balance(channel, (produced, consumed), (int(ends[0] * unit), int(ends[1] * unit)), cycle)
+                raise _out_of_balance(
+                    channel, (produced, consumed), (int(ends[0] * unit), int(ends[1] * unit)), cycle
+                )
     return ratio
 
 
 def _check_length(value: int) -> None:
     """Refuse rates that would make the arithmetic endless."""
     if value.bit_length() > _MAX_BITS:
-        raise GraphError(f"repetition vector with numbers of {value.bit_length()} bits; at most {_MAX_BITS} are computed")
+        raise GraphError(
+            f"repetition vector with numbers of {value.bit_length()} bits; at most {_MAX_BITS} are computed"
+        )
 
 
 def _tree_path(parent: Mapping[str, str], start: str, stop: str) -> tuple[str, ...]:
@@ -263,7 +298,11 @@ def _tree_path(parent: Mapping[str, str], start: str, stop: str) -> tuple[str, .
 def _out_of_balance(
     channel: Channel, totals: tuple[int, int], rounds: tuple[int, int], cycle: Sequence[str]
 ) -> InconsistentError:
-    shown = [*cycle[: _SHOWN_CYCLE // 2], "...", *cycle[-_SHOWN_CYCLE // 2 :]] if len(cycle) > _SHOWN_CYCLE else list(cycle)
+    shown = (
+        [*cycle[: _SHOWN_CYCLE // 2], "...", *cycle[-_SHOWN_CYCLE // 2 :]]
+        if len(cycle) > _SHOWN_CYCLE
+        else list(cycle)
+    )
     around = f" on the cycle {' - '.join([*shown, cycle[0]])}" if cycle else ""
     sides = [
         f"'{actor}' {verb} {_number(total)} * {_number(times)} = {_number(total * times)}"
@@ -271,7 +310,9 @@ def _out_of_balance(
             (channel.source, channel.target), ("produces", "consumes"), totals, rounds, strict=True
         )
     ]
-    return InconsistentError(f"out of balance{around}: {sides[0]} tokens, {sides[1]}", where=f"channel '{channel.name}'")
+    return InconsistentError(
+        f"out of balance{around}: {sides[0]} tokens, {sides[1]}", where=f"channel '{channel.name}'"
+    )
 
 
 def _number(value: int) -> str:
@@ -279,22 +320,27 @@ def _number(value: int) -> str:
 
 
 def short_form(values: Iterable[int], *, ones: bool = True) -> str:
-    """A list of numbers by runs, as the paper writes rate sequences; without `ones` a single value stands alone.
+    """A list of numbers by runs, as the paper writes rate sequences; without `ones` a single value
+    stands alone.
 
     >>> short_form([384, 192, 192, 256]), short_form([384, 192, 192, 256], ones=False)
     ('1*384,2*192,1*256', '384,2*192,256')
     """
     runs = ((len(list(group)), value) for value, group in groupby(values))
-    return ",".join(f"{count}*{value}" if ones or count > 1 else str(value) for count, value in runs)
+    return ",".join(
+        f"{count}*{value}" if ones or count > 1 else str(value) for count, value in runs
+    )
 
 
 _DIGITS = re.compile(r"[0-9]+")
 
 
 def parse_short_form(text: str, limit: int = MAX_RATES, what: str = "rate") -> tuple[int, ...]:
-    """The numbers of a list "384,2*192,256" of at most `limit` entries, counted before they are expanded.
+    """The numbers of a list "384,2*192,256" of at most `limit` entries, counted before they are
+    expanded.
 
-    Raises GraphError: not a decimal number, negative, a leading zero (which SDF3 reads as octal), too large, too many.
+    Raises GraphError: not a decimal number, negative, a leading zero (which SDF3 reads as octal),
+        too large, too many.
 
     >>> parse_short_form("1*384,2*192,256")
     (384, 192, 192, 256)
@@ -332,7 +378,11 @@ def _whole(text: str, what: str) -> int:
         raise GraphError(f"{what} is empty, or has an empty item")
     shown = f"{what} '{digits[:40]}{'...' if len(digits) > 40 else ''}'"
     if not _DIGITS.fullmatch(digits):
-        reason = "is negative" if _DIGITS.fullmatch(digits[1:]) and digits[0] == "-" else "is not a whole decimal number"
+        reason = (
+            "is negative"
+            if _DIGITS.fullmatch(digits[1:]) and digits[0] == "-"
+            else "is not a whole decimal number"
+        )
         raise GraphError(f"{shown} {reason}")
     if digits[0] == "0" and len(digits) > 1:
         raise GraphError(f"{shown} has a leading zero, which SDF3 reads as octal; write it without")

@@ -1,7 +1,8 @@
-"""Which network is this, and is it the one that a graph was made from? Its phases in a digest, its making in an `Origin`.
+"""Which network is this, and is it the one that a graph was made from? Its phases in a digest, its
+making in an `Origin`.
 
-A graph fits every network that has the same tensors, in the same rows, read and written by phases of the same actors:
-other weights change nothing that a schedule depends on.
+A graph fits every network that has the same tensors, in the same rows, read and written by phases
+of the same actors: other weights change nothing that a schedule depends on.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from csdfgen.conversion import ActorWork, Conversion, function_of
-from csdfgen.network import Network, Tensor
-from csdfgen.origin import Origin
+from csdfgen.dataflow.origin import Origin
+from csdfgen.model.network import Network, Tensor
+from csdfgen.phases.conversion import ActorWork, Conversion, function_of
 
 __all__ = ["digest_of", "origin_of", "whole_shape"]
 
@@ -20,7 +21,9 @@ _DIGITS = 16
 
 
 def origin_of(conversion: Conversion, fuse: str, image: str, tokens: str, rates: str) -> Origin:
-    """How a graph of this conversion was made; the options as in `pipeline.prepare` and `conversion.csdf_graph`."""
+    """How a graph of this conversion was made; the options as in `pipeline.prepare` and
+    `conversion.csdf_graph`.
+    """
     network = conversion.network
     return Origin(
         model=Path(network.source).name or network.name,
@@ -41,7 +44,9 @@ def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
 
 
 def digest_of(conversion: Conversion) -> str:
-    """16 hexadecimal digits of all that orders of firings and buffers depend on: who reads and writes which rows when."""
+    """16 hexadecimal digits of all that orders of firings and buffers depend on: who reads and
+    writes which rows when.
+    """
     found = hashlib.sha256()
     for work in conversion.actors:
         for part in _described(work):

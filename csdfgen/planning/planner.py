@@ -1,8 +1,10 @@
 """From a network to a plan, or to a graph, in one call: fuse, convert, place, order, pack.
 
-Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager` (as soon as
-it can) and `layers` (one layer after another), with slab heights `auto` also `bounded` (as far ahead as fits into what
-`demand` takes); the plan with the smallest arena is kept. Nobody needs an external tool to get a schedule.
+Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager`
+(as soon as it can) and `layers` (one layer after another), with slab heights `auto` also `bounded`
+(as far ahead as fits into what
+`demand` takes); the plan with the smallest arena is kept. Nobody needs an external tool to get a
+schedule.
 """
 
 from __future__ import annotations
@@ -10,23 +12,31 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from csdfgen.algorithm1 import algorithm1
-from csdfgen.capacities import check_buffers, check_channels, check_order, row_limits
-from csdfgen.conversion import Conversion, convert, csdf_graph
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, PlanError
-from csdfgen.fuse import FUSE_LEVELS
-from csdfgen.fuse import fuse as rewritten
-from csdfgen.graph import CsdfGraph
-from csdfgen.heights import RowSpec
-from csdfgen.network import Network
-from csdfgen.placement import Placement, place
-from csdfgen.planning import Plan, storages
-from csdfgen.provenance import digest_of, origin_of
+from csdfgen.model.network import Network
+from csdfgen.phases.algorithm1 import algorithm1
+from csdfgen.phases.conversion import Conversion, convert, csdf_graph
+from csdfgen.phases.heights import RowSpec
+from csdfgen.phases.provenance import digest_of, origin_of
+from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
+from csdfgen.planning.memory import BufferPlan, Occupancy, Storage, occupancy, pack
+from csdfgen.planning.plan import Plan, storages
+from csdfgen.planning.sharing import Placement, place
+from csdfgen.rewriting.fuse import FUSE_LEVELS
+from csdfgen.rewriting.fuse import fuse as rewritten
 from schedules.demand import POLICIES, firing_order
-from schedules.memory import BufferPlan, Occupancy, Storage, occupancy, pack
 from schedules.schedule import Schedule
 
-__all__ = ["assemble", "graph_of", "named_order", "plan", "plan_from_schedule", "prepare", "whole_layer_live"]
+__all__ = [
+    "assemble",
+    "graph_of",
+    "named_order",
+    "plan",
+    "plan_from_schedule",
+    "prepare",
+    "whole_layer_live",
+]
 
 
 def plan(
@@ -39,7 +49,8 @@ def plan(
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
-    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see `heights`).
+    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see
+        `heights`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     Raises InputError for options that do not exist.
@@ -54,29 +65,47 @@ def plan(
         if any(lifetimes.peak_live >= buffers.arena_bytes for buffers, *_ in candidates):
             continue  # no arena for this order is smaller
         candidates.append((pack(found, lifetimes), lifetimes, order, name))
-    buffers, lifetimes, order, chosen = min(candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live))
+    buffers, lifetimes, order, chosen = min(
+        candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live)
+    )
     draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)
     return assemble(draft)
 
 
 def _policies(conversion: Conversion) -> tuple[str, ...]:
-    """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights are `auto`."""
-    return tuple(name for name in POLICIES if name != "bounded" or conversion.rows.general == "auto")
+    """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights
+    are `auto`.
+    """
+    return tuple(
+        name for name in POLICIES if name != "bounded" or conversion.rows.general == "auto"
+    )
 
 
 def graph_of(
-    conversion: Conversion, fuse: str, image: str, *, tokens: str = "elements", rates: str = "exact", overlap: bool = True
+    conversion: Conversion,
+    fuse: str,
+    image: str,
+    *,
+    tokens: str = "elements",
+    rates: str = "exact",
+    overlap: bool = True,
 ) -> CsdfGraph:
-    """The CSDF graph of a conversion, which knows how it was made (`graph.origin`), without serial self-loops.
+    """The CSDF graph of a conversion, which knows how it was made (`graph.origin`), without serial
+    self-loops.
 
-    fuse, image: those with which the conversion was prepared. tokens: "elements" or "rows". rates: "exact" by the row rule,
-    or "paper" by Algorithm 1. overlap: with self-loops for the rows that a reader keeps. Raises InputError.
+    fuse, image: those with which the conversion was prepared. tokens: "elements" or "rows". rates:
+    "exact" by the row rule, or "paper" by Algorithm 1. overlap: with self-loops for the rows that a
+    reader keeps. Raises InputError.
     """
     if rates not in ("exact", "paper"):
         raise InputError(f"--rates {rates}: neither 'exact' nor 'paper'")
     if rates == "paper":
         graph = algorithm1(conversion, tokens=tokens)
-        graph = graph if overlap else replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
+        graph = (
+            graph
+            if overlap
+            else replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
+        )
     else:
         graph = csdf_graph(conversion, tokens=tokens, overlap=overlap)
     return replace(graph, origin=origin_of(conversion, fuse, image, tokens, rates))
@@ -95,12 +124,13 @@ def prepare(
 
 
 def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
-    """The plan that fires a network in the order of a schedule of its graph, in buffers within the capacities there.
+    """The plan that fires a network in the order of a schedule of its graph, in buffers within the
+    capacities there.
 
-    network: loaded with the shapes and the batch of `schedule.origin`, whose options say how to cut it. Raises PlanError if the
-    schedule is of no network, of another one, or of a graph that does not run; ScheduleError and
-    CapacityExceededError where its firings do not follow from each other or do not keep its capacities; InputError
-    for options that do not exist.
+    network: loaded with the shapes and the batch of `schedule.origin`, whose options say how to cut
+    it. Raises PlanError if the schedule is of no network, of another one, or of a graph that does
+    not run; ScheduleError and CapacityExceededError where its firings do not follow from each other
+    or do not keep its capacities; InputError for options that do not exist.
     """
     origin = schedule.origin
     if origin is None:
@@ -108,10 +138,14 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
             f"graph '{schedule.graph_name}' does not say which network it was made from; make it with csdfgen MODEL -o graph.xml"
         )
     if origin.rates != "exact":
-        raise PlanError(f"is of a graph with --rates {origin.rates}, whose phases are not run; make it with --rates exact")
+        raise PlanError(
+            f"is of a graph with --rates {origin.rates}, whose phases are not run; make it with --rates exact"
+        )
     if schedule.iterations != 1 or any(firing.iteration for firing in schedule.firings):
         last = max((firing.iteration for firing in schedule.firings), default=0) + 1
-        raise PlanError(f"fires {max(schedule.iterations, last)} iterations; a plan has 1, which every image repeats")
+        raise PlanError(
+            f"fires {max(schedule.iterations, last)} iterations; a plan has 1, which every image repeats"
+        )
     conversion, placement, found = prepare(network, origin.rows, origin.fuse, origin.image)
     order = tuple((firing.actor, firing.phase) for firing in schedule.firings)
     check_order(order, conversion, origin.model, origin.options)
@@ -125,7 +159,19 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
     lifetimes = occupancy(order, found)
     check_buffers(found, lifetimes, row_limits(conversion, placement, rooms))
     buffers = pack(found, lifetimes)
-    return assemble(Plan(conversion, placement, origin.fuse, origin.image, schedule.policy, order, found, buffers, lifetimes))
+    return assemble(
+        Plan(
+            conversion,
+            placement,
+            origin.fuse,
+            origin.image,
+            schedule.policy,
+            order,
+            found,
+            buffers,
+            lifetimes,
+        )
+    )
 
 
 def named_order(conversion: Conversion, policy: str) -> tuple[tuple[str, int], ...]:
@@ -152,7 +198,12 @@ def assemble(draft: Plan) -> Plan:
 
 
 def whole_layer_live(network: Network) -> int:
-    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are freed."""
+    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
+    freed.
+    """
     conversion = convert(network, "whole")
     found = storages(conversion, place(network, share=False))
-    return occupancy([(work.name, phase) for work in conversion.actors for phase in range(len(work.phases))], found).peak_live
+    return occupancy(
+        [(work.name, phase) for work in conversion.actors for phase in range(len(work.phases))],
+        found,
+    ).peak_live

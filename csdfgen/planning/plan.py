@@ -13,12 +13,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.conversion import ActorWork, Conversion, Write
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Emit
-from csdfgen.placement import Placement
-from schedules.memory import Access, BufferPlan, BufferSlot, Occupancy, Part, Storage
+from csdfgen.phases.conversion import ActorWork, Conversion, Write
+from csdfgen.planning.memory import Access, BufferPlan, BufferSlot, Occupancy, Part, Storage
+from csdfgen.planning.sharing import Placement
 
 __all__ = ["FIGURES", "Plan", "storages"]
 
@@ -40,8 +40,8 @@ FIGURES = MappingProxyType(
 class Plan:
     """A network ready to run in one arena.
 
-    order: firings (actor, phase). figures: bytes by name, see `FIGURES`. kernels: packed weights and
-    bound kernels by layer name, filled when first needed; no part of the plan's value.
+    order: firings (actor, phase). figures: bytes by name, see `FIGURES`. kernels: packed weights
+    and bound kernels by layer name, filled when first needed; no part of the plan's value.
     """
 
     conversion: Conversion
@@ -88,8 +88,8 @@ class Plan:
 def storages(conversion: Conversion, placement: Placement) -> tuple[Storage, ...]:
     """Every storage of a placement with who writes and who releases its rows, and when.
 
-    A tensor that nobody reads is released by its writer. Layers without work of their own (views) write nothing,
-    but what they wait for is still needed.
+    A tensor that nobody reads is released by its writer. Layers without work of their own (views)
+    write nothing, but what they wait for is still needed.
     """
     network = conversion.network
     writers: dict[str, list[tuple[ActorWork, Write]]] = {name: [] for name in placement.storages}
@@ -104,20 +104,32 @@ def storages(conversion: Conversion, placement: Placement) -> tuple[Storage, ...
                 readers[home].append(Access(work.name, write.claimed))
         if work.kind != "output":
             for read in work.reads:
-                readers[placement.places[read.tensor.name].storage].append(Access(work.name, read.release))
+                readers[placement.places[read.tensor.name].storage].append(
+                    Access(work.name, read.release)
+                )
     kept = {placement.places[name].storage for name in network.output_tensors}
     return tuple(
-        Storage(name, tensor.rows, tensor.row_bytes, _parts(writers[name], tensor, placement), tuple(readers[name]), name in kept)
+        Storage(
+            name,
+            tensor.rows,
+            tensor.row_bytes,
+            _parts(writers[name], tensor, placement),
+            tuple(readers[name]),
+            name in kept,
+        )
         for name, tensor in placement.storages.items()
         if writers[name]
     )
 
 
-def _parts(written: Sequence[tuple[ActorWork, Write]], storage: Tensor, placement: Placement) -> tuple[Part, ...]:
-    """Writers grouped by the range of the row that they write; in-place results join their operand's range.
+def _parts(
+    written: Sequence[tuple[ActorWork, Write]], storage: Tensor, placement: Placement
+) -> tuple[Part, ...]:
+    """Writers grouped by the range of the row that they write; in-place results join their
+    operand's range.
 
-    Each element of a row counts for the smallest range that holds it: a Concat which copies one operand
-    beside others that were written in place adds that operand's bytes only.
+    Each element of a row counts for the smallest range that holds it: a Concat which copies one
+    operand beside others that were written in place adds that operand's bytes only.
     """
     ranges: dict[tuple[int, int], list[tuple[ActorWork, Write]]] = {}
     for work, write in written:
@@ -131,7 +143,9 @@ def _parts(written: Sequence[tuple[ActorWork, Write]], storage: Tensor, placemen
             tensor = members[0][1].tensor
             where = placement.places[tensor.name]
             steps = tuple(owner.itemsize * step for step in where.strides)
-            np.lib.stride_tricks.as_strided(owner[where.offset :], tensor.row_shape, steps)[...] = index
+            np.lib.stride_tricks.as_strided(owner[where.offset :], tensor.row_shape, steps)[...] = (
+                index
+            )
         sizes = np.bincount(owner, minlength=len(groups)).tolist()
     return tuple(
         Part(

@@ -1,6 +1,8 @@
-"""Which operators are known, and how does each divide into phases? `docs/operators.md`, out of the table of operators.
+"""Which operators are known, and how does each divide into phases? `docs/operators.md`, out of the
+table of operators.
 
-`python -m csdfgen.operators_doc` prints the page; `make docs` writes it, with the node cases of the onnx package below.
+`python -m csdfgen.ops.page` prints the page; `make docs` writes it, with the node cases of the onnx
+package below.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def page() -> str:
 
 def _line(operator: Operator) -> str:
     constants = ", ".join(str(position) for position in sorted(operator.constant_inputs))
-    attributes = ", ".join(_attribute(name, value) for name, value in sorted(operator.attributes.items()))
+    attributes = ", ".join(
+        _attribute(name, value) for name, value in sorted(operator.attributes.items())
+    )
     cells = (
         f"[{operator.op_type}]({operator.url})",
         str(operator.since),

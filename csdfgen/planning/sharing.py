@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
@@ -28,7 +28,9 @@ __all__ = ["Place", "Placement", "place"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies: storage, offset in its row and strides of the row's dimensions, in elements."""
+    """Where a tensor lies: storage, offset in its row and strides of the row's dimensions, in
+    elements.
+    """
 
     storage: str
     offset: int
@@ -39,7 +41,8 @@ class Place:
 class Placement:
     """Places of all tensors; storages by name as the tensor whose rows they are.
 
-    silent: layers whose outputs need no computation, because views put every element where it belongs.
+    silent: layers whose outputs need no computation, because views put every element where it
+        belongs.
     """
 
     places: Mapping[str, Place]
@@ -64,10 +67,13 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Before, only setting the shape of a view refuses to copy; from numpy 2.5 on that is deprecated."""
+"""Before, only setting the shape of a view refuses to copy; from numpy 2.5 on that is deprecated.
+"""
 
 
-def _reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+def _reshaped(
+    shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
+) -> tuple[int, ...] | None:
     """Strides of a strided row read with another shape, None if that needs a copy; numpy decides."""
     dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, strides)
     try:
@@ -82,7 +88,9 @@ def _reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """Child tensor lies in parent tensor: in [start, ...) of dimension `dim` of its row, or reads the whole row anew."""
+    """Child tensor lies in parent tensor: in [start, ...) of dimension `dim` of its row, or reads
+    the whole row anew.
+    """
 
     parent: str
     dim: int | None
@@ -103,7 +111,9 @@ class _Forest:
         return name
 
     def place(self, name: str) -> Place | None:
-        """The place that follows from the links; None if a reading of a strided row would need a copy."""
+        """The place that follows from the links; None if a reading of a strided row would need a
+        copy.
+        """
         tensors = self.network.tensors
         tensor = tensors[name]
         link = self.links.get(name)
@@ -114,14 +124,18 @@ class _Forest:
         if outer is None:
             return None
         if link.dim is not None:
-            return Place(outer.storage, outer.offset + link.start * outer.strides[link.dim], outer.strides)
+            return Place(
+                outer.storage, outer.offset + link.start * outer.strides[link.dim], outer.strides
+            )
         if tensor.row_shape == parent.row_shape:
             return Place(outer.storage, outer.offset, outer.strides)
         strides = _reshaped(parent.row_shape, outer.strides, tensor.row_shape)
         return None if strides is None else Place(outer.storage, outer.offset, strides)
 
     def try_link(self, child: str, link: _Link) -> bool:
-        """Add a link unless it contradicts what is there (a second parent, a cycle, a place that needs copies)."""
+        """Add a link unless it contradicts what is there (a second parent, a cycle, a place that
+        needs copies).
+        """
         if child in self.links or self.root(link.parent) == child:
             return False
         before, after = self.network.tensors[child], self.network.tensors[link.parent]
@@ -148,7 +162,9 @@ def _sole_reader(network: Network, name: str, layer: Layer) -> bool:
 
 
 def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
-    """Whether `layer` may write over a tensor: it alone reads it, what lies in it, and what it is a view of."""
+    """Whether `layer` may write over a tensor: it alone reads it, what lies in it, and what it is a
+    view of.
+    """
     network = forest.network
     if not _sole_reader(network, name, layer):
         return False
@@ -166,10 +182,11 @@ def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
 
 
 def _parts_are_free(forest: _Forest, name: str) -> bool:
-    """Whether every operand that was merged into a tensor is read by nobody but the layer that joins it.
+    """Whether every operand that was merged into a tensor is read by nobody but the layer that
+    joins it.
 
-    Another reader may come later: the rows must then stay as they are (an image that is joined with its own
-    convolution, whose window still needs rows above the newest).
+    Another reader may come later: the rows must then stay as they are (an image that is joined with
+    its own convolution, whose window still needs rows above the newest).
     """
     network = forest.network
     for part in forest.below(name)[1:]:
@@ -195,13 +212,17 @@ def _link_merge(forest: _Forest, layer: Layer, alias: Alias) -> None:
     source = layer.inputs[alias.position]
     output = layer.outputs[alias.output]
     network = forest.network
-    if source is None or (output.name in network.output_tensors) != (source.name in network.output_tensors):
+    if source is None or (output.name in network.output_tensors) != (
+        source.name in network.output_tensors
+    ):
         return
     forest.try_link(source.name, _Link(output.name, alias.dim, alias.start))
 
 
 def _link_shared_prefix(forest: _Forest, layer: Layer, merges: list[Alias]) -> None:
-    """A Concat whose operands already lie side by side in a larger one is itself a part of that (DenseNet)."""
+    """A Concat whose operands already lie side by side in a larger one is itself a part of that
+    (DenseNet).
+    """
     output = layer.outputs[0]
     if output.name in forest.links or output.name in forest.network.output_tensors:
         return
@@ -274,13 +295,17 @@ def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> b
             continue
         operands = [t for t in layer.inputs if t is not None]
         complete = bool(merges) and len(merges) == len(operands) and not layer.constants
-        if complete and all(_lies_within(output, layer.inputs[a.position], a, places) for a in merges):
+        if complete and all(
+            _lies_within(output, layer.inputs[a.position], a, places) for a in merges
+        ):
             continue
         return False
     return True
 
 
-def _lies_within(outer: Tensor | None, inner: Tensor | None, alias: Alias, places: Mapping[str, Place]) -> bool:
+def _lies_within(
+    outer: Tensor | None, inner: Tensor | None, alias: Alias, places: Mapping[str, Place]
+) -> bool:
     """Whether `inner` lies in `outer` just where the alias says."""
     if outer is None or inner is None or outer.rows != inner.rows:
         return False
@@ -288,7 +313,9 @@ def _lies_within(outer: Tensor | None, inner: Tensor | None, alias: Alias, place
     if big.storage != small.storage:
         return False
     if alias.dim is not None:
-        return small == Place(big.storage, big.offset + alias.start * big.strides[alias.dim], big.strides)
+        return small == Place(
+            big.storage, big.offset + alias.start * big.strides[alias.dim], big.strides
+        )
     if outer.row_shape == inner.row_shape:
         return big == small
     strides = _reshaped(outer.row_shape, big.strides, inner.row_shape)

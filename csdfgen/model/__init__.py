@@ -1,0 +1,1 @@
+"""What is a network? Tensors, layers, rows: values only, which nothing below them changes."""

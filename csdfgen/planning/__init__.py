@@ -1,0 +1,1 @@
+"""Which firings, which buffers, where? From phases to a checked plan in one arena."""

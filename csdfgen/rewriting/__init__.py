@@ -1,0 +1,1 @@
+"""Which ONNX nodes become one layer? Rewritings of a network into an equal one."""
