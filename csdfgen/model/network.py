@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.model.formats import FLOAT32, Format
+
 __all__ = ["Layer", "Network", "Node", "Output", "Shape", "Tensor"]
 
 Shape = tuple[int, ...]
@@ -24,16 +26,16 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An activation tensor: ONNX name and shape, numpy dtype name, row axis (or None).
+    """An activation tensor: ONNX name and shape, stored format, row axis (or None).
 
-    >>> t = Tensor("x", (1, 3, 8, 10), "float32", 2)
+    >>> t = Tensor("x", (1, 3, 8, 10), row_axis=2)
     >>> t.rows, t.row_shape, t.row_bytes
     (8, (10, 1, 3), 120)
     """
 
     name: str
     shape: Shape
-    dtype: str = "float32"
+    format: Format = FLOAT32
     row_axis: int | None = None
 
     @property
@@ -63,9 +65,14 @@ class Tensor:
         return prod(self.row_shape)
 
     @property
+    def dtype(self) -> str:
+        """Numpy's name of the stored elements' type."""
+        return self.format.dtype
+
+    @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return np.dtype(self.dtype).itemsize
+        return self.format.itemsize
 
     @property
     def row_bytes(self) -> int:

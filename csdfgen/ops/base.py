@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Window, slabs
 
@@ -41,8 +42,11 @@ __all__ = [
     "aligned_rows",
     "broadcast_view",
     "height_along",
+    "held_in",
+    "in_the_accumulator",
     "is_aligned",
     "operand_view",
+    "output_format",
     "phases",
     "presented",
     "require_constant",
@@ -161,6 +165,16 @@ def _row_phased(layer: Layer) -> Mode:
     return Mode.ROWS
 
 
+def output_format(layer: Layer) -> Format:
+    """An accumulating layer's state is its output in the making."""
+    return layer.output.format
+
+
+def in_the_accumulator(layer: Layer) -> Format:
+    """The state of a layer that sums up: the output's elements in the type in which sums are formed."""
+    return Format(accumulator_of(layer.output.dtype))
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One ONNX operator: what it accepts and the functions that define it.
@@ -174,6 +188,9 @@ class Operator:
     cost: (layer, output rows) -> work in multiply-accumulates, or elements where there are none.
     mode: how the layer divides into phases. accumulate_over: input position whose rows it
         accumulates.
+    state: format in which an accumulating layer holds its outputs until the last phase. The kernel
+        gets results of that type in every phase; where it is not the output's, the state is a buffer
+        of its own, and the output is claimed by the last phase alone.
     aliases: the memory that outputs may share with inputs.
     rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
@@ -191,6 +208,7 @@ class Operator:
     since: int = 7
     mode: Callable[[Layer], Mode] = _row_phased
     accumulate_over: int = 0
+    state: Callable[[Layer], Format] = output_format
     aliases: Callable[[Layer], tuple[Alias, ...]] = _no_aliases
     window: Callable[[Layer], Window | None] = _no_window
     rowwise: bool = False
@@ -367,6 +385,16 @@ def presented(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np
     if axis == tensor.row_axis:
         return stored
     return replace(tensor, row_axis=axis).to_storage(tensor.to_onnx(stored))[rows.start : rows.stop]
+
+
+def held_in(operator: Operator, layer: Layer, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the kernel of a layer is to write into: the outputs themselves, or new arrays for a state
+    of another type, which are rounded into the outputs after the last phase.
+    """
+    if operator.mode(layer) is not Mode.ACCUMULATE:
+        return list(outputs)
+    dtype = np.dtype(operator.state(layer).dtype)
+    return [o if o.dtype == dtype else np.empty(o.shape, dtype) for o in outputs]
 
 
 def run_slab(

@@ -151,7 +151,7 @@ def parse_rows(rows: int | str | RowSpec) -> RowSpec:
 def auto_height(tensor: Tensor) -> int:
     """Rows that hold about `AUTO_PIXELS` pixels of a tensor, at least one.
 
-    >>> auto_height(Tensor("x", (1, 64, 28, 28), "float32", 2)), auto_height(Tensor("x", (1, 28, 28, 64), "float32", 1))
+    >>> auto_height(Tensor("x", (1, 64, 28, 28), row_axis=2)), auto_height(Tensor("x", (1, 28, 28, 64), row_axis=1))
     (2, 2)
     """
     axis = tensor.row_axis

@@ -16,6 +16,7 @@ from pathlib import Path
 import onnx
 
 from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import split_batch
 from csdfgen.reading.folding import Folder
@@ -83,7 +84,7 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
             Tensor(
                 i.name,
                 shapes[i.name],
-                i.dtype,
+                Format(i.dtype),
                 row_axis_of_input(graph, i.name, len(shapes[i.name])),
             )
             for i in graph.inputs

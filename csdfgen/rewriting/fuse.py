@@ -23,6 +23,7 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
+from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops.base import AliasKind, Mode
 from csdfgen.ops.linear import flattened_gemm
 
@@ -229,11 +230,7 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
         or source.shape[0] != 1
     ):
         return None
-    if (
-        source.dtype not in ("float32", "float64")
-        or layer.attributes.get("transA")
-        or source.row_axis is None
-    ):
+    if source.dtype not in FLOATS or layer.attributes.get("transA") or source.row_axis is None:
         return None
     merged = flattened_gemm(layer, source)
     return replace(merged, onnx_nodes=_onnx_nodes(producer, layer), epilogue=layer.epilogue)
