@@ -134,7 +134,7 @@ def _notes(found: list[Moment]) -> list[str]:
     )
     return [
         f"Buffers hold {', '.join(rolling)} and {last}, the output, which is kept: a new row takes the",
-        "place of a released one. Bars are as wide as rows have bytes. Planned and drawn by csdfgen.",
+        "place of a released one. Bars are as wide as rows have bytes. Scratch of the kernels is counted on neither side.",
     ]
 
 
