@@ -56,7 +56,7 @@ ARROWS: dict[str, set[str]] = {
     "stages": {*MODEL, "zoo_models"},
     "sdf3_bridge": {"base", "graph", "schedules"},
     "schedules": {"base", "graph"},
-    "charts": {"base", "graph", "schedules"},
+    "charts": {"base", "rows", "graph", "schedules"},
     "planning": {*MODEL, "stages", "schedules"},
     "runtime": {*MODEL, "stages", "schedules", "planning"},
     "pipeline": {*MODEL, "stages", "schedules", "planning", "runtime"},
