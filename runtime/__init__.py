@@ -7,8 +7,8 @@ y = frame(x)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,14 +20,21 @@ __all__ = ["compile", "run"]
 
 
 def compile(
-    plan: Plan, **options: Any
+    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1
 ) -> Program:  # the verb of the road map; shadows a builtin nobody needs here
-    """A program for many frames of one plan; see `runtime.program.Program`."""
+    """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
+
+    taps: names of tensors whose values are kept, see `Program.taps`. threads: of matrix products.
+    Raises ScheduleError or CapacityExceededError if the plan's firings are not sound.
+    """
     from runtime.program import Program
 
-    return Program(plan, **options)
+    return Program(plan, taps, threads)
 
 
 def run(plan: Plan, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """One frame: x is an array or a dict by input name; the outputs come as a dict by output name."""
+    """One frame: x is an array or a dict by input name; the outputs come as a dict by output name.
+
+    Raises InputError where shapes or dtypes do not fit. For many frames see `compile`.
+    """
     return compile(plan)(x)

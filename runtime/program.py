@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from csdfgen.errors import InputError, PlanError, ScheduleError
+from csdfgen.errors import InputError, PlanError, ScheduleError, option
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
@@ -430,7 +430,7 @@ class Program:
             shape = tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
             if array.shape != shape:
                 raise InputError(
-                    f"input '{tensor.name}' has shape {array.shape}, the network takes {shape}; load it with --shape"
+                    f"input '{tensor.name}' has shape {array.shape}, the network takes {shape}; load it with {option('shapes')}"
                 )
             if array.dtype != tensor.dtype and not np.can_cast(
                 array.dtype, tensor.dtype, "same_kind"

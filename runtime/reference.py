@@ -31,7 +31,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
 
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.network import Network
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
@@ -270,7 +270,8 @@ class Reference:
         reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
         shown = reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
         return ModelError(
-            f"onnxruntime cannot {what} it, run without --check: {shown}", where=self.source
+            f"onnxruntime cannot {what} it, run without {option('check')}: {shown}",
+            where=self.source,
         )
 
 

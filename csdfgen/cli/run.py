@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import statistics
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-import runtime
 from csdfgen.cli.models import input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import (
@@ -40,9 +36,7 @@ from runtime.images import (
     top_classes,
     write_outputs,
 )
-from runtime.reference import MismatchError
-from runtime.report import Report, kept_whole, to_json
-from runtime.verify import LayerComparison, check_layers, check_outputs, mismatch
+from runtime.report import Report, compare_with_reference, kept_whole, measure, to_json
 
 __all__ = ["RunRequest", "run_model"]
 
@@ -86,7 +80,11 @@ def run_model(request: RunRequest) -> None:
         report, outputs = _measured(request, plan, feeds, stage)
         if request.output is not None:
             write_outputs(request.output, outputs)
-        report, error = _checked(request, report, feeds, outputs, stage)
+        error = None
+        if request.check is not None:
+            report, error = compare_with_reference(
+                report, request.model, feeds, outputs, request.check, stage=stage
+            )
     if request.as_json:
         print(json.dumps(to_json(report), indent=2, allow_nan=False))
     else:
@@ -142,61 +140,17 @@ def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
 def _measured(
     request: RunRequest, plan: Plan, feeds: Mapping[str, np.ndarray], stage: Stage
 ) -> tuple[Report, dict[str, np.ndarray]]:
-    """Compile; one frame with its memory traced, then the timed ones, untraced."""
     try:
-        stage("compiling")
-        program = runtime.compile(plan, threads=request.threads)
-        stage("measuring")
-        outputs, measured = program.measure(feeds)
-        times = []
-        for number in range(request.repeat):
-            what = f"frame {number + 1} of {request.repeat}"
-            start = time.perf_counter()
-            outputs = program(feeds, progress=partial(stage, what))
-            times.append(time.perf_counter() - start)
+        return measure(
+            plan,
+            feeds,
+            model=request.model,
+            threads=request.threads,
+            repeat=request.repeat,
+            stage=stage,
+        )
     except CsdfgenError as error:
         raise error.at(str(request.plan or request.model)) from None
-    return Report(
-        model=request.model,
-        plan=plan,
-        measured_bytes=measured.touched_bytes,
-        python_peak_bytes=measured.python_peak_bytes,
-        latency_ms=1e3 * statistics.median(times),
-        threads=request.threads,
-        repeat=request.repeat,
-        firings=program.firings,
-        outputs={name: (array.shape, array.dtype.name) for name, array in outputs.items()},
-    ), outputs
-
-
-def _checked(
-    request: RunRequest,
-    report: Report,
-    feeds: Mapping[str, np.ndarray],
-    outputs: Mapping[str, np.ndarray],
-    stage: Stage,
-) -> tuple[Report, MismatchError | None]:
-    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in
-    the layers.
-    """
-    if request.check is None:
-        return report, None
-    stage("running onnxruntime")
-    source, plan = request.model, report.plan
-    comparisons = check_outputs(source, plan, feeds, outputs, request.threads)
-    wrong = next((one for one in comparisons if not one.ok), None)
-    layers: tuple[LayerComparison, ...] = ()
-    if request.check == "layers" or wrong is not None:
-        stage("comparing layers")
-        layers = check_layers(source, plan, feeds, request.threads)
-    report = replace(report, comparisons=comparisons, layers=layers)
-    if wrong is not None:
-        return report, mismatch(wrong, outputs[wrong.name].dtype, layers, request.model)
-    first = next((entry for entry in layers if not entry.comparison.ok), None)
-    if first is not None:
-        dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
-        return report, mismatch(first.comparison, dtype, layers, request.model)
-    return report, None
 
 
 # The report on a terminal -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ leaves all channels as they were; the least such numbers are the repetition vect
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,6 +19,7 @@ from typing import Literal, get_args
 
 from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import GraphError, InconsistentError
+from csdfgen.model.describe import html_table, one_line
 
 __all__ = [
     "KINDS",
@@ -109,6 +111,29 @@ class CsdfGraph:
     actors: tuple[Actor, ...]
     channels: tuple[Channel, ...]
     origin: Origin | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "actors": len(self.actors),
+            "phases": sum(actor.phases for actor in self.actors),
+            "channels": len(self.channels),
+        }
+
+    def __repr__(self) -> str:
+        return one_line("CsdfGraph", self.name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        try:
+            firings: object = sum(repetition_vector(self).values())
+        except GraphError as error:
+            firings = f"none: {error}"
+        kinds = Counter(channel.kind for channel in self.channels)
+        more = {
+            **{f"{kind} channels": count for kind, count in kinds.items()},
+            "firings an iteration": firings,
+            "made from": self.origin and self.origin.model,
+        }
+        return html_table(f"CsdfGraph {self.name}", [*self._facts().items(), *more.items()])
 
     @property
     def phases(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import storage_axis
 from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
@@ -57,7 +57,7 @@ def data_input(node: Node, dtypes: Sequence[str] = FLOATS, least_rank: int = 0) 
         )
     if 0 in tensor.shape:
         raise ModelError(
-            f"input of shape {list(tensor.shape)} has no elements; fix its sizes with --shape"
+            f"input of shape {list(tensor.shape)} has no elements; fix its sizes with {option('shapes')}"
         )
     return tensor
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Window, slabs
@@ -252,7 +252,7 @@ def require_constant(node: Node, position: int) -> np.ndarray:
     if not isinstance(operand, np.ndarray):
         state = "absent" if operand is None else f"computed at run time ('{operand.name}')"
         raise ModelError(
-            f"input {position} is {state}; it must be a constant, fix free sizes with --shape or fold it"
+            f"input {position} is {state}; it must be a constant, fix free sizes with {option('shapes')} or fold it"
         )
     return operand
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
@@ -223,7 +223,7 @@ def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
             raise ModelError(f"input {position} is absent; {node.op_type} needs it")
         if 0 in operand.shape:
             raise ModelError(
-                f"input {position} has shape {operand.shape}, without elements; give its free sizes with --shape"
+                f"input {position} has shape {operand.shape}, without elements; give its free sizes with {option('shapes')}"
             )
         found.append(operand)
     return found

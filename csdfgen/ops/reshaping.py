@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._copies import reshaped_copy, reshaped_view, strided_copy
@@ -93,7 +93,7 @@ def _reshaped(node: Node, shape: Shape) -> Layer:
     if prod(shape) != source.elements:
         raise ModelError(
             f"{source.elements} elements of shape {source.shape} do not fit shape {shape} ({prod(shape)}); "
-            "check the shape operand, fix free sizes with --shape"
+            f"check the shape operand, fix free sizes with {option('shapes')}"
         )
     output = Tensor(node.outputs[0], shape, source.format, _kept_row_axis(source, shape))
     return one_input_layer(node, source, output)

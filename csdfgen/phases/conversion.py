@@ -20,12 +20,14 @@ from types import MappingProxyType
 from typing import Literal
 
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
-from csdfgen.errors import InputError
+from csdfgen.errors import InputError, option
+from csdfgen.model.describe import html_table, one_line
+from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.rows import Rows, differences, needs, releases, slabs
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase, phases, stored_rows
-from csdfgen.phases.heights import RowSpec, layer_height, parse_rows
+from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows
 
 __all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph"]
 
@@ -85,7 +87,7 @@ class ActorWork:
 
 
 @dataclass(frozen=True, eq=False)
-class Conversion:
+class Conversion(Pickled):
     """A network cut into phases: actors in an order in which every tensor is written before it is
     read.
     """
@@ -93,6 +95,16 @@ class Conversion:
     network: Network
     actors: tuple[ActorWork, ...]
     rows: RowSpec
+
+    def _facts(self) -> dict[str, object]:
+        phases = sum(len(work.phases) for work in self.actors)
+        return {"rows": self.rows, "actors": len(self.actors), "phases": phases}
+
+    def __repr__(self) -> str:
+        return one_line("Conversion", self.network.name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Conversion of {self.network.name}", self._facts().items())
 
     @cached_property
     def actor(self) -> MappingProxyType[str, ActorWork]:
@@ -162,9 +174,7 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
     return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times)
 
 
-def convert(
-    network: Network, rows: int | str | RowSpec = "auto", *, image: str = "streamed"
-) -> Conversion:
+def convert(network: Network, rows: AskedRows = "auto", *, image: str = "streamed") -> Conversion:
     """Cut a network into phases.
 
     rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
@@ -175,7 +185,7 @@ def convert(
     spec = parse_rows(rows)
     spec.check_names(network)
     if image not in ("streamed", "resident"):
-        raise InputError(f"--image {image}: neither 'streamed' nor 'resident'")
+        raise InputError(f"{option('image', image)}: neither 'streamed' nor 'resident'")
     _check_phases(network, spec)
     taken = {layer.name for layer in network.layers}
     actors = []
@@ -203,7 +213,7 @@ def _check_phases(network: Network, spec: RowSpec) -> None:
         if total > MAX_PHASES:
             raise InputError(
                 f"layer '{layer.name}' cuts {rows} rows into slabs of {height}: {total} phases so far, at most {MAX_PHASES} "
-                "are planned; use taller slabs (--rows whole)"
+                f"are planned; use taller slabs ({option('rows', 'whole')})"
             )
 
 
@@ -259,4 +269,4 @@ def token_unit(tensor: Tensor, tokens: str) -> tuple[int, int]:
         return 1, tensor.row_bytes
     if tokens == "elements":
         return tensor.row_elements, tensor.itemsize
-    raise InputError(f"--tokens {tokens}: neither 'elements' nor 'rows'")
+    raise InputError(f"{option('tokens', tokens)}: neither 'elements' nor 'rows'")

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from math import gcd
 
 from csdfgen.dataflow.graph import Channel
-from csdfgen.errors import PlanError, ScheduleError
+from csdfgen.errors import PlanError, ScheduleError, option
 from csdfgen.phases.conversion import ActorWork, Conversion, Read, Write, csdf_graph
 from csdfgen.planning.memory import Occupancy, Storage
 from csdfgen.planning.sharing import Placement
@@ -50,7 +50,7 @@ def check_order(
         if actor not in counts:
             raise PlanError(
                 f"made for '{made_for}', it fires '{actor}', which is no actor of '{conversion.network.name}' with "
-                f"--rows {options['rows']} --fuse {options['fuse']}"
+                f"{option('rows', options['rows'])} {option('fuse', options['fuse'])}"
             )
         if phase != following[actor]:
             raise ScheduleError(
@@ -61,7 +61,7 @@ def check_order(
         if following[actor] != count:
             raise ScheduleError(
                 f"fires {following[actor]} phases of '{actor}', which has {count} in '{conversion.network.name}' with "
-                f"--rows {options['rows']}"
+                f"{option('rows', options['rows'])}"
             )
 
 

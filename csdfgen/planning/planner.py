@@ -13,11 +13,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import InputError, PlanError
+from csdfgen.errors import InputError, PlanError, option
 from csdfgen.model.network import Network
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph
-from csdfgen.phases.heights import RowSpec
+from csdfgen.phases.heights import AskedRows
 from csdfgen.phases.provenance import digest_of, origin_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.memory import BufferPlan, Occupancy, Storage, occupancy, pack
@@ -42,21 +42,21 @@ __all__ = [
 def plan(
     network: Network,
     *,
-    rows: int | str | RowSpec = "auto",
+    rows: AskedRows = "auto",
     fuse: str = "full",
     image: str = "streamed",
     policy: str = "best",
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
-    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see
-        `heights`).
+    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", "LAYER=N,...", or
+        a mapping {"LAYER": N, "*": N} (see `heights.parse_rows`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     Raises InputError for options that do not exist.
     """
     if policy not in (*POLICIES, "best"):
-        raise InputError(f"--policy {policy}: not one of {', '.join(POLICIES)}, best")
+        raise InputError(f"{option('policy', policy)}: not one of {', '.join(POLICIES)}, best")
     conversion, placement, found = prepare(network, rows, fuse, image)
     candidates: list[tuple[BufferPlan, Occupancy, tuple[tuple[str, int], ...], str]] = []
     for name in _policies(conversion) if policy == "best" else (policy,):
@@ -98,7 +98,7 @@ def graph_of(
     reader keeps. Raises InputError.
     """
     if rates not in ("exact", "paper"):
-        raise InputError(f"--rates {rates}: neither 'exact' nor 'paper'")
+        raise InputError(f"{option('rates', rates)}: neither 'exact' nor 'paper'")
     if rates == "paper":
         graph = algorithm1(conversion, tokens=tokens)
         graph = (
@@ -112,11 +112,11 @@ def graph_of(
 
 
 def prepare(
-    network: Network, rows: int | str | RowSpec, fuse: str, image: str
+    network: Network, rows: AskedRows, fuse: str, image: str
 ) -> tuple[Conversion, Placement, tuple[Storage, ...]]:
     """All of a plan that does not depend on the order of firings; options as in `plan`."""
     if fuse not in FUSE_LEVELS:
-        raise InputError(f"--fuse {fuse}: not one of {', '.join(FUSE_LEVELS)}")
+        raise InputError(f"{option('fuse', fuse)}: not one of {', '.join(FUSE_LEVELS)}")
     fused = rewritten(network, fuse)
     conversion = convert(fused, rows, image=image)
     placement = place(fused, share=fuse == "full")
@@ -139,7 +139,8 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
         )
     if origin.rates != "exact":
         raise PlanError(
-            f"is of a graph with --rates {origin.rates}, whose phases are not run; make it with --rates exact"
+            f"is of a graph with {option('rates', origin.rates)}, whose phases are not run; "
+            f"make it with {option('rates', 'exact')}"
         )
     if schedule.iterations != 1 or any(firing.iteration for firing in schedule.firings):
         last = max((firing.iteration for firing in schedule.firings), default=0) + 1

@@ -6,55 +6,93 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from numbers import Integral
+from operator import index
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option, shape_option
+from csdfgen.files import quoted
 from csdfgen.model.network import Shape
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import GraphInput
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
 
-__all__ = ["input_shapes"]
+__all__ = ["AskedShape", "AskedShapes", "input_shapes"]
+
+AskedShape = Sequence[int] | str
+"""Sizes as numbers, (1, 3, 224, 224), or as text, "1x3x224x224"."""
+
+AskedShapes = Mapping[str, AskedShape] | AskedShape
+"""Shapes by the name of their input; where there is one input, also its shape alone."""
 
 _EXAMPLE_SIZES = (1, 3, 224, 224)
-"""What a free size is in an example of --shape, by axis."""
+"""What a free size is in an example of a shape, by axis."""
 
 
 def input_shapes(
-    inputs: Sequence[GraphInput], shapes: Mapping[str, Sequence[int]], batch: int | None
+    inputs: Sequence[GraphInput], asked: AskedShapes, batch: int | None
 ) -> dict[str, Shape]:
-    """Input name -> its shape. shapes and batch: see `loader.load`.
+    """Input name -> its shape. asked and batch: see `loader.load`.
 
     Raises ModelError for a size that stays free (but for the leading one, which is then 1), a name
-    that is no input, a rank that differs from the declared one, and a shape that is absurdly large.
+    that is no input, a rank that differs from the declared one, a shape that is none or absurdly
+    large, and one shape where there are several inputs.
     """
+    shapes = _by_name(inputs, asked)
     unknown = [name for name in shapes if name not in {i.name for i in inputs}]
     if unknown:
-        known = ", ".join(f"{label(i.name)}={_text(i.dims)}" for i in inputs) or "none"
-        raise ModelError(
-            f"'{label(unknown[0])}' is not an input; the inputs are {label(known, 200)}"
-        )
-    if batch is not None and batch < 1:
-        raise ModelError(f"a batch of {batch} images is not possible, at least 1 is needed")
+        raise ModelError(f"'{label(unknown[0])}' is not an input; the inputs are {_known(inputs)}")
+    if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
+        raise ModelError(f"a batch of {batch!r} images is not possible, at least 1 is needed")
     return {i.name: _shape(i, shapes.get(i.name), batch) for i in inputs}
 
 
-def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> Shape:
+def _known(inputs: Sequence[GraphInput]) -> str:
+    return label(", ".join(f"{i.name}={_text(i.dims)}" for i in inputs) or "none", 200)
+
+
+def _by_name(inputs: Sequence[GraphInput], asked: AskedShapes) -> dict[str, Shape]:
+    """What is asked for, by input name, as numbers."""
+    if isinstance(asked, Mapping):
+        return {str(name): _sizes(asked, sizes) for name, sizes in asked.items()}
+    if len(inputs) != 1:
+        raise ModelError(
+            f"one shape for {len(inputs)} inputs; give shapes by name, the inputs are {_known(inputs)}"
+        )
+    return {inputs[0].name: _sizes(asked, asked)}
+
+
+def _sizes(asked: AskedShapes, sizes: AskedShape) -> Shape:
+    """
+    >>> _sizes({}, "1x3x8x8"), _sizes({}, [1, 4])
+    ((1, 3, 8, 8), (1, 4))
+    """
+    try:
+        parts = sizes.lower().replace(",", "x").split("x") if isinstance(sizes, str) else sizes
+        return tuple(int(part) if isinstance(part, str) else index(part) for part in parts)
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{option('shapes', asked)}: {quoted(sizes)} is no shape; sizes such as "
+            f"{_EXAMPLE_SIZES} or '{_text(_EXAMPLE_SIZES)}' are needed"
+        ) from None
+
+
+def _shape(info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
     where = f"input '{label(info.name)}'"
     dims = info.dims
     if given is not None:
         if dims is not None and len(given) != len(dims):
             raise ModelError(
-                f"has {len(dims)} dimensions ({_text(dims)}), --shape gives {len(given)} ({_text(given)})",
+                f"has {len(dims)} dimensions ({_text(dims)}), {option('shapes')} gives {len(given)} ({_text(given)})",
                 where=where,
             )
         if len(given) > MAX_RANK or min(given, default=1) < 1:
             raise ModelError(
                 f"cannot have shape {_text(given)}; every size is at least 1", where=where
             )
-        dims = tuple(given)
+        dims = given
     if dims is None:
         raise ModelError(
-            f"has no shape; give it with --shape {label(info.name)}={_text(_EXAMPLE_SIZES)}",
+            f"has no shape; give it with {shape_option(label(info.name), _EXAMPLE_SIZES)}",
             where=where,
         )
     if dims and batch is not None and (len(dims) > 1 or dims[0] is None):
@@ -65,7 +103,7 @@ def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> 
     if len(shape) < len(dims):
         example = [d or _EXAMPLE_SIZES[min(k, 3)] for k, d in enumerate(dims)]
         raise ModelError(
-            f"has free sizes ({_text(info.dims)}); fix them with --shape {label(info.name)}={_text(example)}",
+            f"has free sizes ({_text(info.dims)}); fix them with {shape_option(label(info.name), example)}",
             where=where,
         )
     if prod(shape) > MAX_ELEMENTS:

@@ -9,19 +9,19 @@ table. Our own shapes are authoritative; the inference of the onnx package is no
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import split_batch
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.input_axes import row_axis_of_input
-from csdfgen.reading.input_shapes import input_shapes
+from csdfgen.reading.input_shapes import AskedShapes, input_shapes
 from csdfgen.reading.network_builder import build_network, fold_constants, refuse_unsupported
 from csdfgen.reading.onnx_file import ModelFile, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
@@ -34,13 +34,14 @@ __all__ = ["load"]
 def load(
     source: str | os.PathLike[str] | onnx.ModelProto,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: AskedShapes | None = None,
     batch: int | None = None,
 ) -> Network:
     """Read a model: a file, a name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model
     in memory.
 
-    shapes: input name -> its whole shape, for free sizes or instead of the declared ones.
+    shapes: input name -> its whole shape, (1, 3, 224, 224) or "1x3x224x224", for free sizes or
+        instead of the declared ones; of a network with one input the shape alone will do.
     batch: leading size of every input of rank 2 or more; a free leading size is 1 without it.
     Raises ModelError, or UnsupportedOperatorError that lists all operators which are not known.
     """
@@ -55,7 +56,7 @@ def load(
         folder = Folder(file.directory)
         graph = fold_constants(graph, folder)
         try:
-            sizes = input_shapes(graph.inputs, shapes or {}, batch)
+            sizes = input_shapes(graph.inputs, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
@@ -101,7 +102,7 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
     except ModelError as error:
         build(one)  # if this fails too, the batch is not to blame
         raise ModelError(
-            f"takes one image at a time, not {batch}; run it without --batch: {error}"
+            f"takes one image at a time, not {batch}; run it without {option('batch')}: {error}"
         ) from error
     try:
         single = build(one)

@@ -62,7 +62,7 @@ def test_a_free_batch_is_one_and_shape_overrides_what_is_declared() -> None:
 
 def test_a_free_row_or_column_needs_a_shape() -> None:
     free = model("g (float[N,3,H,W] x) => (float[N,3,H,W] y) { y = Relu(x) }")
-    error = refused(free, r"input 'x'.*--shape x=1x3x224x224")
+    error = refused(free, r"input 'x'.*shapes=\{'x': \(1, 3, 224, 224\)\}")
     assert "?x3x?x?" in str(error)
     assert load(free, shapes={"x": [2, 3, 4, 5]}).batch == 2
 
@@ -70,7 +70,7 @@ def test_a_free_row_or_column_needs_a_shape() -> None:
 def test_an_input_without_a_shape_needs_one() -> None:
     proto = model("g (float[1,3] x) => (float[1,3] y) { y = Relu(x) }")
     proto.graph.input[0].type.tensor_type.ClearField("shape")
-    refused(proto, "--shape x=")
+    refused(proto, "shapes={'x': ")
     assert load(proto, shapes={"x": (2, 3)}).inputs[0].shape == (1, 3)
 
 
@@ -78,7 +78,7 @@ def test_an_input_without_a_shape_needs_one() -> None:
     ("shapes", "match"),
     [
         ({"z": (1, 3)}, r"'z' is not an input; the inputs are x=1x3x8x8"),
-        ({"x": (1, 3, 8)}, r"has 4 dimensions \(1x3x8x8\), --shape gives 3 \(1x3x8\)"),
+        ({"x": (1, 3, 8)}, r"has 4 dimensions \(1x3x8x8\), shapes gives 3 \(1x3x8\)"),
         ({"x": (1, 3, 0, 8)}, "at least 1"),
         ({"x": (1, 3, 2**16, 2**16)}, r"has 12884901888 elements .*at most 2147483648"),
     ],
@@ -446,7 +446,7 @@ def test_a_model_for_one_image_says_so() -> None:
     )
     refused(
         proto,
-        r"takes one image at a time, not 3; run it without --batch: layer 'Reshape_0'",
+        r"takes one image at a time, not 3; run it without batch: layer 'Reshape_0'",
         batch=3,
     )
     refused(

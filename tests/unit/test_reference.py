@@ -147,9 +147,7 @@ def test_a_model_that_onnxruntime_refuses_is_one_line(capfd: pytest.CaptureFixtu
     model = residual_classifier()
     network = csdfgen.load(model)
     model.graph.node[0].op_type = "Nope"
-    with pytest.raises(
-        ModelError, match="onnxruntime cannot load it, run without --check"
-    ) as caught:
+    with pytest.raises(ModelError, match="onnxruntime cannot load it, run without check") as caught:
         Reference(model, network)
     assert "\n" not in str(caught.value)
     good = Reference(residual_classifier(), network)
