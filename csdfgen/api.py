@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.model.describe import sizes
+from csdfgen.model.options import DEFAULTS, PlanOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,7 @@ __all__ = [
     "schedule",
 ]
 
-_ROWS, _FUSE, _IMAGE, _TOKENS = "auto", "full", "streamed", "elements"
+_ROWS, _FUSE, _IMAGE, _TOKENS = DEFAULTS.rows, DEFAULTS.fuse, DEFAULTS.image, "elements"
 
 
 # Graphs -----------------------------------------------------------------------------------------
@@ -77,13 +78,15 @@ def convert(
     actor, so that none overlaps with itself.
     Raises InputError for an option that does not exist; ModelError.
     """
+    from csdfgen.phases.heights import parse_rows
     from csdfgen.planning.planner import graph_of, prepare
     from sdf3_bridge.variants import WriteOptions, variant
 
     net = _network(network)
     try:
-        conversion = prepare(net, rows, fuse, image)[0]
-        graph = graph_of(conversion, fuse, image, tokens=tokens, rates=rates, overlap=overlap)
+        options = PlanOptions(str(parse_rows(rows)), fuse, image)
+        conversion = prepare(net, options).conversion
+        graph = graph_of(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(_name(net)) from None
     return variant(graph, WriteOptions(serial="add" if serial else "keep"))[0]

@@ -14,22 +14,23 @@ if TYPE_CHECKING:
     import numpy as np
 
     from csdfgen.planning.plan import Plan
-    from runtime.program import Program
+    from runtime.executor import Executable
 
 __all__ = ["compile", "run"]
 
 
-def compile(
-    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1
-) -> Program:  # the verb of the road map; shadows a builtin nobody needs here
+def compile(  # the verb of the road map; shadows a builtin nobody needs here
+    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1, backend: str = "numpy"
+) -> Executable:
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
-    taps: names of tensors whose values are kept, see `Program.taps`. threads: of matrix products.
-    Raises ScheduleError or CapacityExceededError if the plan's firings are not sound.
+    taps: names of tensors whose values are kept, see `Executable.taps`. threads: of matrix products.
+    backend: whose kernels compute; "numpy". Raises what the checker raises for a plan that is not
+    sound (ScheduleError, CapacityExceededError, PlanError), InputError for an unknown backend.
     """
-    from runtime.program import Program
+    from runtime.executor import Executable, kernels_of
 
-    return Program(plan, taps, threads)
+    return Executable(plan, taps, threads, kernels_of(backend))
 
 
 def run(plan: Plan, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -216,24 +216,22 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
     """Tensors of more than one row whose buffer holds all of them, largest first."""
     network = plan.network
     found = []
-    for storage in plan.storages:
-        slot = plan.slots[storage.name]
-        if storage.rows <= 1 or slot.capacity < storage.rows:
+    for buffer in plan.rolling:
+        region = plan.regions[buffer.name]
+        if buffer.kind != "tensor" or buffer.rows <= 1 or region.capacity < buffer.rows:
             continue
-        tensor = plan.placement.storages[storage.name]
+        tensor = plan.sharing.buffers[buffer.name]
         layer = network.producer.get(tensor.name)
         name, op_type = (layer.name, layer.op_type) if layer is not None else ("", "input")
-        why = (
-            "it is an output of the network" if storage.kept else next(_reasons(plan, storage.name))
-        )
-        found.append(KeptWhole(tensor.name, name, op_type, storage.rows, slot.size, why))
+        why = "it is an output of the network" if buffer.kept else next(_reasons(plan, buffer.name))
+        found.append(KeptWhole(tensor.name, name, op_type, buffer.rows, region.size, why))
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
 
 def _reasons(plan: Plan, storage: str) -> Iterator[str]:
     """Why all rows of a storage are there at one time, the strongest reason first."""
-    members = set(plan.placement.members[storage])
-    rows = plan.placement.storages[storage].rows
+    members = set(plan.sharing.members[storage])
+    rows = plan.sharing.buffers[storage].rows
     actors = plan.conversion.actors
     writers = [
         work for work in actors if any(write.tensor.name in members for write in work.writes)
@@ -280,8 +278,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "python_peak_bytes": report.python_peak_bytes,
         "figures": dict(plan.figures),
         "rows": str(plan.conversion.rows),
-        "fuse": plan.fuse,
-        "image": plan.image,
+        "fuse": plan.options.fuse,
+        "image": plan.options.image,
         "batch": plan.network.batch,
         "threads": report.threads,
         "repeat": report.repeat,

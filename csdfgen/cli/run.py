@@ -25,9 +25,10 @@ from csdfgen.cli.terminal import (
 )
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.model.network import Network
+from csdfgen.model.options import CONVERSION
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.saved import CONVERSION_OPTIONS, SavedPlan, read_saved
+from csdfgen.planning.saved import SavedPlan, read_saved
 from runtime.images import (
     ImageOptions,
     check_output_path,
@@ -118,7 +119,7 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    for name in CONVERSION_OPTIONS:
+    for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
         if (
             wanted is not None
@@ -161,7 +162,8 @@ def _print_report(report: Report, request: RunRequest) -> None:
     network = plan.network
     out.print(
         f"{plain(report.model)}: {counted(len(network.layers), 'layer')} in {counted(report.firings, 'firing')}, "
-        f"--rows {plan.conversion.rows} --fuse {plan.fuse} --image {plan.image}, {counted(network.batch, 'image')}\n"
+        f"--rows {plan.conversion.rows} "
+        f"--fuse {plan.options.fuse} --image {plan.options.image}, {counted(network.batch, 'image')}\n"
     )
     out.print(figures_table(plan.figures))
     arena, measured = plan.planned_bytes, report.measured_bytes

@@ -36,11 +36,10 @@ from csdfgen.devices.profile import (
 )
 from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
 from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.ops.base import Emit
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan
-from runtime.program import Program
+from runtime.executor import Executable
 
 __all__ = [
     "CACHE_STATE",
@@ -134,13 +133,10 @@ class Sampler:
     ) -> None:
         self._clock = clock_of(threads)
         self.feeds = random_inputs(network)
-        kernels: dict[str, Emit] = {}
-        self.programs: dict[int | str, Program] = {}
-        for height in heights:
-            planned = plan(network, rows=height, fuse=fuse)
-            kernels = kernels or planned.kernels
-            # weights are packed once, not once a height
-            self.programs[height] = runtime.compile(replace(planned, kernels=kernels))
+        # plans of one network share its packed weights
+        self.programs: dict[int | str, Executable] = {
+            height: runtime.compile(plan(network, rows=height, fuse=fuse)) for height in heights
+        }
         self.samples: dict[int | str, list[np.ndarray]] = {height: [] for height in heights}
         self.beside: list[float] = []
         self._short: dict[int | str, bool] = {}
@@ -168,7 +164,7 @@ class Sampler:
             if plain is not None:
                 self._excess[height].append(whole - plain)
 
-    def _plain_frame(self, program: Program) -> int:
+    def _plain_frame(self, program: Executable) -> int:
         """Nanoseconds of a frame that follows one of its own."""
         program(self.feeds)
         start = self._clock()
@@ -192,7 +188,7 @@ class Sampler:
         found: dict[str, list[tuple[Layer | None, Point]]] = {}
         for work, firings in _firings(program.plan).items():
             actor = program.plan.conversion.actor[work]
-            if actor.kind == "output" or work in program.plan.placement.silent:
+            if actor.kind == "output" or work in program.plan.sharing.silent:
                 continue
             key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
             low, middle, high = (

@@ -79,7 +79,7 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     """
     _check_operators(plan, profile)
     layers = tuple(
-        _layer_time(work, profile, work.name in plan.placement.silent)
+        _layer_time(work, profile, work.name in plan.sharing.silent)
         for work in plan.conversion.actors
         if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
     )
@@ -153,7 +153,7 @@ def _check_operators(plan: Plan, profile: DeviceProfile) -> None:
         {
             layer.op_type
             for layer in plan.network.layers
-            if layer.name not in plan.placement.silent
+            if layer.name not in plan.sharing.silent
             and layer_key(layer) not in profile.layers
             and rule_of(profile, layer) is None
         }
@@ -301,7 +301,7 @@ def _bytes_a_frame(plan: Plan) -> int:
     """Bytes that a frame has to move: every row once in and once out, weights once."""
     moved = 0
     for work in plan.conversion.actors:
-        if work.layer is not None and work.name not in plan.placement.silent:
+        if work.layer is not None and work.name not in plan.sharing.silent:
             moved += sum(
                 t.nbytes for t in (*work.layer.inputs, *work.layer.outputs) if t is not None
             )

@@ -129,7 +129,7 @@ class Node(Pickled):
         return self.inputs[position] if position < len(self.inputs) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Layer(Pickled):
     """One operation of the network, shapes settled and attributes normalised by its operator.
 

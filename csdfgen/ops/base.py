@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError, option
+from csdfgen.errors import ModelError, PlanError, option
 from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
-from csdfgen.model.rows import Rows, Window, slabs
+from csdfgen.model.rows import Rows, Slab, Window, slabs
 
 __all__ = [
     "REQUIRED",
@@ -79,31 +79,47 @@ class Phase:
         constant.
     first, last: an accumulating layer initialises its state in the first phase, finishes in the
         last.
+    image, images: which images; all rows are counted within one. Several are whole images.
     """
 
     out: Rows
     ins: tuple[Rows | None, ...]
     first: bool = True
     last: bool = True
+    image: int = 0
+    images: int = 1
+
+    def slab(self, rows: Rows) -> Slab:
+        """Rows of an operand or a result of this phase, with their images."""
+        return Slab(rows, self.image, self.images)
 
 
 class Scratch:
-    """Bump allocator over the preallocated workspace; every firing starts at its beginning again."""
+    """Bump allocator over the workspace of one step; every step starts at its beginning again.
+
+    end: bytes taken so far, what lies between aligned arrays included.
+    """
 
     ALIGN = 64
 
     def __init__(self, buffer: np.ndarray) -> None:
         self._buffer = buffer
-        self.used = 0
+        self.end = 0
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
-        """An uninitialised array in the workspace, aligned to 64 bytes."""
+        """An uninitialised array in the workspace, aligned to 64 bytes. Raises PlanError."""
         dt = np.dtype(dtype)
-        start = self.used
-        size = prod(shape) * dt.itemsize
-        self.used = -(-(start + size) // self.ALIGN) * self.ALIGN
-        assert self.used <= self._buffer.nbytes, "workspace smaller than planned"
-        return self._buffer[start : start + size].view(dt).reshape(shape)
+        start = self._next(prod(shape) * dt.itemsize)
+        if self.end > self._buffer.nbytes:
+            raise PlanError(
+                f"needs {self.end} bytes of workspace, its plan has {self._buffer.nbytes}"
+            )
+        return self._buffer[start : self.end].view(dt).reshape(shape)
+
+    def _next(self, size: int) -> int:
+        start = -(-self.end // self.ALIGN) * self.ALIGN
+        self.end = start + size
+        return start
 
 
 class CountingScratch(Scratch):
@@ -114,7 +130,7 @@ class CountingScratch(Scratch):
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
         array = np.empty(shape, dtype)
-        self.used = -(-(self.used + array.nbytes) // self.ALIGN) * self.ALIGN
+        self._next(array.nbytes)
         return array
 
 

@@ -25,8 +25,9 @@ from math import gcd
 from csdfgen.dataflow.graph import Channel
 from csdfgen.errors import PlanError, ScheduleError, option
 from csdfgen.phases.conversion import ActorWork, Conversion, Read, Write, csdf_graph
-from csdfgen.planning.memory import Occupancy, Storage
-from csdfgen.planning.sharing import Placement
+from csdfgen.planning.buffers import Buffer
+from csdfgen.planning.lifetimes import Lifetimes
+from csdfgen.planning.sharing import Sharing
 from schedules.check import check
 from schedules.schedule import Schedule
 
@@ -37,7 +38,7 @@ def check_order(
     order: Sequence[tuple[str, int]],
     conversion: Conversion,
     made_for: str,
-    options: Mapping[str, str],
+    options: Mapping[str, str | int],
 ) -> None:
     """An order from a file fires the phases of this network's actors, each once and in turn.
 
@@ -138,28 +139,28 @@ class _Reader:
 
 
 def row_limits(
-    conversion: Conversion, placement: Placement, rooms: Mapping[str, int]
+    conversion: Conversion, sharing: Sharing, rooms: Mapping[str, int]
 ) -> dict[str, int]:
     """Storage name -> rows that it can hold at most while all channels keep `rooms`, their
     capacities in rows.
     """
-    readers: dict[str, list[_Reader]] = {name: [] for name in placement.places}
+    readers: dict[str, list[_Reader]] = {name: [] for name in sharing.places}
     for work, read, channel in _reads(conversion):
         readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
     writers = {
         write.tensor.name: (work, write) for work in conversion.actors for write in work.writes
     }
     limits = {}
-    for storage, names in placement.members.items():
+    for home, names in sharing.members.items():
         members = [name for name in names if name in writers]
         ahead = _leads(members, readers, writers)
         wanted = [
             lead + _claimed_early(writers[name][1]) + _held(readers[other], writers[other][1])
             for name in members
-            if writers[name][0].name not in placement.silent
+            if writers[name][0].name not in sharing.silent
             for other, lead in _farthest(name, ahead).items()
         ]
-        limits[storage] = min(placement.storages[storage].rows, max(wanted, default=0))
+        limits[home] = min(sharing.buffers[home].rows * conversion.frames, max(wanted, default=0))
     return limits
 
 
@@ -235,11 +236,13 @@ def _farthest(start: str, ahead: _Leads) -> dict[str, int]:
     return found
 
 
-def check_buffers(storages: Sequence[Storage], found: Occupancy, limits: Mapping[str, int]) -> None:
-    """No storage takes more rows than the channels allow. Raises PlanError with both numbers."""
-    for storage, capacity in zip(storages, found.capacities, strict=True):
-        if capacity > limits[storage.name]:
+def check_buffers(buffers: Sequence[Buffer], found: Lifetimes, limits: Mapping[str, int]) -> None:
+    """No buffer of tensors takes more rows than the channels allow. Raises PlanError with both
+    numbers.
+    """
+    for buffer, lifetime in zip(buffers, found.each, strict=True):
+        if buffer.kind == "tensor" and lifetime.capacity > limits[buffer.name]:
             raise PlanError(
-                f"buffer '{storage.name}' takes {capacity} rows in this order; the capacities of its channels hold "
-                f"{limits[storage.name]}"
+                f"buffer '{buffer.name}' takes {lifetime.capacity} rows in this order; the capacities of "
+                f"its channels hold {limits[buffer.name]}"
             )
