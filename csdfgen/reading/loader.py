@@ -17,7 +17,7 @@ import onnx
 
 from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.model.network import Network, Shape, Tensor
-from csdfgen.reading.batching import obstacle, split_batch
+from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.input_axes import row_axis_of_input
 from csdfgen.reading.input_shapes import input_shapes
@@ -131,10 +131,12 @@ def _lifted(build: Callable[[], Network], single: Network, batch: int) -> Networ
         whole = build()
     except ModelError as error:
         raise _one_image_only(batch, str(error)) from error
-    found = obstacle(whole, single, batch) if whole.lifted else None
+    if not whole.lifted:
+        return None
+    found = obstacle(whole, single, batch)
     if found is not None:
         raise _one_image_only(batch, found)
-    return split_batch(whole, single, batch) if whole.lifted else None
+    return one_by_one(single, batch, lifted=True)
 
 
 def _one_image_only(batch: int, why: str) -> ModelError:
