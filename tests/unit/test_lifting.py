@@ -14,11 +14,16 @@ import runtime
 from csdfgen.cli import main
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Network, Node, Tensor
+from csdfgen.reading.folding import Folder
 from csdfgen.reading.lifting import lifted
+from csdfgen.reading.network_builder import build_network, fold_constants
+from csdfgen.reading.onnx_file import from_proto
+from csdfgen.reading.onnx_graph import read_graph
 from runtime.images import random_inputs
 from runtime.reference import Reference
 from runtime.verify import check_layers, check_outputs
 from tests.models import model, onnxruntime_outputs
+from tests.simple_executor import execute
 
 RNG = np.random.default_rng(11)
 WEIGHTS = {
@@ -98,6 +103,19 @@ def test_images_of_a_file_for_one_run_one_after_another(nodes: str, images: int)
     assert all(one.ok for one in check_outputs(proto, plan, {"x": x}, got))
     layers = check_layers(proto, plan, {"x": x})
     assert layers and all(entry.comparison.ok for entry in layers)
+
+
+@pytest.mark.parametrize("nodes", FIXED.values(), ids=FIXED)
+def test_the_lifted_network_does_to_a_batch_what_the_file_does_to_an_image(nodes: str) -> None:
+    """What the proof is about: all images at once, through the layers that were lifted."""
+    proto = network_of(nodes)
+    x, want = images_of(proto, 3)
+    folder = Folder(None)
+    graph = fold_constants(read_graph(from_proto(proto)), folder)
+    inputs = [Tensor("x", x.shape, "float32", 2)]
+    whole = build_network(graph, inputs, folder, name="g", source="g", lift_to=3)
+    assert whole.lifted and whole.batch == 1
+    np.testing.assert_allclose(execute(whole, {"x": x})["y"], want, rtol=1e-4, atol=1e-5)
 
 
 def test_a_slice_of_an_early_opset_is_lifted() -> None:
