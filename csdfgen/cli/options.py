@@ -112,7 +112,7 @@ BatchOption = Annotated[
         metavar="N",
         min=1,
         max=1_000_000,
-        help="Images of a free batch axis; they run one after another.",
+        help="Images of a batch; they run one after another.",
     ),
 ]
 

@@ -186,6 +186,8 @@ class Network(Pickled):
     """A whole network for one image; `batch` images run one after another.
 
     layers are in an order in which every tensor is written before it is read.
+    lifted: constants of the model's file fix one image (a Reshape to 1x9216), so that the file
+        itself takes no batch: images are given to a reference one by one.
     """
 
     name: str
@@ -194,6 +196,7 @@ class Network(Pickled):
     layers: tuple[Layer, ...]
     batch: int = 1
     source: str = ""
+    lifted: bool = False
 
     def _facts(self) -> dict[str, object]:
         return {

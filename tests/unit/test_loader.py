@@ -440,15 +440,19 @@ def test_layers_that_look_across_images_keep_them_together(nodes: str) -> None:
     assert agrees_with_onnxruntime(proto, {"x": image(3, 3, 4, 5)}).batch == 1
 
 
-def test_a_model_for_one_image_says_so() -> None:
-    proto = model(
-        "g (float[N,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([1, 16])}
-    )
-    refused(
-        proto,
-        r"takes one image at a time, not 3; run it without batch: layer 'Reshape_0'",
-        batch=3,
-    )
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "s = Shape(x)  e = Expand(offset, s)  y = Add(x, e)",
+        "s = Shape(x)  e = Expand(offset, s)  y = Concat <axis = 1> (e, x)",
+    ],
+)
+def test_a_constant_repeated_for_every_image_does_not_mix_them(nodes: str) -> None:
+    proto = model(f"g (float[3,3,4,5] x) => (y) {{ {nodes} }}", {"offset": image(1, 3, 1, 1)})
+    assert agrees_with_onnxruntime(proto, {"x": image(3, 3, 4, 5)}).batch == 3
+
+
+def test_a_model_that_does_not_fit_says_so_without_its_batch() -> None:
     refused(
         model("g (float[3,4,2,2] x) => (y) { y = Add(x, w) }", {"w": image(5)}), r"g: layer 'Add_0'"
     )
