@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import DeadlockError
-from schedules.bounded import Link, components, links_of, own_quotas
+from schedules.links import Link, components, links_of, own_quotas
 from schedules.one_periodic import one_periodic_time
 
 __all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from schedules.bounded import Component, Link
+from schedules.links import Component, Link
 from schedules.periodic import earliest_starts
 from schedules.sizing import Sizing
 

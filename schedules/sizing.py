@@ -21,8 +21,8 @@ import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
-from schedules.bounded import Component, Link, components, links_of, own_quotas, space_link
 from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
+from schedules.links import Component, Link, components, links_of, own_quotas, space_link
 from schedules.precedence import Expansion, Precedence
 
 __all__ = ["LIVE", "MAX_EVENTS", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]

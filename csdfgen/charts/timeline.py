@@ -15,7 +15,7 @@ from math import ceil
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.dataflow.transform import space_in
 from csdfgen.errors import GraphError
-from schedules.bounded import Link, components, links_of
+from schedules.links import Link, components, links_of
 from schedules.liveness import find_deadlock
 from schedules.periodic import PeriodicSchedule
 from schedules.schedule import Schedule
