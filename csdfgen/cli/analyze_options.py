@@ -186,7 +186,8 @@ UnitOption = Annotated[
     typer.Option(
         "--unit",
         rich_help_panel=_HOW,
-        help="With --buffers: what is least, tokens or bytes; --occupancy draws it. \\[default: tokens]",
+        help="With --buffers: what is least, tokens or bytes; --occupancy draws it. \\[default: of a graph tokens, of a model "
+        "bytes, as its rows differ in width]",
         show_default=False,
     ),
 ]

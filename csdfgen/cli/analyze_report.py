@@ -17,7 +17,7 @@ from csdfgen.dataflow.graph import CsdfGraph
 from schedules.analysis import Analysis
 from schedules.liveness import Deadlock
 from schedules.selftimed import MAX_FIRINGS
-from schedules.storage import StorageDistribution
+from schedules.storage import StorageDistribution, Unit
 from schedules.throughput import CriticalLink, Throughput
 
 __all__ = [
@@ -249,7 +249,7 @@ def show_buffers(
     graph: CsdfGraph,
     found: Sequence[StorageDistribution],
     fastest: Fraction | float,
-    unit: str,
+    unit: Unit,
     left: LeftOut,
     bounded: bool,
 ) -> None:
@@ -316,11 +316,11 @@ def _proof(point: StorageDistribution) -> str:
 
 
 def _capacities(graph: CsdfGraph, found: Sequence[StorageDistribution]) -> None:
-    """Tokens of every channel, at some of the distributions."""
+    """Tokens of every channel, at some of the distributions, which are told by their size."""
     chosen = found if len(found) <= _POINTS else [*found[: _POINTS - 1], found[-1]]
     rows = table("channel", "kind", "from", "to", "bytes a token", right=("bytes a token",))
     for point in chosen:
-        rows.add_column(f"of {sum(point.capacities.values()):,}", justify="right")
+        rows.add_column(f"of {point.size:,}", justify="right")
     for channel in graph.channels:
         if channel.name in found[0].capacities:
             ends = plain(channel.name), channel.kind, plain(channel.source), plain(channel.target)
