@@ -21,6 +21,7 @@ import numpy as np
 from schedules.links import Component, Link
 
 __all__ = [
+    "MAX_EVENTS",
     "ORDER",
     "Edges",
     "Expansion",
@@ -38,6 +39,9 @@ Array = Any
 
 ORDER = -1
 """Number of the link of a constraint that no link makes."""
+
+MAX_EVENTS = 3_000_000
+"""Firings of an iteration that are expanded."""
 
 _SMALL_TIME = 2**40
 """Times below it are added in machine words."""

@@ -23,18 +23,15 @@ from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
 from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
 from schedules.links import Component, Link, components, links_of, own_quotas, space_link
-from schedules.precedence import Expansion, Precedence
+from schedules.precedence import MAX_EVENTS, Expansion, Precedence
 
-__all__ = ["LIVE", "MAX_EVENTS", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]
+__all__ = ["LIVE", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]
 
 Array = Any
 
 Unit = Literal["tokens", "bytes"]
 Time = Fraction | float
 """Time per iteration; infinity for a deadlock."""
-
-MAX_EVENTS = 3_000_000
-"""Firings of an iteration that are expanded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,16 +19,13 @@ from schedules.cycle_ratio import maximum_cycle_ratio
 from schedules.links import Component, Link, components, iterations_within, links_of, own_quotas
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.one_periodic import one_periodic_time
-from schedules.precedence import Expansion, Precedence, serial_actors
+from schedules.precedence import MAX_EVENTS, Expansion, Precedence, serial_actors
 from schedules.selftimed import MAX_FIRINGS, Execution, steady_state
 
 __all__ = ["METHODS", "CriticalLink", "Throughput", "throughput"]
 
 Method = Literal["auto", "cycle-ratio", "self-timed", "1-periodic"]
 METHODS: tuple[Method, ...] = ("auto", "cycle-ratio", "self-timed", "1-periodic")
-
-MAX_EVENTS = 3_000_000
-"""Firings of an iteration that are expanded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
 from csdfgen.cli.terminal import Stage, console, counted, plain
 from csdfgen.dataflow.graph import Channel, CsdfGraph
+from csdfgen.dataflow.transform import without
 from csdfgen.errors import CsdfgenError, InconsistentError
 from csdfgen.files import check_writable
 from schedules.analysis import Analysis, to_json
@@ -47,11 +48,8 @@ class Subject:
 
 def without_overlap(graph: CsdfGraph) -> Subject:
     """A graph without its self-loops for rows that are kept between phases."""
-    kept = tuple(channel for channel in graph.channels if channel.kind != "overlap")
-    return Subject(
-        replace(graph, channels=kept),
-        tuple(channel for channel in graph.channels if channel.kind == "overlap"),
-    )
+    overlap = tuple(channel for channel in graph.channels if channel.kind == "overlap")
+    return Subject(without(graph, "overlap"), overlap)
 
 
 def graph_sizes(graph: CsdfGraph) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from csdfgen.cli.capacities import CAPACITIES, Capacities, parse_capacities
+from csdfgen.cli.options import Tokens
 from csdfgen.cli.picture_options import Pictures
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "QuestionGroup",
     "Storage",
     "ThroughputMethod",
-    "TokensOfGraph",
     "Unit",
     "graph_questions",
 ]
@@ -65,13 +65,6 @@ class ThroughputMethod(str, enum.Enum):
     cycle_ratio = "cycle-ratio"
     self_timed = "self-timed"
     one_periodic = "1-periodic"
-
-
-class TokensOfGraph(str, enum.Enum):
-    """What a token of a model's graph is."""
-
-    elements = "elements"
-    rows = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +233,7 @@ class AnswerGroup:
         ),
     ] = None
     tokens: Annotated[
-        TokensOfGraph | None,
+        Tokens | None,
         typer.Option(
             "--tokens",
             rich_help_panel=_HOW,
