@@ -20,6 +20,7 @@ __all__ = [
     "LIGHT",
     "MARK",
     "ROW_LABEL",
+    "TOP",
     "WIDTH",
     "Drawing",
     "counted",
@@ -42,6 +43,9 @@ INK, GREY = "#222222", "#888888"
 
 ROW_LABEL = 10
 """Font size of the names of rows, in pixels."""
+
+TOP = 62.0
+"""Where a chart begins, below its heading."""
 
 _FONT = "Helvetica,Arial,sans-serif"
 _NARROW = frozenset("fijlrtI.,:;'|!()[]{}/- ")
@@ -180,6 +184,11 @@ class Drawing:
         ends = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
         self.parts.append(f'<line {ends} stroke="{color}" stroke-width="{number(width)}"{more}/>')
         self.height = max(self.height, y1, y2)
+
+    def heading(self, title: str, facts: str) -> None:
+        """Two lines at the top."""
+        self.text(12, 20, title, 14, bold=True)
+        self.text(12, 37, facts, 11, color="#444444")
 
     def box(self, x: float, y: float, width: float, height: float, color: str) -> None:
         size = f'width="{number(width)}" height="{number(height)}"'

@@ -27,6 +27,9 @@ _GRAPH_ROWS = "paper"
 output row.
 """
 
+_UNIT = "bytes"
+"""`--unit` where nothing is said: rows of tensors of different widths do not add up."""
+
 
 def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
     """Answer what was asked about a model: its memory if nothing was. Raises CsdfgenError."""
@@ -38,6 +41,8 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
         )
     if questions.asked and options.rows is None:
         options = replace(options, rows=_GRAPH_ROWS)
+    if questions.unit is None:
+        questions = replace(questions, unit=_UNIT)
     profile = device(request.device) if request.device is not None else None
     stage("loading")
     network = load_network(request.model, options)

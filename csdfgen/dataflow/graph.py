@@ -311,13 +311,12 @@ def _check_length(value: int) -> None:
 
 def _tree_path(parent: Mapping[str, str], start: str, stop: str) -> tuple[str, ...]:
     """The actors from `start` to `stop` along the tree that `parent` spans."""
-    up, down = [start], [stop]
-    while up[-1] in parent:
-        up.append(parent[up[-1]])
-    index = {name: i for i, name in enumerate(up)}
-    while down[-1] not in index:
-        down.append(parent[down[-1]])
-    return (*up[: index[down[-1]]], *reversed(down))
+    import networkx as nx
+
+    tree = nx.Graph()
+    tree.add_node(start)
+    tree.add_edges_from(parent.items())
+    return tuple(nx.shortest_path(tree, start, stop))
 
 
 def _out_of_balance(

@@ -35,11 +35,12 @@ from csdfgen.devices.profile import (
     Series,
 )
 from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
-from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.network import Layer, Network
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan
 from runtime.executor import Executable
+from runtime.images import random_inputs
 
 __all__ = [
     "CACHE_STATE",
@@ -49,7 +50,6 @@ __all__ = [
     "Measurements",
     "Sampler",
     "measured_profile",
-    "random_inputs",
     "rounds",
 ]
 
@@ -63,6 +63,7 @@ REPEATS, SECONDS = 11, 1.0
 in a moment.
 """
 
+_SEED = 7
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
 _SHORT = 20_000_000
@@ -111,16 +112,6 @@ class Measurements:
     repeats: int
 
 
-def random_inputs(network: Network, seed: int = 7) -> dict[str, np.ndarray]:
-    """Seeded inputs in [-1, 1) for a frame of a network."""
-    rng = np.random.default_rng(seed)
-
-    def shape(tensor: Tensor) -> tuple[int, ...]:
-        return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
-
-    return {t.name: rng.uniform(-1, 1, shape(t)).astype(t.dtype) for t in network.inputs}
-
-
 class Sampler:
     """Programs of one network at several slab heights, and what their frames have taken so far."""
 
@@ -132,7 +123,7 @@ class Sampler:
         threads: int = 1,
     ) -> None:
         self._clock = clock_of(threads)
-        self.feeds = random_inputs(network)
+        self.feeds = random_inputs(network, _SEED)
         # plans of one network share its packed weights
         self.programs: dict[int | str, Executable] = {
             height: runtime.compile(plan(network, rows=height, fuse=fuse)) for height in heights

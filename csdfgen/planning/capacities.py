@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from math import gcd
+from typing import Any
 
 from csdfgen.dataflow.graph import Channel
 from csdfgen.errors import PlanError, ScheduleError, option
@@ -144,6 +144,8 @@ def row_limits(
     """Storage name -> rows that it can hold at most while all channels keep `rooms`, their
     capacities in rows.
     """
+    import networkx as nx
+
     readers: dict[str, list[_Reader]] = {name: [] for name in sharing.places}
     for work, read, channel in _reads(conversion):
         readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
@@ -158,7 +160,7 @@ def row_limits(
             lead + _claimed_early(writers[name][1]) + _held(readers[other], writers[other][1])
             for name in members
             if writers[name][0].name not in sharing.silent
-            for other, lead in _farthest(name, ahead).items()
+            for other, lead in nx.single_source_dijkstra_path_length(ahead, name).items()
         ]
         limits[home] = min(sharing.buffers[home].rows * conversion.frames, max(wanted, default=0))
     return limits
@@ -190,18 +192,18 @@ def _claimed_early(write: Write) -> int:
     )
 
 
-_Leads = dict[str, list[tuple[str, int]]]
-
-
 def _leads(
     members: Sequence[str],
     readers: Mapping[str, Sequence[_Reader]],
     writers: Mapping[str, tuple[ActorWork, Write]],
-) -> _Leads:
-    """By how many rows each tensor of a storage can be ahead of those that a layer makes of it, or
-    that it is made of.
+) -> Any:
+    """A networkx graph: by how many rows (`weight`) each tensor of a storage can be ahead of those
+    that a layer makes of it, or that it is made of. The least sum on any way counts.
     """
-    ahead: _Leads = {name: [] for name in members}
+    import networkx as nx
+
+    ahead = nx.MultiDiGraph()
+    ahead.add_nodes_from(members)
     makers: dict[str, list[str]] = {}
     for name in members:
         makers.setdefault(writers[name][0].name, []).append(name)
@@ -216,24 +218,9 @@ def _leads(
                     claimed - need
                     for claimed, need in zip(write.claimed, reader.read.need, strict=True)
                 )
-                ahead[name].append((made, reader.room + max(0, taken)))
-                ahead[made].append((name, max(0, given)))
+                ahead.add_edge(name, made, weight=reader.room + max(0, taken))
+                ahead.add_edge(made, name, weight=max(0, given))
     return ahead
-
-
-def _farthest(start: str, ahead: _Leads) -> dict[str, int]:
-    """Tensor -> rows by which the writer of `start` can be ahead of it: the least sum on any way
-    there.
-    """
-    found: dict[str, int] = {}
-    waiting = [(0, start)]
-    while waiting:
-        lead, name = heappop(waiting)
-        if name not in found:
-            found[name] = lead
-            for other, more in ahead[name]:
-                heappush(waiting, (lead + more, other))
-    return found
 
 
 def check_buffers(buffers: Sequence[Buffer], found: Lifetimes, limits: Mapping[str, int]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onnx
 
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import obstacle, one_by_one, split_batch
@@ -142,4 +142,6 @@ def _lifted(build: Callable[[], Network], single: Network, batch: int) -> Networ
 
 
 def _one_image_only(batch: int, why: str) -> ModelError:
-    return ModelError(f"takes one image at a time, not {batch}; run it without {option('batch')}: {why}")
+    return ModelError(
+        f"takes one image at a time, not {batch}; run it without {option('batch')}: {why}"
+    )
