@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY, array_of
-from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structure
+from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structures
 from csdfgen.lowering.program import Feed, lower
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.rows import Rows
@@ -380,7 +380,7 @@ def _key(step: Step) -> tuple[Any, ...]:
         None if v is None else v.rows for v in (*step.inputs, *step.outputs, *step.states)
     )
     pad = step.workspace
-    kind = structure(step.layer, step.phase)
+    (kind,) = structures(step.layer, (step.phase,))
     return step.actor, kind, step.phase.images, views, pad.offset, pad.size
 
 

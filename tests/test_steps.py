@@ -19,7 +19,9 @@ import runtime
 from csdfgen.dataflow import graph_json
 from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.model.network import Network
-from csdfgen.planning.checker import audit
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.heights import parse_rows
+from csdfgen.planning.checker import check
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.planning.saved import read_saved
 from csdfgen.reading.zoo import build
@@ -65,11 +67,10 @@ def run_steps(
     .xml.
     """
     level = "full" if target == "live" else "none"
-    conversion = prepare(network, rows, level, "streamed")[0]
+    options = PlanOptions(str(parse_rows(rows)), level)
+    conversion = prepare(network, options).conversion
     tokens, overlap = ("elements", True) if target == "live" else ("rows", False)
-    graph = with_serial_loops(
-        graph_of(conversion, level, "streamed", tokens=tokens, overlap=overlap)
-    )
+    graph = with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
     if target == "live":
         sdf3xml.write(folder / "graph.xml", graph)
         graph = sdf3xml.read(folder / "graph.xml")
@@ -81,7 +82,7 @@ def run_steps(
     saved = read_saved(folder / "plan.json")
     assert dict(saved.options) == {"rows": rows, "fuse": level, "image": "streamed"}
     plan = saved.plan(network)
-    audit(plan)
+    check(plan)
     got, measured = runtime.compile(plan).measure(x)
     assert measured.touched_bytes == plan.planned_bytes
     for name, want in expected.items():

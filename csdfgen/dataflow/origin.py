@@ -70,7 +70,7 @@ def from_fields(fields: Fields) -> Origin:
     try:
         plan_options = PlanOptions.from_fields(options)
     except InputError as error:
-        raise options.fault(error.message) from None
+        raise error.at(options.where) from None
     return Origin(
         fields.text("model"),
         fields.integer("batch", low=1),

@@ -20,7 +20,17 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase, stored_rows
 
-__all__ = ["Call", "KernelSet", "Memory", "Scratchpad", "Step", "View", "by_image", "runs"]
+__all__ = [
+    "Call",
+    "KernelSet",
+    "Memory",
+    "Scratchpad",
+    "Step",
+    "View",
+    "by_image",
+    "runs",
+    "structures",
+]
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 """A prepared call: function(*arguments), without a result."""
@@ -158,30 +168,31 @@ def _held(layer: Layer, phase: Phase, whole: Sequence[View | None]) -> tuple[Vie
     return tuple(found)
 
 
-def structure(layer: Layer, phase: Phase) -> tuple[Any, ...]:
+def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     """Phases of a layer with equal structures make equal calls at equal addresses, but for weights.
 
     Interior phases of layers that are shifted copies of each other have one structure; what reads a
     border of the map, and phases of layers whose rows have values of their own, have their own.
     """
     operator = operator_of(layer)
-    mode = operator.mode(layer)
-    lengths = tuple(None if rows is None else len(rows) for rows in phase.ins)
-    if mode is Mode.ROWS and not phase.first and not phase.last and _repeats(layer):
-        whole = _reads_whole(layer, phase)
-        if whole is not None:
-            return len(phase.out), lengths, whole
-    return phase.out, phase.ins, phase.first, phase.last
+    repeats = operator.mode(layer) is Mode.ROWS and all(
+        operator_of(one).repeats(one) for one in (layer, *layer.epilogue)
+    )
+    found: list[tuple[Any, ...]] = []
+    for phase in phases:
+        alike = None
+        if repeats and not phase.first and not phase.last:
+            alike = _reads(layer, phase, operator.rowwise)
+        exact = phase.out, phase.ins, phase.first, phase.last
+        found.append((len(phase.out), alike) if alike is not None else exact)
+    return found
 
 
-def _repeats(layer: Layer) -> bool:
-    return all(operator_of(one).repeats(one) for one in (layer, *layer.epilogue))
-
-
-def _reads_whole(layer: Layer, phase: Phase) -> tuple[bool, ...] | None:
-    """Which operands the phase reads whole; None where a border of another one is in sight."""
-    rowwise = operator_of(layer).rowwise
-    found = []
+def _reads(layer: Layer, phase: Phase, rowwise: bool) -> tuple[Any, ...] | None:
+    """How many rows the phase reads of each operand, and whether they are all; None where a border
+    of one that it does not read whole is in sight.
+    """
+    found: list[Any] = []
     for position, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
         if tensor is None:
             continue
@@ -189,5 +200,5 @@ def _reads_whole(layer: Layer, phase: Phase) -> tuple[bool, ...] | None:
         whole = rowwise and len(stored) == tensor.rows  # of a window, all rows means both borders
         if not whole and (stored.start == 0 or stored.stop == tensor.rows):
             return None
-        found.append(whole)
+        found.append((len(rows or ()), whole))
     return tuple(found)

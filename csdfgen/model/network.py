@@ -9,12 +9,13 @@ without a row axis is one row in natural (ONNX) order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from csdfgen.model.describe import by_count, html_table, mebibytes, one_line, pl
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.frozen import Pickled
 
-__all__ = ["Layer", "Network", "Node", "Output", "Shape", "Tensor"]
+_Value = TypeVar("_Value")
+
+__all__ = ["Layer", "Network", "Node", "Output", "Shape", "Tensor", "remembered"]
 
 Shape = tuple[int, ...]
 
@@ -170,6 +173,20 @@ class Layer(Pickled):
         """Bytes of weights and biases, those of the epilogue included."""
         own = sum(int(c.nbytes) for c in self.constants.values())
         return own + sum(e.parameter_bytes for e in self.epilogue)
+
+
+def remembered(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]:
+    """The function of a layer, asked once a layer: what follows from its settings never changes."""
+    known: WeakKeyDictionary[Layer, _Value] = WeakKeyDictionary()
+
+    @wraps(function)
+    def asked(layer: Layer) -> _Value:
+        try:
+            return known[layer]
+        except KeyError:
+            return known.setdefault(layer, function(layer))
+
+    return asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
-from csdfgen.model.network import Layer, Node, Shape, Tensor
+from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import Axis, Job
 from csdfgen.ops._reducing import FLOATS
@@ -143,6 +143,7 @@ def _channels_last(weights: np.ndarray) -> np.ndarray:
     return np.moveaxis(stored, (-1, -2), (0, 1))
 
 
+@remembered
 def window(layer: Layer) -> Window:
     """The sliding window of a Conv layer along its rows."""
     return windows_of(layer.attributes)[0]
@@ -153,6 +154,7 @@ def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return (rows, *(None,) * (len(layer.inputs) - 1))
 
 
+@remembered
 def _conv_mode(layer: Layer) -> Mode:
     """One output row out of several input rows is a sum over them: a fully connected layer in
     disguise.

@@ -21,7 +21,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
-from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._reducing import (
     FLOATS,
@@ -382,6 +382,7 @@ def _build_global(node: Node) -> Layer:
     return _layer(node, tensor, {**attributes, **_own_attributes(node)}, ones)
 
 
+@remembered
 def _window(layer: Layer) -> Window:
     return windows_of(layer.attributes)[0]
 
@@ -390,6 +391,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return (read_rows(_window(layer), out, _lengths(layer)[0]),)
 
 
+@remembered
 def _mode(layer: Layer) -> Mode:
     """Accumulating where one position of the window reads every row."""
     window, height = _window(layer), _lengths(layer)[0]

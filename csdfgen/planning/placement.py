@@ -10,8 +10,9 @@ lies, and `planning.checker` holds every plan to the law by bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -92,40 +93,46 @@ _KEYS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 """Orders in which blocks are placed: by size, by size times span, by span, by first and last use."""
 
 
-def place_blocks(blocks: Sequence[Block]) -> tuple[Solution, ...]:
-    """Solutions by first fit in several orders, the smallest first: blocks that are used at the same
-    time share no byte, and each starts at a multiple of `ALIGNMENT`.
+def place_blocks(blocks: Sequence[Block], limit: float = inf) -> Iterator[Solution]:
+    """Solutions of less than `limit` bytes by first fit in several orders: blocks that are used at
+    the same time share no byte, and each starts at a multiple of `ALIGNMENT`.
     """
-    sizes = np.array([block.size for block in blocks])
     starts, ends = np.array([b.start for b in blocks]), np.array([b.end for b in blocks])
     together = (starts[:, None] < ends[None, :]) & (starts[None, :] < ends[:, None])
-    found = []
+    rivals = [np.flatnonzero(row).tolist() for row in together]
+    seen: set[tuple[int, ...]] = set()
     for key in _KEYS:
-        order = sorted(range(len(blocks)), key=lambda i, key=key: key(blocks[i]))  # type: ignore[misc]
-        found.append(_first_fit(order, sizes, together))
-    return tuple(sorted(dict.fromkeys(found), key=lambda solution: solution.total))
+        order = tuple(sorted(range(len(blocks)), key=lambda i, key=key: key(blocks[i])))  # type: ignore[misc]
+        if order not in seen:
+            seen.add(order)
+            found = _first_fit(order, blocks, rivals, limit)
+            if found is not None:
+                yield found
 
 
-def _first_fit(order: Sequence[int], sizes: np.ndarray, together: np.ndarray) -> Solution:
-    """Each block at the lowest aligned offset that is free during its whole span."""
-    offsets = np.zeros(len(sizes), np.int64)
-    placed = np.zeros(len(sizes), bool)
+def _first_fit(
+    order: Sequence[int], blocks: Sequence[Block], rivals: Sequence[Sequence[int]], limit: float
+) -> Solution | None:
+    """Each block at the lowest aligned offset that is free during its whole span; None if they end
+    at `limit` or beyond.
+    """
+    offsets = [-1] * len(blocks)
     total = 0
     for i in order:
-        rivals = np.flatnonzero(together[i] & placed)
-        lows = offsets[rivals]
-        sequence = np.argsort(lows, kind="stable")
-        at, size = 0, int(sizes[i])
-        for low, high in zip(
-            lows[sequence].tolist(), (lows + sizes[rivals])[sequence].tolist(), strict=True
-        ):
+        taken = sorted(
+            (offsets[j], offsets[j] + blocks[j].size) for j in rivals[i] if offsets[j] >= 0
+        )
+        at, size = 0, blocks[i].size
+        for low, high in taken:
             if at + size <= low:
                 break
-            at = max(at, _aligned(high))
+            if high > at:
+                at = _aligned(high)
         offsets[i] = at
-        placed[i] = True
         total = max(total, at + size)
-    return Solution(tuple(offsets.tolist()), total)
+        if total >= limit:
+            return None
+    return Solution(tuple(offsets), total)
 
 
 def _aligned(offset: int) -> int:

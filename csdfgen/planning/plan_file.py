@@ -155,7 +155,7 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         options = PlanOptions.from_fields(fields.child("options"))
     except CsdfgenError as error:
         raise error if isinstance(error, PlanError) else error.at(where) from None
-    listed = fields.children("buffers")
+    listed = tuple(fields.children("buffers"))
     name = "name" if version > 1 else "storage"
     kinds = [item.text("kind") if version > 1 else "tensor" for item in listed]
     left = MAX_PHASES

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -93,9 +94,8 @@ def plan(
         lifetimes = lifetimes_of(order, prepared.buffers)
         if best is not None and lifetimes.peak_live >= best.total:
             continue  # no arena for this order is smaller
-        found = _placed(name, order, lifetimes, declarations)
-        if best is None or found.rank < best.rank:
-            best = found
+        limit = inf if best is None else best.total
+        best = _placed(name, order, lifetimes, declarations, limit) or best
     assert best is not None
     return _finished(prepared, best)
 
@@ -111,15 +111,17 @@ class _Candidate:
     scratch: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
     total: int
 
-    @property
-    def rank(self) -> tuple[int, int]:
-        return self.total, self.lifetimes.peak_live
-
 
 def _placed(
-    policy: str, order: Order, lifetimes: Lifetimes, declarations: Declarations
-) -> _Candidate:
-    """The order with its buffers and its scratch at the offsets that take the least."""
+    policy: str,
+    order: Order,
+    lifetimes: Lifetimes,
+    declarations: Declarations,
+    limit: float = inf,
+) -> _Candidate | None:
+    """The order with its buffers and its scratch at the offsets that take the least; None if that is
+    `limit` bytes or more.
+    """
     sizes = declarations.sizes(lifetimes)
     times = times_of(order)
     wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
@@ -127,17 +129,17 @@ def _placed(
         Block(one.capacity * row_bytes, *one.span)
         for one, row_bytes in zip(lifetimes.each, declarations.row_bytes, strict=True)
     ]
-    best: tuple[int, tuple[int, ...], dict[str, tuple[int, ...]]] | None = None
-    for solution in place_blocks(blocks):
-        if best is not None and solution.total >= best[0]:
-            break  # they are sorted: no later one is smaller
-        scratch, total = place_workspaces(blocks, solution.offsets, wanted)
-        if best is None or total < best[0]:
-            best = total, solution.offsets, scratch
-    assert best is not None
-    total, offsets, scratch = best
+    best: tuple[tuple[int, ...], dict[str, tuple[int, ...]]] | None = None
+    for solution in place_blocks(blocks, limit):
+        if solution.total < limit:
+            scratch, total = place_workspaces(blocks, solution.offsets, wanted)
+            if total < limit:
+                best, limit = (solution.offsets, scratch), total
+    if best is None:
+        return None
+    offsets, scratch = best
     pairs = {actor: (tuple(sizes[actor].tolist()), scratch[actor]) for actor in scratch}
-    return _Candidate(policy, order, lifetimes, offsets, pairs, total)
+    return _Candidate(policy, order, lifetimes, offsets, pairs, int(limit))
 
 
 def _finished(prepared: Prepared, found: _Candidate) -> Plan:
@@ -257,7 +259,9 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
     limits = row_limits(conversion, prepared.sharing, rooms)
     check_buffers(prepared.buffers, lifetimes, limits)
     declarations = Declarations(conversion, prepared.sharing, prepared.buffers, NUMPY)
-    return _finished(prepared, _placed(schedule.policy, order, lifetimes, declarations))
+    found = _placed(schedule.policy, order, lifetimes, declarations)
+    assert found is not None
+    return _finished(prepared, found)
 
 
 def named_order(conversion: Conversion, policy: str) -> Order:
@@ -289,7 +293,15 @@ def whole_layer_live(network: Network) -> int:
     """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
     freed.
     """
-    conversion = convert(network, "whole")
-    found = buffers_of(conversion, share(network, together=False))
-    order = [(work.name, n) for work in conversion.actors for n in range(len(work.phases))]
-    return lifetimes_of(order, found).peak_live
+    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
+    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
+    peak = live
+    for at, layer in enumerate(network.layers):
+        live += sum(tensor.nbytes for tensor in layer.outputs)
+        peak = max(peak, live)
+        for tensor in {
+            t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None
+        }.values():
+            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
+                live -= tensor.nbytes
+    return peak

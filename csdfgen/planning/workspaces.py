@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet, Scratchpad, structure
+from csdfgen.kernels.steps import KernelSet, Scratchpad, structures
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops.base import stored_rows
@@ -72,15 +72,15 @@ class Declarations:
     def _declared(self, one: _Work, regions: Mapping[str, Region]) -> np.ndarray:
         addresses = Addresses(self._sharing, regions)
         sizes = {home: regions[home].size for home in one.homes}
-        _, first, inverse = np.unique(
-            one.relations(regions), axis=1, return_index=True, return_inverse=True
-        )
         nothing = Scratchpad("", 0, 0)
-        declared = [
-            self._kernels.workspace(addresses.step(one.work, int(phase), 0, nothing), sizes)
-            for phase in first
-        ]
-        return np.array(declared)[inverse.reshape(-1)]
+        known: dict[tuple[int, ...], int] = {}
+        declared = []
+        for phase, relation in enumerate(zip(*one.relations(regions), strict=True)):
+            if relation not in known:
+                step = addresses.step(one.work, phase, 0, nothing)
+                known[relation] = self._kernels.workspace(step, sizes)
+            declared.append(known[relation])
+        return np.array(declared)
 
 
 class _Work:
@@ -91,11 +91,10 @@ class _Work:
         layer = work.layer
         assert layer is not None
         known: dict[object, int] = {}
-        kinds = [
-            known.setdefault((structure(layer, phase), phase.images), len(known))
-            for phase in work.phases
+        self.kinds = [
+            known.setdefault((kind, phase.images), len(known))
+            for kind, phase in zip(structures(layer, work.phases), work.phases, strict=True)
         ]
-        self.kinds = np.array(kinds)
         reads = [
             (tensor, [stored_rows(layer, k, phase.ins[k] or Rows(0, 0)) for phase in work.phases])
             for k, tensor in enumerate(layer.inputs)
@@ -117,16 +116,16 @@ class _Work:
         home = sharing.places[tensor.name].buffer
         return home, np.array([s.start for s in spans]), np.array([len(s) for s in spans])
 
-    def relations(self, regions: Mapping[str, Region]) -> np.ndarray:
+    def relations(self, regions: Mapping[str, Region]) -> list[list[int]]:
         """Columns that are equal for phases whose rows lie alike: kind, wraps, distances."""
         columns = [self.kinds]
         for home, start, count in (*self.reads, *self.writes):
             slot = start % regions[home].capacity
             left = regions[home].capacity - slot
-            columns.append(np.where(count > left, left, 0))
+            columns.append(np.where(count > left, left, 0).tolist())
         for home, start, _ in self.reads:
             for other, begin, _ in self.writes:
                 if home == other:
                     capacity = regions[home].capacity
-                    columns.append(start % capacity - begin % capacity)
-        return np.stack(columns)
+                    columns.append((start % capacity - begin % capacity).tolist())
+        return columns

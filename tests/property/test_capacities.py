@@ -14,8 +14,10 @@ import csdfgen
 import runtime
 from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.capacities import check_channels, row_limits
-from csdfgen.planning.checker import audit
+from csdfgen.planning.checker import check as check_plan
 from csdfgen.planning.planner import graph_of, plan_from_schedule, prepare
 from csdfgen.rewriting.fuse import fuse
 from schedules import SCHEDULERS, Schedule
@@ -34,8 +36,9 @@ def schedules_of(
     """Orders with capacities of different kinds: of least storage, for the highest throughput, by
     our own policies.
     """
-    conversion = prepare(network, rows, level, image)[0]
-    graph = with_serial_loops(graph_of(conversion, level, image, tokens=tokens, overlap=overlap))
+    options = PlanOptions(str(parse_rows(rows)), level, image)
+    conversion = prepare(network, options).conversion
+    graph = with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
     sized = [
         schedule_for(graph, storage_for(graph, target, seconds=0.2))
         for target in ("live", "maximal")
@@ -45,11 +48,12 @@ def schedules_of(
 
 def check(model: onnx.ModelProto, network: Network, schedule: Schedule) -> None:
     plan = plan_from_schedule(network, schedule)
-    audit(plan)
+    check_plan(plan)
     rooms = check_channels(plan.conversion, schedule)
-    limits = row_limits(plan.conversion, plan.placement, rooms)
-    for storage, slot in zip(plan.storages, plan.buffers.slots, strict=True):
-        assert slot.capacity <= limits[storage.name] <= storage.rows, storage.name
+    limits = row_limits(plan.conversion, plan.sharing, rooms)
+    for buffer in plan.rolling:
+        held = plan.regions[buffer.name].capacity
+        assert held <= limits[buffer.name] <= buffer.rows, buffer.name
     expected = reference(model, feeds(model))
     got, measured = runtime.compile(plan).measure(feeds(model))
     assert measured.touched_bytes == plan.planned_bytes

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import csdfgen
 import runtime
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
-from csdfgen.planning.checker import audit
+from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from tests.builder import Graph, reference
 
@@ -42,7 +42,7 @@ plans = st.builds(residual, st.integers(1, 3), st.sampled_from(["none", "full"])
 @given(plans)
 def test_a_sound_plan_passes_and_runs(made: tuple[Plan, Graph, object]) -> None:
     plan, graph, model = made
-    audit(plan)
+    check(plan)
     feeds = graph.feeds()
     want = reference(model, feeds)  # type: ignore[arg-type]
     got, measured = runtime.compile(plan).measure(feeds)
@@ -53,7 +53,7 @@ def test_a_sound_plan_passes_and_runs(made: tuple[Plan, Graph, object]) -> None:
 
 def refused(plan: Plan) -> None:
     with pytest.raises((ScheduleError, PlanError)):
-        audit(plan)
+        check(plan)
     with pytest.raises((ScheduleError, PlanError)):
         runtime.compile(plan)
 
@@ -105,32 +105,83 @@ def test_two_dependent_firings_swapped_are_refused(
     refused(replace(plan, order=tuple(order)))
 
 
+def moved(plan: Plan, name: str, **changes: object) -> Plan:
+    """The plan with a region changed."""
+    region = replace(plan.regions[name], **changes)  # type: ignore[arg-type]
+    return replace(plan, regions={**plan.regions, name: region})
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
 def test_a_capacity_smaller_by_one_is_refused(
     made: tuple[Plan, Graph, object], data: st.DataObject
 ) -> None:
     plan = made[0]
-    at = data.draw(st.integers(0, len(plan.buffers.slots) - 1))
-    slot = plan.buffers.slots[at]
-    if slot.capacity == 1:
+    buffer = plan.rolling[data.draw(st.integers(0, len(plan.rolling) - 1))]
+    capacity = plan.regions[buffer.name].capacity
+    if capacity == 1:
         return
-    row = slot.size // slot.capacity
-    smaller = replace(slot, capacity=slot.capacity - 1, size=slot.size - row)
-    slots = (*plan.buffers.slots[:at], smaller, *plan.buffers.slots[at + 1 :])
-    broken = replace(plan, buffers=replace(plan.buffers, slots=slots))
+    broken = moved(plan, buffer.name, capacity=capacity - 1)
     with pytest.raises((CapacityExceededError, ScheduleError)):
-        audit(broken)
+        check(broken)
     with pytest.raises((CapacityExceededError, ScheduleError)):
         runtime.compile(broken)
 
 
 def test_buffers_that_share_bytes_are_refused() -> None:
     plan = residual(1, "none")[0]
-    first, second = plan.buffers.slots[:2]
-    moved = replace(second, offset=first.offset)
-    broken = replace(
-        plan, buffers=replace(plan.buffers, slots=(first, moved, *plan.buffers.slots[2:]))
-    )
+    first, second = (buffer.name for buffer in plan.rolling[:2])
+    broken = moved(plan, second, offset=plan.regions[first].offset)
     with pytest.raises(PlanError, match="at the same time"):
-        audit(broken)
+        check(broken)
+
+
+def test_rows_that_overlap_for_one_firing_are_refused() -> None:
+    """A block moved onto one that is in use at the same time for a single firing only."""
+    plan = residual(1, "none")[0]
+    spans = {one.buffer: one.span for one in plan.lifetimes.each}
+    found = 0
+    for one in plan.rolling:
+        for other in plan.rolling:
+            (begin, end), (start, stop) = spans[one.name], spans[other.name]
+            if min(end, stop) - max(begin, start) != 1 or one is other:
+                continue
+            found += 1
+            refused(moved(plan, one.name, offset=plan.regions[other.name].offset))
+    assert found, "no two buffers of this network are in use together for one firing alone"
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(plans, st.data())
+def test_scratch_that_reaches_into_a_live_row_is_refused(
+    made: tuple[Plan, Graph, object], data: st.DataObject
+) -> None:
+    """One firing's scratch, moved onto the operand that it reads."""
+    plan = made[0]
+    scratch = [buffer for buffer in plan.buffers if buffer.kind == "workspace"]
+    buffer = data.draw(st.sampled_from(scratch))
+    actor = buffer.parts[0].writers[0].actor
+    phase = data.draw(st.integers(0, buffer.rows - 1))
+    read = plan.conversion.actor[actor].reads[0]
+    home = plan.sharing.places[read.tensor.name].buffer
+    if not buffer.sizes[phase] or not read.rows[phase]:
+        return
+    operand = plan.regions[home].address(read.rows[phase].start) // 64 * 64
+    table = list(plan.regions[buffer.name].table)
+    table[phase] = operand
+    refused(moved(plan, buffer.name, table=tuple(table)))
+
+
+def test_a_state_that_is_freed_before_its_last_phase_is_refused() -> None:
+    """Sums in float32 of a float16 pool: rows that are written while they are needed, on their bytes."""
+    g = Graph()
+    x = g.node("Relu", g.input("x", (1, 8, 9, 5), dtype="float16"))
+    plan = csdfgen.plan(csdfgen.load(g.model(g.node("GlobalAveragePool", x))), rows=1)
+    (state,) = (buffer for buffer in plan.buffers if buffer.kind == "state")
+    check(plan)
+    for other in plan.rolling:
+        if other is not state:
+            refused(moved(plan, state.name, offset=plan.regions[other.name].offset))
+    smaller = replace(state, row_bytes=state.row_bytes - 4)
+    buffers = tuple(smaller if buffer is state else buffer for buffer in plan.buffers)
+    refused(replace(moved(plan, state.name, row_bytes=smaller.row_bytes), buffers=buffers))

@@ -318,9 +318,9 @@ def test_a_plan_is_kept_in_the_commands_file(net: Network, plan: Plan) -> None:
     assert Path("ours.json").read_bytes() == Path("theirs.json").read_bytes()
     for network in (net, "net.onnx"):
         again = csdfgen.read_plan("ours.json", network)
-        assert (again.order, again.buffers, again.figures) == (
+        assert (again.order, again.regions, again.figures) == (
             plan.order,
-            plan.buffers,
+            plan.regions,
             plan.figures,
         )
 

@@ -12,7 +12,7 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.model.network import Network
-from csdfgen.planning.checker import audit
+from csdfgen.planning.checker import check
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 
@@ -132,7 +132,7 @@ def test_a_rewriting_happens_and_keeps_the_outputs(name: str) -> None:
     for level in ("none", "fold", "full"):
         for rows in (1, 4, "whole"):
             plan = csdfgen.plan(network, rows=rows, fuse=level)
-            audit(plan)
+            check(plan)
             for output, value in runtime.run(plan, feeds).items():
                 np.testing.assert_allclose(value, want[output], rtol=1e-3, atol=1e-4)
 

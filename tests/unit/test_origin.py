@@ -18,6 +18,8 @@ from csdfgen.dataflow import graph_json
 from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.heights import parse_rows
 from csdfgen.phases.provenance import digest_of
 from csdfgen.planning.planner import graph_of, prepare
 from schedules import demand_driven, schedule
@@ -46,7 +48,8 @@ def made(
     rows: int | str = 2, fuse: str = "full", image: str = "streamed", model: Any = None
 ) -> CsdfGraph:
     network = csdfgen.load(model or residual_classifier())
-    return graph_of(prepare(network, rows, fuse, image)[0], fuse, image)
+    options = PlanOptions(str(parse_rows(rows)), fuse, image)
+    return graph_of(prepare(network, options).conversion, options)
 
 
 @given(ORIGINS)
@@ -77,6 +80,8 @@ def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
         "rows": "1,conv2=whole",
         "fuse": "fold",
         "image": "resident",
+        "policy": "best",
+        "frames": 1,
         "tokens": "elements",
         "rates": "exact",
     }
@@ -88,9 +93,8 @@ def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
 
 def test_the_digest_is_that_of_the_phases() -> None:
     def digest(model: Any = None, rows: int = 2, image: str = "streamed") -> str:
-        return digest_of(
-            prepare(csdfgen.load(model or residual_classifier()), rows, "full", image)[0]
-        )
+        options = PlanOptions(str(rows), image=image)
+        return digest_of(prepare(csdfgen.load(model or residual_classifier()), options).conversion)
 
     model = residual_classifier()
     for weight in model.graph.initializer:

@@ -29,8 +29,9 @@ from csdfgen.errors import (
 )
 from csdfgen.files import Fields
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.planning.capacities import check_buffers, check_channels, row_limits
-from csdfgen.planning.checker import audit
+from csdfgen.planning.checker import check
 from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.planner import graph_of, plan_from_schedule, prepare
 from csdfgen.planning.saved import read_saved
@@ -51,10 +52,9 @@ def network() -> Network:
 def graph_for(
     network: Network, rows: int | str = 1, *, tokens: str = "elements", overlap: bool = True
 ) -> CsdfGraph:
-    conversion = prepare(network, rows, "full", "streamed")[0]
-    return with_serial_loops(
-        graph_of(conversion, "full", "streamed", tokens=tokens, overlap=overlap)
-    )
+    options = PlanOptions(str(rows))
+    conversion = prepare(network, options).conversion
+    return with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_sized_capacities_run(
     assert (saved.model, saved.batch, dict(saved.inputs)) == ("residual", 1, {"x": (1, 3, 16, 12)})
     assert dict(saved.options) == {"rows": "1", "fuse": "full", "image": "streamed"}
     plan = saved.plan(network)
-    audit(plan)
+    check(plan)
     assert plan.order == tuple((firing.actor, firing.phase) for firing in written.firings)
     x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 12)).astype(np.float32)
     np.testing.assert_array_equal(
@@ -102,7 +102,8 @@ def test_units_do_not_matter(network: Network) -> None:
                     network, demand_driven(graph_for(network, tokens=tokens, overlap=overlap))
                 )
             )
-    assert len({plan.buffers for plan in plans}) == len({plan.order for plan in plans}) == 1
+    assert len({plan.order for plan in plans}) == 1
+    assert all(plan.regions == plans[0].regions for plan in plans)
 
 
 def test_coarser_tokens_run_too(network: Network) -> None:
@@ -116,28 +117,26 @@ def test_coarser_tokens_run_too(network: Network) -> None:
         token_bytes={**schedule.token_bytes, "c3->scores": schedule.token_bytes["c3->scores"] * 4},
     )
     assert (
-        plan_from_schedule(network, coarse).buffers == plan_from_schedule(network, schedule).buffers
+        plan_from_schedule(network, coarse).regions == plan_from_schedule(network, schedule).regions
     )
 
 
 def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
     """Table II of paper 002, Ex4: 544, 384, 48 and 2 values, executed."""
     network = csdfgen.load("zoo:cnn5")
-    conversion = prepare(network, "paper", "full", "streamed")[0]
+    options = PlanOptions("paper")
+    conversion = prepare(network, options).conversion
     for overlap in (True, False):
-        graph = with_serial_loops(
-            graph_of(conversion, "full", "streamed", tokens="rows", overlap=overlap)
-        )
+        graph = with_serial_loops(graph_of(conversion, options, tokens="rows", overlap=overlap))
         found = storage_for(graph, "live")
         write_storage_plan(tmp_path / "plan.json", graph, found)
         plan = read_saved(tmp_path / "plan.json").plan(network)
         data = [
             found.capacities[channel.name] for channel in graph.channels if channel.kind == "data"
         ]
-        assert data == [slot.capacity for slot in plan.buffers.slots] == [17, 6, 4, 1]
-        assert [slot.size for slot in plan.buffers.slots] == [
-            4 * values for values in (544, 384, 48, 2)
-        ]
+        regions = [plan.regions[buffer.name] for buffer in plan.rolling]
+        assert data == [region.capacity for region in regions] == [17, 6, 4, 1]
+        assert [region.size for region in regions] == [4 * n for n in (544, 384, 48, 2)]
         x = np.random.default_rng(1).uniform(0, 1, (1, 1, 32, 32)).astype(np.float32)
         want = runtime.run(csdfgen.plan(network, rows="whole"), x)
         np.testing.assert_allclose(runtime.run(plan, x)["n4"], want["n4"], rtol=1e-5, atol=1e-5)
@@ -455,7 +454,7 @@ def test_plans_are_read_as_before(network: Network, tmp_path: Path) -> None:
     write_plan(tmp_path / "plan.json", plan)
     saved = read_saved(tmp_path / "plan.json")
     assert dict(saved.options) == {"rows": "2", "fuse": "full", "image": "streamed"}
-    assert saved.plan(network).buffers == plan.buffers
+    assert saved.plan(network).regions == plan.regions
 
 
 # Capacities and buffers -------------------------------------------------------------------------
@@ -466,15 +465,16 @@ def test_buffers_hold_what_the_channels_hold_and_the_overlap() -> None:
     those that it has read.
     """
     network = csdfgen.load(residual_classifier())
-    conversion, placement, found = prepare(network, 1, "none", "streamed")
-    schedule = demand_driven(graph_of(conversion, "none", "streamed", tokens="rows"))
+    prepared = prepare(network, options := PlanOptions("1", "none"))
+    conversion, sharing = prepared.conversion, prepared.sharing
+    schedule = demand_driven(graph_of(conversion, options, tokens="rows"))
     rooms = check_channels(conversion, schedule)
     assert (rooms["x->conv1"], rooms["overlap:x->conv1"]) == (2, 4)
-    limits = row_limits(conversion, placement, rooms)
+    limits = row_limits(conversion, sharing, rooms)
     plan = plan_from_schedule(network, schedule)
-    held = {slot.storage: slot.capacity for slot in plan.buffers.slots}
+    held = {b.name: plan.regions[b.name].capacity for b in plan.rolling}
     assert held["x"] == 3 <= limits["x"] == 2 + 2
-    assert all(held[storage.name] <= limits[storage.name] for storage in found)
+    assert all(held[b.name] <= limits[b.name] for b in prepared.buffers)
 
 
 def test_an_order_that_needs_more_than_the_channels_hold_is_found_in_the_buffers(
@@ -483,15 +483,15 @@ def test_an_order_that_needs_more_than_the_channels_hold_is_found_in_the_buffers
     graph = graph_for(network, tokens="rows")
     least = plan_from_schedule(network, schedule_for(graph, storage_for(graph, "live")))
     limits = row_limits(
-        least.conversion, least.placement, check_channels(least.conversion, demand_driven(graph))
+        least.conversion, least.sharing, check_channels(least.conversion, demand_driven(graph))
     )
-    check_buffers(least.storages, least.occupancy, limits)
+    check_buffers(least.rolling, least.lifetimes, limits)
     wide = plan_from_schedule(network, SCHEDULERS["layers"](graph, 1))
     with pytest.raises(
         PlanError,
         match=r"buffer 'x' takes 16 rows in this order; the capacities of its channels hold \d$",
     ):
-        check_buffers(wide.storages, wide.occupancy, limits)
+        check_buffers(wide.rolling, wide.lifetimes, limits)
 
 
 # Which point of a front is written --------------------------------------------------------------

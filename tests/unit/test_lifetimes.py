@@ -1,0 +1,56 @@
+"""When rows are alive: windows, outputs, parts of a row, images, scratch."""
+
+from __future__ import annotations
+
+from csdfgen.planning.buffers import Access, Buffer, Part, workspace_buffer
+from csdfgen.planning.lifetimes import lifetimes_of
+
+
+def line(
+    name: str, writer: str, reader: str, rows: int, window: int, size: int, *, kept: bool = False
+) -> Buffer:
+    """Rows written one a phase, read through a window of `window` rows."""
+    released = tuple(max(0, i + 2 - window) if i < rows - 1 else rows for i in range(rows))
+    part = Part((name,), size, (Access(writer, tuple(range(1, rows + 1))),))
+    return Buffer(name, rows, size, (part,), (Access(reader, released),), kept)
+
+
+def test_a_window_keeps_its_rows_and_no_more() -> None:
+    order = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)]
+    order += [("a", 3), ("b", 3), ("a", 4), ("b", 4), ("a", 5), ("b", 5)]
+    found = lifetimes_of(order, [line("x", "a", "b", 6, 3, 10)])
+    (one,) = found.each
+    assert one.capacity == 3 and found.peak_live == 30
+    assert one.born.tolist() == [0, 1, 2, 6, 8, 10]
+    assert one.gone.tolist() == [6, 8, 10, 12, 12, 12]
+
+
+def test_an_output_is_kept_to_the_end() -> None:
+    order = [step for i in range(4) for step in (("a", i), ("b", i))]
+    found = lifetimes_of(order, [line("y", "a", "b", 4, 1, 8, kept=True)])
+    assert found.each[0].capacity == 4
+    assert found.each[0].span == (0, 8)
+    assert found.live[-1] == 32
+
+
+def test_two_parts_of_a_row_count_when_they_are_written() -> None:
+    left = Part(("l",), 6, (Access("a", (1, 2)),))
+    right = Part(("r",), 4, (Access("b", (1, 2)),))
+    buffer = Buffer("c", 2, 10, (left, right), (Access("d", (1, 2)),))
+    order = [("a", 0), ("a", 1), ("b", 0), ("d", 0), ("b", 1), ("d", 1)]
+    found = lifetimes_of(order, [buffer])
+    assert found.live.tolist() == [6, 12, 16, 16, 10, 10]
+    assert found.each[0].capacity == 2
+
+
+def test_a_buffer_with_two_readers_frees_a_row_after_the_later_one() -> None:
+    part = Part(("x",), 1, (Access("a", (1, 2)),))
+    buffer = Buffer("x", 2, 1, (part,), (Access("b", (1, 2)), Access("c", (0, 2))))
+    order = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]
+    assert lifetimes_of(order, [buffer]).each[0].gone.tolist() == [6, 6]
+
+
+def test_scratch_is_alive_for_its_firing_alone() -> None:
+    order = [("a", 0), ("b", 0), ("a", 1)]
+    (one,) = lifetimes_of(order, [workspace_buffer("a", (64, 128))]).each
+    assert (one.born.tolist(), one.gone.tolist(), one.capacity) == ([0, 2], [1, 3], 1)
