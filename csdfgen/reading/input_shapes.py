@@ -1,5 +1,9 @@
 """Which shape does every network input have? The declared one, with its free sizes fixed by the
 user.
+
+An example of --shape keeps every size that is declared. A free one gets a number only where the
+first spatial operator tells what stands there: 224 rows and columns of an image, as many channels
+as it takes; any other is left as `N`, for the user to say.
 """
 
 from __future__ import annotations
@@ -9,24 +13,29 @@ from math import prod
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Shape
+from csdfgen.reading.input_axes import image_axes_of_input
 from csdfgen.reading.onnx_file import label
-from csdfgen.reading.onnx_graph import GraphInput
+from csdfgen.reading.onnx_graph import Graph, GraphInput
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
 
 __all__ = ["input_shapes"]
 
-_EXAMPLE_SIZES = (1, 3, 224, 224)
-"""What a free size is in an example of --shape, by axis."""
+_EXAMPLE_SIZE = 224
+"""Rows and columns of an image in an example of --shape."""
+
+_IMAGE_RANK = 4
+"""Of an input that is declared without a shape, for its example."""
 
 
 def input_shapes(
-    inputs: Sequence[GraphInput], shapes: Mapping[str, Sequence[int]], batch: int | None
+    graph: Graph, shapes: Mapping[str, Sequence[int]], batch: int | None
 ) -> dict[str, Shape]:
     """Input name -> its shape. shapes and batch: see `loader.load`.
 
     Raises ModelError for a size that stays free (but for the leading one, which is then 1), a name
     that is no input, a rank that differs from the declared one, and a shape that is absurdly large.
     """
+    inputs = graph.inputs
     unknown = [name for name in shapes if name not in {i.name for i in inputs}]
     if unknown:
         known = ", ".join(f"{label(i.name)}={_text(i.dims)}" for i in inputs) or "none"
@@ -35,10 +44,10 @@ def input_shapes(
         )
     if batch is not None and batch < 1:
         raise ModelError(f"a batch of {batch} images is not possible, at least 1 is needed")
-    return {i.name: _shape(i, shapes.get(i.name), batch) for i in inputs}
+    return {i.name: _shape(graph, i, shapes.get(i.name), batch) for i in inputs}
 
 
-def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> Shape:
+def _shape(graph: Graph, info: GraphInput, given: Sequence[int] | None, batch: int | None) -> Shape:
     where = f"input '{label(info.name)}'"
     dims = info.dims
     if given is not None:
@@ -54,7 +63,7 @@ def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> 
         dims = tuple(given)
     if dims is None:
         raise ModelError(
-            f"has no shape; give it with --shape {label(info.name)}={_text(_EXAMPLE_SIZES)}",
+            f"has no shape; give it with --shape {label(info.name)}={_example(graph, info.name, None)}",
             where=where,
         )
     if dims and batch is not None and (len(dims) > 1 or dims[0] is None):
@@ -63,9 +72,9 @@ def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> 
         dims = (1, *dims[1:])
     shape = tuple(d for d in dims if d is not None)
     if len(shape) < len(dims):
-        example = [d or _EXAMPLE_SIZES[min(k, 3)] for k, d in enumerate(dims)]
+        example = _example(graph, info.name, dims)
         raise ModelError(
-            f"has free sizes ({_text(info.dims)}); fix them with --shape {label(info.name)}={_text(example)}",
+            f"has free sizes ({_text(info.dims)}); fix them with --shape {label(info.name)}={example}",
             where=where,
         )
     if prod(shape) > MAX_ELEMENTS:
@@ -76,11 +85,27 @@ def _shape(info: GraphInput, given: Sequence[int] | None, batch: int | None) -> 
     return shape
 
 
-def _text(dims: Sequence[int | None] | None) -> str:
+def _example(graph: Graph, name: str, dims: Sequence[int | None] | None) -> str:
+    """A shape as --shape takes it, with `N` where only the user can know; dims None: no shape is
+    declared.
+    """
+    found = image_axes_of_input(graph, name, _IMAGE_RANK if dims is None else len(dims))
+    axis, channels, sides = found or (None, None, frozenset[int]())
+    if dims is None:
+        if channels is None:  # not even the rank is certain
+            return "NxNx..."
+        dims = (1, *[None] * (_IMAGE_RANK - 1))
+    sizes = [_EXAMPLE_SIZE if d is None and k in sides else d for k, d in enumerate(dims)]
+    if axis is not None and sizes[axis] is None:
+        sizes[axis] = channels
+    return _text(sizes, free="N")
+
+
+def _text(dims: Sequence[int | None] | None, *, free: str = "?") -> str:
     """
     >>> _text((1, 3, None))
     '1x3x?'
     """
     if dims is None:
-        return "?"
-    return label("x".join("?" if d is None else str(d) for d in dims) or "scalar")
+        return free
+    return label("x".join(free if d is None else str(d) for d in dims) or "scalar")

@@ -54,7 +54,7 @@ def load(
         folder = Folder(file.directory)
         graph = fold_constants(graph, folder)
         try:
-            sizes = input_shapes(graph.inputs, shapes or {}, batch)
+            sizes = input_shapes(graph, shapes or {}, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise

@@ -61,17 +61,48 @@ def test_a_free_batch_is_one_and_shape_overrides_what_is_declared() -> None:
 
 
 def test_a_free_row_or_column_needs_a_shape() -> None:
-    free = model("g (float[N,3,H,W] x) => (float[N,3,H,W] y) { y = Relu(x) }")
-    error = refused(free, r"input 'x'.*--shape x=1x3x224x224")
+    free = model("g (float[N,3,H,W] x) => (float[N,4,P,Q] y) { y = Conv(x, w) }", {"w": KERNEL})
+    error = refused(free, r"input 'x'.*--shape x=1x3x224x224$")
     assert "?x3x?x?" in str(error)
     assert load(free, shapes={"x": [2, 3, 4, 5]}).batch == 2
 
 
-def test_an_input_without_a_shape_needs_one() -> None:
-    proto = model("g (float[1,3] x) => (float[1,3] y) { y = Relu(x) }")
+TRANSPOSED = "t = Transpose <perm = [0,3,1,2]> (x)  y = Conv(t, w)"
+
+
+@pytest.mark.parametrize(
+    ("declared", "nodes", "example"),
+    [
+        ("float[N,H,W,3]", TRANSPOSED, "1x224x224x3"),
+        ("float[N,H,W,C]", TRANSPOSED, "1x224x224x3"),
+        ("float[N,96,W,C]", TRANSPOSED, "1x96x224x3"),
+        ("float[N,C,H,W]", "y = ConvTranspose(x, w)", "1x4x224x224"),
+        ("float[N,C,H,W]", "y = Conv <group = 2> (x, w)", "1x6x224x224"),
+        ("float[N,C,H,W]", "y = MaxPool <kernel_shape = [2,2]> (x)", "1xNx224x224"),
+        ("float[N,H,W,3]", "y = Relu(x)", "1xNxNx3"),
+        ("float[2,B,128]", "y = Relu(x)", "2xNx128"),
+        ("float[B,T]", "y = Relu(x)", "1xN"),
+        ("float[B,1,T]", "y = Conv(x, line)", "1x1xN"),
+    ],
+)
+def test_the_example_of_a_shape_keeps_what_is_declared(
+    declared: str, nodes: str, example: str
+) -> None:
+    proto = model(
+        f"g ({declared} x) => (y) {{ {nodes} }}",
+        {"w": KERNEL, "line": np.ones((2, 1, 3), np.float32)},
+    )
+    refused(proto, f"input 'x': has free sizes .*--shape x={example}$")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "example"), [("y = Conv(x, w)", "1x3x224x224"), ("y = Relu(x)", r"NxNx\.\.\.")]
+)
+def test_an_input_without_a_shape_needs_one(nodes: str, example: str) -> None:
+    proto = model(f"g (float[1,3] x) => (y) {{ {nodes} }}", {"w": KERNEL})
     proto.graph.input[0].type.tensor_type.ClearField("shape")
-    refused(proto, "--shape x=")
-    assert load(proto, shapes={"x": (2, 3)}).inputs[0].shape == (1, 3)
+    refused(proto, f"--shape x={example}$")
+    assert load(proto, shapes={"x": (2, 3, 5, 5)}).inputs[0].shape == (1, 3, 5, 5)
 
 
 @pytest.mark.parametrize(
