@@ -31,6 +31,7 @@ __all__ = [
     "Alias",
     "AliasKind",
     "Call",
+    "ComputedOperandError",
     "CountingScratch",
     "Emit",
     "Mode",
@@ -228,13 +229,28 @@ def require_tensor(node: Node, position: int) -> Tensor:
     return operand
 
 
+class ComputedOperandError(ModelError):
+    """An operand that must be a constant is an activation; what it is computed from, only the
+    reader of the network knows.
+    """
+
+    def __init__(self, message: str, *, where: str = "", position: int = 0, name: str = "") -> None:
+        super().__init__(message, where=where)
+        self.position, self.name = position, name
+
+
 def require_constant(node: Node, position: int) -> np.ndarray:
-    """The constant at a position; ModelError if it is computed at run time or absent."""
+    """The constant at a position; ModelError if it is absent, ComputedOperandError if it is
+    computed at run time.
+    """
     operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent, it must be a constant")
     if not isinstance(operand, np.ndarray):
-        state = "absent" if operand is None else f"computed at run time ('{operand.name}')"
-        raise ModelError(
-            f"input {position} is {state}; it must be a constant, fix free sizes with --shape or fold it"
+        raise ComputedOperandError(
+            f"input {position} is computed at run time ('{operand.name}'), it must be a constant",
+            position=position,
+            name=operand.name,
         )
     return operand
 

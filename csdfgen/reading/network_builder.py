@@ -16,7 +16,7 @@ import numpy as np
 from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import require_constant
+from csdfgen.ops.base import ComputedOperandError, require_constant
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation
@@ -226,11 +226,43 @@ class _Visit:
         known = [o for o in operands if not isinstance(o, _Unknown)]
         if len(known) < len(operands):
             return False
-        self._add(_layer(_node(operation, self._layer_name(operation.name), known)))
+        try:
+            layer = _layer(_node(operation, self._layer_name(operation.name), known))
+        except ComputedOperandError as error:
+            raise self._not_constant(error) from error
+        self._add(layer)
         missing = [n for n in operation.outputs if n and n not in self._values]
         if missing:
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
+
+    def _not_constant(self, error: ComputedOperandError) -> ModelError:
+        """What the operand is computed from, and what can be done about it. Sizes and constants are
+        settled by now, so that neither --shape nor folding would change it.
+        """
+        name = label(error.name)
+        if error.name in self._inputs:
+            return ModelError(
+                f"input {error.position} is the network input '{name}', it must be a constant; "
+                "store its values in the model as an initializer"
+            )
+        behind = ", ".join(f"'{label(n)}'" for n in self._inputs_behind(error.name))
+        return ModelError(
+            f"input {error.position} is computed at run time ('{name}', from network input {behind}), "
+            "it must be a constant; export the model with a constant there, or cut it in front of this layer"
+        )
+
+    def _inputs_behind(self, name: str) -> list[str]:
+        """The network inputs that a tensor depends on, in their order."""
+        makers = {tensor.name: layer for layer in self.layers for tensor in layer.outputs}
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            tensor = waiting.pop()
+            if tensor not in seen:
+                seen.add(tensor)
+                waiting += [t.name for t in makers[tensor].inputs if t] if tensor in makers else []
+        return [n for n in self._inputs if n in seen]
 
     def _add(self, layer: Layer) -> None:
         for tensor in layer.outputs:

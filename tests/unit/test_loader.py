@@ -314,6 +314,30 @@ def test_graphs_that_contradict_themselves(nodes: str, match: str) -> None:
     refused(model(f"g (float[1,3,8,8] x) => (y) {{ {nodes} }}"), match)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "match"),
+    [
+        (
+            "y = Gather(table, index)",
+            r"layer 'Gather_1' \(Gather\): input 1 is the network input 'index', it must be a "
+            "constant; store its values in the model as an initializer$",
+        ),
+        (
+            "twice = Add(index, index)  y = Gather(table, twice)",
+            r"input 1 is computed at run time \('twice', from network input 'index'\), it must be a "
+            "constant; export the model with a constant there, or cut it in front of this layer$",
+        ),
+    ],
+)
+def test_an_operand_that_must_be_a_constant_says_what_it_is_and_a_way_out(
+    nodes: str, match: str
+) -> None:
+    """Neither --shape nor folding makes a constant of what comes from a network input."""
+    proto = model(f"g (int64[4] index, float[5,8] x) => (y) {{ table = Relu(x)  {nodes} }}")
+    error = refused(proto, match)
+    assert "--shape" not in str(error) and "fold" not in str(error)
+
+
 def test_all_unsupported_operators_are_named_at_once() -> None:
     proto = model(
         """g (float[1,3,H,8] x) => (y, z) {
