@@ -8,12 +8,14 @@ import importlib
 import pytest
 
 MODULES = (
+    "csdfgen.cli.analyze_report",
     "csdfgen.files",
     "csdfgen.dataflow.graph",
     "csdfgen.model.network",
     "csdfgen.model.rows",
     "schedules.loops",
     "schedules.schedule",
+    "schedules.unlimited",
     "sdf3_bridge.names",
 )
 
