@@ -16,6 +16,7 @@ MODULES = (
     "schedules.loops",
     "schedules.schedule",
     "schedules.unlimited",
+    "sdf3_bridge.iteration",
     "sdf3_bridge.names",
 )
 

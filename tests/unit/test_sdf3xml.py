@@ -192,7 +192,7 @@ PHASED = CsdfGraph(
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (2**31,), (1,)),)),
             [
                 "graph 'g': SDF3 would count it wrongly, csdfgen does not: the number of firings of actor 'B' in an iteration "
-                "of SDF3 is 2147483648; SDF3 counts right below 2147483648"
+                "of SDF3 is 2,147,483,648; SDF3 counts right below 2,147,483,648"
             ],
         ),
         (
@@ -202,8 +202,8 @@ PHASED = CsdfGraph(
                 (Channel("ab", "A", "B", (1,) * 256, (1,) * 257),),
             ),
             [
-                "graph 'g': SDF3 would count it wrongly, csdfgen does not: no actor fires less than 65792 times ('A') in an "
-                "iteration of SDF3, 1 minimal ones; it counts right below 65536"
+                "graph 'g': SDF3 would count it wrongly, csdfgen does not: every actor fires 65,792 times or "
+                "more in an iteration ('A' the fewest), and SDF3's counters hold only if one fires fewer than 65,536 times"
             ],
         ),
         (
