@@ -360,11 +360,23 @@ def test_check_stands_before_anything(csdfgen: Any) -> None:
     assert "is not 'layers'" in csdfgen("run", "net.onnx", "--check=most").err
 
 
+def test_what_is_larger_than_whole_layers_is_not_called_gained(csdfgen: Any) -> None:
+    """The sentence agrees with the figures, whichever of them is the larger."""
+    for rows in ("1", "whole"):
+        figures = csdfgen("run", "zoo:lenet5", "--rows", rows, "--json").json["figures"]
+        used = figures["arena"] + figures["workspace"]
+        word = "gained" if used < figures["whole_layer_live"] else "larger"
+        said = csdfgen("run", "zoo:lenet5", "--rows", rows).out
+        line = next(line for line in said.splitlines() if "arena and workspace take" in line)
+        assert line.startswith(f"{word}  ")
+        assert ("that is" in line) == (word == "larger")
+
+
 def test_report_tells_what_was_gained_and_kept(csdfgen: Any) -> None:
     result = csdfgen("run", "gate.onnx", "--check", "--repeat", "3", "--rows", "1")
     for word in (
         "as planned",
-        "whole_layer_live is",
+        "times whole_layer_live",
         "median of 3 frames",
         "1 thread",
         "kept whole",

@@ -9,6 +9,7 @@ import pytest
 
 MODULES = (
     "csdfgen.cli.analyze_report",
+    "csdfgen.cli.run",
     "csdfgen.files",
     "csdfgen.dataflow.graph",
     "csdfgen.model.network",
