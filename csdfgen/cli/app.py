@@ -589,6 +589,27 @@ def zoo(
         show_network(name, output, seed or 0, as_json)
 
 
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen operators\n\n  csdfgen operators Conv\n\n  csdfgen operators --json",
+)
+def operators(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show this one.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: a list, or one object for one operator.")
+    ] = False,
+) -> None:
+    """List the ONNX operators that are supported, or show what is accepted of one: attributes and
+    their defaults, its phases, notes.
+    """
+    from csdfgen.cli.operators import run_operators
+
+    run_operators(name, as_json)
+
+
 @app.command(cls=Command)
 def doctor() -> None:
     """Show versions, threads, and what could be in the way; exit 1 if something is."""

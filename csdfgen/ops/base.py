@@ -43,6 +43,7 @@ __all__ = [
     "broadcast_view",
     "height_along",
     "is_aligned",
+    "onnx_page",
     "operand_view",
     "phases",
     "presented",
@@ -162,6 +163,11 @@ def _row_phased(layer: Layer) -> Mode:
     return Mode.ROWS
 
 
+def onnx_page(op_type: str) -> str:
+    """The page of an operator in the ONNX documentation."""
+    return f"https://onnx.ai/onnx/operators/onnx__{op_type}.html"
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One ONNX operator: what it accepts and the functions that define it.
@@ -204,7 +210,7 @@ class Operator:
     @property
     def url(self) -> str:
         """The operator's page in the ONNX documentation."""
-        return f"https://onnx.ai/onnx/operators/onnx__{self.op_type}.html"
+        return onnx_page(self.op_type)
 
     def repeats(self, layer: Layer) -> bool:
         """Whether interior phases of this layer differ by a shift alone, so that equal addresses

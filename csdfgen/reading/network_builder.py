@@ -18,8 +18,8 @@ from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import ComputedOperandError, require_constant
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
-from csdfgen.reading.onnx_file import label
-from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation
+from csdfgen.reading.onnx_file import ModelFile, label
+from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, operators_named
 from csdfgen.reading.onnx_schema import (
     attribute_values,
     check_attributes,
@@ -29,7 +29,7 @@ from csdfgen.reading.onnx_schema import (
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS
 from csdfgen.reading.unsupported import unsupported_error
 
-__all__ = ["build_network", "fold_constants", "refuse_unsupported"]
+__all__ = ["build_network", "fold_constants", "refuse_unknown", "refuse_unsupported"]
 
 # What a damaged model can make an operator raise beside ModelError: operators check what they read,
 # but a file can hold any combination of attributes and operands.
@@ -91,6 +91,18 @@ def refuse_unsupported(graph: Graph, inputs: Sequence[GraphInput], folder: Folde
         visit.operation(operation)
     if visit.unsupported:
         raise unsupported_error(visit.unsupported)
+
+
+def refuse_unknown(file: ModelFile) -> None:
+    """UnsupportedOperatorError for operators that are not known by their mere names, of a graph
+    that cannot be read.
+    """
+    found: dict[str, list[str]] = {}
+    for domain, op_type, name in operators_named(file):
+        if domain or not (op_type in OPERATORS or op_type == "If" or is_foldable(op_type)):
+            found.setdefault(f"{domain}::{op_type}" if domain else op_type, []).append(name)
+    if found:
+        raise unsupported_error(found)
 
 
 def _where(operation: Operation) -> str:
@@ -177,6 +189,10 @@ class _Visit:
         """
         result = _Unknown.COMPUTED
         try:
+            if not (_can_build(operation) or _can_fold(operation) or _can_open(operation)):
+                self._note_unsupported(operation)  # whatever its operands are
+                self._values.update((name, result) for name in operation.outputs if name)
+                return
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
             if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
                 result = _Unknown.CONSTANT
@@ -216,12 +232,7 @@ class _Visit:
         if not _can_build(operation) and (
             computed or not (_can_fold(operation) or _can_open(operation))
         ):
-            op_type = (
-                f"{operation.domain}::{operation.op_type}"
-                if operation.domain
-                else operation.op_type
-            )
-            self.unsupported.setdefault(op_type, []).append(operation.name)
+            self._note_unsupported(operation)
             return False
         known = [o for o in operands if not isinstance(o, _Unknown)]
         if len(known) < len(operands):
@@ -235,6 +246,12 @@ class _Visit:
         if missing:
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
+
+    def _note_unsupported(self, operation: Operation) -> None:
+        op_type = (
+            f"{operation.domain}::{operation.op_type}" if operation.domain else operation.op_type
+        )
+        self.unsupported.setdefault(op_type, []).append(operation.name)
 
     def _not_constant(self, error: ComputedOperandError) -> ModelError:
         """What the operand is computed from, and what can be done about it. Sizes and constants are

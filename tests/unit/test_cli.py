@@ -570,6 +570,7 @@ def test_help_and_version(csdfgen: Any) -> None:
         ("convert", "--help"),
         ("schedule", "-h"),
         ("run", "-h"),
+        ("operators", "-h"),
         ("doctor", "-h"),
     ):
         result = csdfgen(*arguments)
@@ -586,6 +587,7 @@ COMMANDS = (
     "reproduce",
     "devices",
     "profile",
+    "operators",
     "doctor",
 )
 

@@ -14,6 +14,7 @@ MODULES = (
     "csdfgen.dataflow.graph",
     "csdfgen.model.network",
     "csdfgen.model.rows",
+    "csdfgen.ops.page",
     "schedules.loops",
     "schedules.schedule",
     "schedules.unlimited",

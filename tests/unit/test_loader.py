@@ -372,6 +372,47 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
     assert "Constant" not in message and "Shape" not in message and "Concat" not in message
 
 
+UNKNOWN_BEFORE = {
+    "free sizes": ("float[1,3,H,8] x", "y, z, s = LSTM(x, x, x)"),
+    "free sizes behind it": ("float[1,3,H,8] x", "a = Det(x)  y = Conv(a, x)"),
+    "no shape of that rank": ("float[1,3] x", "y = NonZero(x)"),
+    "an input of strings": ("string[N] x", "y = TfIdfVectorizer(x)"),
+    "a sequence": ("seq(float[N]) x", "y = ConcatFromSequence(x)"),
+    "a constant that cannot be folded": (
+        "float[1,3,H,8] x",
+        'k = Constant <value_string = "a"> ()  a = Det(x)  y = Add(a, k)',
+    ),
+    "a name that nothing makes": ("float[1,3,4,8] x", "a = Det(x)  y = Add(a, gone)"),
+    "a weight of a kind that is not read": (
+        "float[1,3,4,8] x",
+        "k = Constant <value = bfloat16[1] {1}> ()  y = Det(x, k)",
+    ),
+    "a weight that is not read, in its place": ("float[1,3,4,8] x", "y = Det(x, w)"),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN_BEFORE)
+def test_unsupported_operators_are_told_before_anything_else(case: str) -> None:
+    """Whatever else is wrong would be mended in vain."""
+    info, nodes = UNKNOWN_BEFORE[case]
+    shapes = {"x": (1, 2, 3)} if case == "no shape of that rank" else None
+    proto = model(f"g ({info} x) => (y) {{ {nodes} }}")
+    weight = proto.graph.initializer.add(name="w", data_type=onnx.TensorProto.BFLOAT16)
+    weight.raw_data = b""
+    with pytest.raises(UnsupportedOperatorError, match="'csdfgen operators' lists those that are"):
+        load(proto, shapes=shapes)
+
+
+def test_a_model_of_other_operator_sets_alone_is_refused_for_its_operators() -> None:
+    proto = model(
+        "g (float[N,4] x) => (y) { y = ai.onnx.ml.TreeEnsembleClassifier(x) }",
+        imports=', "ai.onnx.ml": 3',
+    )
+    del proto.opset_import[0]
+    error = refused(proto, "operators that are not supported: ai.onnx.ml::TreeEnsembleClassifier")
+    assert isinstance(error, UnsupportedOperatorError)
+
+
 def test_functions_are_opened() -> None:
     functions = """
         <domain: "mine", opset_import: ["": 17]>
