@@ -9,14 +9,13 @@ as it takes; any other is left as `N`, for the user to say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Shape
 from csdfgen.reading.input_axes import image_axes_of_input
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, GraphInput
-from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
+from csdfgen.reading.onnx_tensor import MAX_RANK
 
 __all__ = ["input_shapes"]
 
@@ -33,7 +32,7 @@ def input_shapes(
     """Input name -> its shape. shapes and batch: see `loader.load`.
 
     Raises ModelError for a size that stays free (but for the leading one, which is then 1), a name
-    that is no input, a rank that differs from the declared one, and a shape that is absurdly large.
+    that is no input, and a rank that differs from the declared one.
     """
     inputs = graph.inputs
     unknown = [name for name in shapes if name not in {i.name for i in inputs}]
@@ -75,11 +74,6 @@ def _shape(graph: Graph, info: GraphInput, given: Sequence[int] | None, batch: i
         example = _example(graph, info.name, dims)
         raise ModelError(
             f"has free sizes ({_text(info.dims)}); fix them with --shape {label(info.name)}={example}",
-            where=where,
-        )
-    if prod(shape) > MAX_ELEMENTS:
-        raise ModelError(
-            f"has {prod(shape)} elements ({_text(shape)}), at most {MAX_ELEMENTS} are supported",
             where=where,
         )
     return shape

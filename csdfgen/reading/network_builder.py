@@ -26,7 +26,7 @@ from csdfgen.reading.onnx_schema import (
     check_operands,
     signature,
 )
-from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS
+from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
 from csdfgen.reading.unsupported import unsupported_error
 
 __all__ = ["build_network", "fold_constants", "refuse_unknown", "refuse_unsupported"]
@@ -74,6 +74,8 @@ def build_network(
     """The network for inputs of these shapes, constants folded. Raises ModelError, see
     `loader.load`.
     """
+    for tensor in inputs:
+        _check_size(tensor, f"input '{label(tensor.name)}' has")
     visit = _Visit(graph, {t.name: t for t in inputs}, folder)
     for operation in graph.operations:
         visit.operation(operation)
@@ -347,7 +349,15 @@ def _check_tensor(tensor: Tensor) -> None:
         raise ModelError(
             f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes"
         )
+    _check_size(tensor, f"output '{label(tensor.name)}' would have")
+
+
+def _check_size(tensor: Tensor, what: str) -> None:
+    """Refuse a tensor that is absurdly large: only rows of it are held, but one row is."""
+    shape = "x".join(map(str, tensor.shape))
     if tensor.elements > MAX_ELEMENTS:
+        raise ModelError(f"{what} {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")
+    if max(tensor.row_elements, tensor.rows) > MAX_ROW_ELEMENTS:
         raise ModelError(
-            f"output '{label(tensor.name)}' would have {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}"
+            f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
         )
