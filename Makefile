@@ -6,7 +6,7 @@
 #   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
-#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, and README.md with the real output of its commands
+#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -57,6 +57,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.operators_page
 	@$(PY) -m tests.paper_page
 	@$(PY) -m csdfgen.paper.plots docs
+	@$(PY) -m csdfgen.demo.method docs
 	@$(PY) -m tests.sdf3_page
 	@$(PY) -m tests.readme
 

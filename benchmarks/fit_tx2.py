@@ -17,11 +17,13 @@ from types import MappingProxyType
 
 from benchmarks.pages import ROOT, write_between
 from benchmarks.tx2_layers import COPY, DATA, NETWORKS, Row, Work, rows, sweep
+from benchmarks.tx2_plot import Dot, layers_chart
 from csdfgen.devices import units
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import write_profile
 from csdfgen.devices.fitting import LineFit, fit_line
 from csdfgen.devices.profile import DeviceProfile, OperatorCost, Quantity
+from csdfgen.files import write_bytes
 
 PAGE = ROOT / "docs" / "devices.md"
 PROFILE = ROOT / "csdfgen" / "devices" / "data" / "jetson-tx2-sweep.toml"
@@ -251,47 +253,12 @@ def plot_sweep(found: dict[str, LineFit], path: Path) -> None:
     _save(figure, path)
 
 
-def plot_layers(found: Sequence[Compared], path: Path) -> None:
-    """Predicted against measured, a panel a profile."""
-    figure, ((left, right),) = _figure(1, 2, (9.6, 5.4))
-    low, high = 0.004, 30.0
-    for panel, name, profile in ((left, PUBLISHED, "published"), (right, SWEPT, "swept")):
-        panel.plot([low, high], [low, high], "k-", linewidth=1)
-        for factor in (0.5, 2.0):
-            panel.plot([low, high], [factor * low, factor * high], "k:", linewidth=0.8)
-        for kind, (marker, colour) in _MARKS.items():
-            points = [
-                (one.row.ms, getattr(one, profile))
-                for one in found
-                if one.row.kind.split()[0] == kind
-            ]
-            if points:
-                panel.plot(
-                    *zip(*points, strict=True),
-                    marker,
-                    color=colour,
-                    markersize=5,
-                    alpha=0.75,
-                    label=kind,
-                )
-        panel.set(
-            xscale="log",
-            yscale="log",
-            xlim=(low, high),
-            ylim=(low, high),
-            aspect="equal",
-            title=name,
-        )
-        panel.set(xlabel="measured by others, ms", ylabel="from the profile, ms")
-        panel.grid(alpha=0.25)
-    figure.legend(
-        *left.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=len(_MARKS),
-        fontsize=8,
-        frameon=False,
-    )
-    _save(figure, path)
+def layers_picture(found: Sequence[Compared]) -> bytes:
+    """Predicted against measured, a panel a kind of layer, as an SVG file."""
+    dots = [Dot(one.row.kind, one.row.ms, one.published, one.swept) for one in found]
+    title = "What the published model of the Jetson TX2 gets right, and what not"
+    facts = f"{len(dots)} layers of {len(NETWORKS)} networks, measured by others with TensorRT; above a panel: its sums"
+    return layers_chart(dots, title, facts)
 
 
 def _figure(down: int, across: int, size: tuple[float, float]):  # type: ignore[no-untyped-def]
@@ -332,10 +299,7 @@ def main() -> int:
         (SWEEP_PLOT, SWEEP_PLOT.with_suffix(".png")) if "--png" in sys.argv else (SWEEP_PLOT,)
     ):
         plot_sweep(found, path)
-    for path in (
-        (LAYERS_PLOT, LAYERS_PLOT.with_suffix(".png")) if "--png" in sys.argv else (LAYERS_PLOT,)
-    ):
-        plot_layers(layers, path)
+    write_bytes(LAYERS_PLOT, layers_picture(layers))
     return 0
 
 

@@ -4,29 +4,71 @@
     plan = csdfgen.plan(net, rows="auto")
     y = runtime.run(plan, x)
 
+    graph = csdfgen.convert(net)             # the CSDF graph, for save_graph, schedule, analyze
+    csdfgen.analyze(graph).throughput        # exact, with what limits it
+    csdfgen.report(net).ok                   # run, measured, compared with onnxruntime
+
 Importing this package is cheap: onnx is loaded with the first model.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from csdfgen.api import (
+        analyze,
+        convert,
+        read_graph,
+        read_plan,
+        report,
+        save_graph,
+        save_plan,
+        schedule,
+    )
     from csdfgen.planning.planner import plan
     from csdfgen.reading.loader import load
 
-__all__ = ["__version__", "load", "plan"]
+__all__ = [
+    "__version__",
+    "analyze",
+    "convert",
+    "load",
+    "plan",
+    "read_graph",
+    "read_plan",
+    "report",
+    "save_graph",
+    "save_plan",
+    "schedule",
+]
 
 __version__ = "0.1.0"
 
+_HOMES = {"load": "csdfgen.reading.loader", "plan": "csdfgen.planning.planner"}
+"""Where a function is imported from, if not from `csdfgen.api`."""
 
-def __getattr__(name: str) -> Any:
-    if name == "load":
-        from csdfgen.reading.loader import load
 
-        return load
-    if name == "plan":
-        from csdfgen.planning.planner import plan
+class _Package(ModuleType):
+    """This package, which imports a function when it is first asked for.
 
-        return plan
-    raise AttributeError(f"module 'csdfgen' has no attribute {name!r}")
+    A class rather than functions `__getattr__` and `__dir__`, which `help` would list.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'csdfgen' has no attribute {name!r}")
+        found = getattr(import_module(_HOMES.get(name, "csdfgen.api")), name)
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        there = super().__dir__()
+        rooms = (name for name in there if f"{__name__}.{name}" in sys.modules)
+        return sorted({*__all__, *rooms, *(name for name in there if name.startswith("__"))})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -6,6 +6,10 @@ line adds `where` with `at`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 __all__ = [
     "CapacityExceededError",
     "CsdfgenError",
@@ -18,6 +22,9 @@ __all__ = [
     "ScheduleError",
     "ToolError",
     "UnsupportedOperatorError",
+    "option",
+    "options_as_flags",
+    "shape_option",
 ]
 
 
@@ -76,3 +83,54 @@ class PlanError(CsdfgenError):
 
 class ToolError(CsdfgenError):
     """An external tool failed."""
+
+
+# Options in messages ----------------------------------------------------------------------------
+
+_AS_FLAGS: ContextVar[bool] = ContextVar("csdfgen_options_as_flags", default=False)
+_FLAGS = {"shapes": "shape"}
+"""Arguments whose option on the command line is called otherwise."""
+
+
+@contextmanager
+def options_as_flags() -> Iterator[None]:
+    """While the block runs, messages speak of options as they are typed: the command line's
+    setting.
+    """
+    token = _AS_FLAGS.set(True)
+    try:
+        yield
+    finally:
+        _AS_FLAGS.reset(token)
+
+
+def option(name: str, *value: object) -> str:
+    """An option as whoever reads the message writes it, with its value if that is given.
+
+    >>> option("rows", "4x"), option("rows", 0), option("fuse")
+    ("rows='4x'", 'rows=0', 'fuse')
+    >>> with options_as_flags():
+    ...     option("rows", "4x"), option("shapes")
+    ('--rows 4x', '--shape')
+    """
+    if _AS_FLAGS.get():
+        return " ".join([f"--{_FLAGS.get(name, name)}", *map(str, value)])
+    return "=".join([name, *map(repr, value)])
+
+
+def shape_option(name: str, sizes: Sequence[int | str]) -> str:
+    """The option that gives an input its shape; sizes: "N" is one for the reader to say.
+
+    >>> shape_option("x", (1, 3, 8, 8))
+    "shapes={'x': (1, 3, 8, 8)}"
+    >>> shape_option("x", (1, 3, "N", "N"))
+    "shapes={'x': '1x3xNxN'}"
+    >>> with options_as_flags():
+    ...     shape_option("x", (1, 3, 8, 8))
+    '--shape x=1x3x8x8'
+    """
+    text = "x".join(map(str, sizes))
+    if _AS_FLAGS.get():
+        return option("shapes", f"{name}={text}")
+    known = all(isinstance(size, int) for size in sizes)
+    return option("shapes", {name: tuple(sizes) if known else text})

@@ -172,8 +172,8 @@ class Fields:
         for i, item in enumerate(value):
             yield Fields(item, f"{self.where}: {key}[{i}]", self._error)
 
-    def check_header(self, form: str, version: int) -> None:
-        """The object says that it is of the wanted format, in a version that is known."""
+    def check_header(self, form: str, version: int) -> int:
+        """The object's version, once it says that it is of the wanted format, in one that is known."""
         found = self.text("format")
         if found != form:
             raise self.fault(f"'format' is {quoted(found)}; '{form}' is needed")
@@ -182,6 +182,7 @@ class Fields:
             raise self.fault(
                 f"'version' is {number}; this program reads up to {version}, a newer one wrote the file"
             )
+        return number
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,27 +7,35 @@ y = frame(x)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
 
     from csdfgen.planning.plan import Plan
-    from runtime.program import Program
+    from runtime.executor import Executable
 
 __all__ = ["compile", "run"]
 
 
-def compile(
-    plan: Plan, **options: Any
-) -> Program:  # the verb of the road map; shadows a builtin nobody needs here
-    """A program for many frames of one plan; see `runtime.program.Program`."""
-    from runtime.program import Program
+def compile(  # the verb of the road map; shadows a builtin nobody needs here
+    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1, backend: str = "numpy"
+) -> Executable:
+    """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
-    return Program(plan, **options)
+    taps: names of tensors whose values are kept, see `Executable.taps`. threads: of matrix products.
+    backend: whose kernels compute; "numpy". Raises what the checker raises for a plan that is not
+    sound (ScheduleError, CapacityExceededError, PlanError), InputError for an unknown backend.
+    """
+    from runtime.executor import Executable, kernels_of
+
+    return Executable(plan, taps, threads, kernels_of(backend))
 
 
 def run(plan: Plan, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """One frame: x is an array or a dict by input name; the outputs come as a dict by output name."""
+    """One frame: x is an array or a dict by input name; the outputs come as a dict by output name.
+
+    Raises InputError where shapes or dtypes do not fit. For many frames see `compile`.
+    """
     return compile(plan)(x)

@@ -2,8 +2,8 @@
 
 onnxruntime gets the model from the file (or the zoo) itself, not through our loader: only the input
 shapes that the network was loaded with are set, and weights are no longer listed as inputs (old
-exporters did that; it keeps onnxruntime from folding them). For a comparison of every layer, their
-outputs are asked for too.
+exporters did that; it keeps onnxruntime from folding them). A model whose file takes one image gets
+the images of a batch one by one. For a comparison of every layer, their outputs are asked for too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
 
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.network import Network
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
@@ -231,6 +231,7 @@ class Reference:
         sparing: bool = False,
     ) -> None:
         self.source = network.source or network.name
+        self._one_by_one, self._images = network.lifted, network.batch
         self._names, data, folder = _prepared(source, network, list(extra_outputs))
         _quiet()
         options = onnxruntime.SessionOptions()
@@ -254,14 +255,22 @@ class Reference:
         """The outputs, and the extra ones, by name. Raises ModelError if onnxruntime cannot run the
         model.
         """
+        takes = {entry.name for entry in self._session.get_inputs()}
+        # asarray, not ascontiguousarray: that one makes a scalar an array of shape (1,)
+        given = {name: np.asarray(a, order="C") for name, a in feeds.items() if name in takes}
+        if not self._one_by_one:
+            return self._run(given)
+        images = [
+            self._run({name: array[k : k + 1] for name, array in given.items()})
+            for k in range(self._images)
+        ]
+        return {name: np.concatenate([one[name] for one in images]) for name in self._names}
+
+    def _run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         options = onnxruntime.RunOptions()
         options.log_severity_level = _SILENT
-        takes = {entry.name for entry in self._session.get_inputs()}
-        given = {
-            name: np.ascontiguousarray(array) for name, array in feeds.items() if name in takes
-        }
         try:
-            results = self._session.run(self._names, given, options)
+            results = self._session.run(self._names, feeds, options)
         except _REFUSALS as error:
             raise self._refused("run", error) from None
         return {name: np.asarray(result) for name, result in zip(self._names, results, strict=True)}
@@ -270,7 +279,8 @@ class Reference:
         reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
         shown = reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
         return ModelError(
-            f"onnxruntime cannot {what} it, run without --check: {shown}", where=self.source
+            f"onnxruntime cannot {what} it, run without {option('check')}: {shown}",
+            where=self.source,
         )
 
 
@@ -317,7 +327,10 @@ def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> li
         del graph.input[:]
         graph.input.extend(inputs)
         model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
-    shapes = {tensor.name: whole_shape(network, tensor) for tensor in network.inputs}
+    shapes = {
+        tensor.name: tensor.shape if network.lifted else whole_shape(network, tensor)
+        for tensor in network.inputs
+    }
     for entry in graph.input:
         if entry.name in shapes:
             dims = entry.type.tensor_type.shape.dim

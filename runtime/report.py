@@ -1,4 +1,5 @@
-"""What did a run need, and what was gained? The figures of a plan beside what a frame really used.
+"""What did a run need, and what was gained? The figures of a plan beside what a frame really used,
+and its outputs beside onnxruntime's.
 
 Every tensor that the plan keeps whole is listed with the reason: these, not the rolling buffers,
 are what a network with squeeze-and-excite blocks or large outputs spends its memory on.
@@ -7,18 +8,41 @@ are what a network with squeeze-and-excite blocks or large outputs spends its me
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+import runtime
+from csdfgen.errors import CsdfgenError, InputError, option
+from csdfgen.model.describe import html_table, mebibytes, one_line
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
-from runtime.reference import Comparison
-from runtime.verify import LayerComparison
+from runtime.reference import Comparison, MismatchError
+from runtime.verify import LayerComparison, Source, check_layers, check_outputs, mismatch
 
-__all__ = ["KeptWhole", "Report", "kept_whole", "to_json"]
+__all__ = [
+    "CHECKS",
+    "KeptWhole",
+    "Report",
+    "compare_with_reference",
+    "kept_whole",
+    "measure",
+    "measure_and_compare",
+    "to_json",
+]
+
+CHECKS = ("outputs", "layers")
+"""What is compared with onnxruntime; `layers` too where an output is wrong."""
+
+Stage = Callable[..., None]
+"""Called as stage("what is done now") or stage("what", done, total)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +92,146 @@ class Report:
             else max((one.max_abs_error for one in self.comparisons), default=0.0)
         )
 
+    def _facts(self) -> dict[str, object]:
+        verdict = {None: "not checked", True: "equal", False: "different"}[self.ok]
+        error = (
+            "" if self.max_abs_error is None else f", largest difference {self.max_abs_error:.3g}"
+        )
+        return {
+            "outputs": f"{verdict}{error}",
+            "arena": f"{mebibytes(self.measured_bytes)} measured",
+            "planned": mebibytes(self.plan.planned_bytes),
+            "latency": f"{self.latency_ms:,.1f} ms",
+        }
+
+    def __repr__(self) -> str:
+        return one_line("Report", self.model, **self._facts())
+
+    def _repr_html_(self) -> str:
+        more = {
+            "firings": self.firings,
+            "threads": self.threads,
+            **{name: mebibytes(size) for name, size in self.plan.figures.items()},
+        }
+        return html_table(f"Report on {self.model}", [*self._facts().items(), *more.items()])
+
+
+def measure(
+    plan: Plan,
+    feeds: Mapping[str, np.ndarray],
+    *,
+    model: str = "",
+    threads: int = 1,
+    repeat: int = 1,
+    stage: Stage = lambda *what: None,
+) -> tuple[Report, dict[str, np.ndarray]]:
+    """A report without a check, and the outputs: one frame with its memory traced, then `repeat`
+    timed ones, untraced.
+
+    feeds: an array for each input. model: what the report calls it. Raises what `runtime.compile`
+    and a program raise.
+    """
+    stage("compiling")
+    program = runtime.compile(plan, threads=threads)
+    stage("measuring")
+    outputs, measured = program.measure(feeds)
+    times = []
+    for number in range(repeat):
+        what = f"frame {number + 1} of {repeat}"
+        start = time.perf_counter()
+        outputs = program(feeds, progress=partial(stage, what))
+        times.append(time.perf_counter() - start)
+    return Report(
+        model=model or plan.network.source or plan.network.name,
+        plan=plan,
+        measured_bytes=measured.touched_bytes,
+        python_peak_bytes=measured.python_peak_bytes,
+        latency_ms=1e3 * statistics.median(times),
+        threads=threads,
+        repeat=repeat,
+        firings=program.firings,
+        outputs={name: (array.shape, array.dtype.name) for name, array in outputs.items()},
+    ), outputs
+
+
+def compare_with_reference(
+    report: Report,
+    source: Source,
+    feeds: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    check: str = "outputs",
+    *,
+    stage: Stage = lambda *what: None,
+) -> tuple[Report, MismatchError | None]:
+    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in
+    the layers.
+
+    source: the model that onnxruntime runs. Raises ModelError if it cannot.
+    """
+    stage("running onnxruntime")
+    plan = report.plan
+    comparisons = check_outputs(source, plan, feeds, outputs, report.threads)
+    wrong = next((one for one in comparisons if not one.ok), None)
+    layers: tuple[LayerComparison, ...] = ()
+    if check == "layers" or wrong is not None:
+        stage("comparing layers")
+        layers = check_layers(source, plan, feeds, report.threads)
+    report = replace(report, comparisons=comparisons, layers=layers)
+    if wrong is not None:
+        return report, mismatch(wrong, outputs[wrong.name].dtype, layers, report.model)
+    first = next((entry for entry in layers if not entry.comparison.ok), None)
+    if first is not None:
+        dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
+        return report, mismatch(first.comparison, dtype, layers, report.model)
+    return report, None
+
+
+def measure_and_compare(
+    plan: Plan,
+    feeds: Mapping[str, np.ndarray],
+    source: Source,
+    *,
+    check: str | None = "outputs",
+    threads: int = 1,
+    repeat: int = 1,
+) -> Report:
+    """Run a plan, measure it, and compare it with onnxruntime: what `csdfgen run --check` reports.
+
+    A difference is an answer (`report.ok`), not an error. check: None leaves onnxruntime out.
+    """
+    if check is not None and check not in CHECKS:
+        raise InputError(f"{option('check', check)}: not one of {', '.join(CHECKS)}")
+    if repeat < 1:
+        raise InputError(f"{option('repeat', repeat)}: at least 1 frame is timed")
+    try:
+        report, outputs = measure(plan, feeds, threads=threads, repeat=repeat)
+    except CsdfgenError as error:
+        raise error.at(plan.network.source or plan.network.name) from None
+    if check is None:
+        return report
+    return compare_with_reference(report, source, feeds, outputs, check)[0]
+
 
 def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
     """Tensors of more than one row whose buffer holds all of them, largest first."""
     network = plan.network
     found = []
-    for storage in plan.storages:
-        slot = plan.slots[storage.name]
-        if storage.rows <= 1 or slot.capacity < storage.rows:
+    for buffer in plan.rolling:
+        region = plan.regions[buffer.name]
+        if buffer.kind != "tensor" or buffer.rows <= 1 or region.capacity < buffer.rows:
             continue
-        tensor = plan.placement.storages[storage.name]
+        tensor = plan.sharing.buffers[buffer.name]
         layer = network.producer.get(tensor.name)
         name, op_type = (layer.name, layer.op_type) if layer is not None else ("", "input")
-        why = (
-            "it is an output of the network" if storage.kept else next(_reasons(plan, storage.name))
-        )
-        found.append(KeptWhole(tensor.name, name, op_type, storage.rows, slot.size, why))
+        why = "it is an output of the network" if buffer.kept else next(_reasons(plan, buffer.name))
+        found.append(KeptWhole(tensor.name, name, op_type, buffer.rows, region.size, why))
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
 
 def _reasons(plan: Plan, storage: str) -> Iterator[str]:
     """Why all rows of a storage are there at one time, the strongest reason first."""
-    members = set(plan.placement.members[storage])
-    rows = plan.placement.storages[storage].rows
+    members = set(plan.sharing.members[storage])
+    rows = plan.sharing.buffers[storage].rows
     actors = plan.conversion.actors
     writers = [
         work for work in actors if any(write.tensor.name in members for write in work.writes)
@@ -137,8 +278,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "python_peak_bytes": report.python_peak_bytes,
         "figures": dict(plan.figures),
         "rows": str(plan.conversion.rows),
-        "fuse": plan.fuse,
-        "image": plan.image,
+        "fuse": plan.options.fuse,
+        "image": plan.options.image,
         "batch": plan.network.batch,
         "threads": report.threads,
         "repeat": report.repeat,

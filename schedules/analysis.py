@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, validate
 from csdfgen.errors import GraphError, InconsistentError
+from csdfgen.model.describe import html_table, one_line
 from schedules.liveness import Deadlock, Wait, find_deadlock
 from schedules.order import strongly_connected_components
 from schedules.selftimed import first_iteration
@@ -71,6 +72,22 @@ class Analysis:
     @property
     def consistent(self) -> bool:
         return self.repetition is not None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "firings": None if self.repetition is None else sum(self.repetition.values()),
+            "deadlock": "yes" if self.deadlock is not None else "no" if self.consistent else None,
+            "inconsistent": self.inconsistency or None,
+            "throughput": self.throughput and self.throughput.value,
+            "latency": self.latency,
+            "buffers": None if self.buffers is None else [found.size for found in self.buffers],
+        }
+
+    def __repr__(self) -> str:
+        return one_line("Analysis", self.graph_name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Analysis of {self.graph_name}", self._facts().items())
 
 
 def analyze(

@@ -334,19 +334,17 @@ def _covers(strong: _Cut, weak: _Cut) -> bool:
 
 def _connected(found: Sequence[Requirement]) -> list[_Group]:
     """The requirements in groups that have no channel in common."""
-    leader: dict[int, int] = {}
+    import networkx as nx
 
-    def find(channel: int) -> int:
-        while leader.setdefault(channel, channel) != channel:
-            leader[channel] = leader[leader[channel]]
-            channel = leader[channel]
-        return channel
-
+    together = nx.Graph()
     for one in found:
-        first, *others = one.channels
-        for channel in others:
-            leader[find(channel)] = find(first)
+        nx.add_path(together, one.channels)
+    number = {
+        channel: part
+        for part, channels in enumerate(nx.connected_components(together))
+        for channel in channels
+    }
     groups: dict[int, list[Requirement]] = {}
     for one in found:
-        groups.setdefault(find(one.channels[0]), []).append(one)
+        groups.setdefault(number[one.channels[0]], []).append(one)
     return [tuple(group) for group in groups.values()]

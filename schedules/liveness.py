@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import DeadlockError
-from schedules.bounded import Link, components, links_of, own_quotas
+from schedules.links import Link, components, links_of, own_quotas
 from schedules.one_periodic import one_periodic_time
 
 __all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
@@ -215,13 +215,10 @@ def _held(link: Link, fired: Sequence[int]) -> int:
 
 def _cycle(stuck: Mapping[int, Link]) -> list[Link]:
     """From any stuck actor to the one it waits for, until one comes again."""
+    import networkx as nx
+
     if not stuck:
         return []
-    seen: dict[int, int] = {}
-    path: list[Link] = []
-    actor = next(iter(stuck))
-    while actor not in seen:
-        seen[actor] = len(path)
-        path.append(stuck[actor])
-        actor = stuck[actor].source
-    return path[seen[actor] :]
+    waits = nx.DiGraph()
+    waits.add_edges_from((actor, link.source) for actor, link in stuck.items())
+    return [stuck[actor] for actor, _ in nx.find_cycle(waits, next(iter(stuck)))]

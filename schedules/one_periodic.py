@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from schedules.bounded import Component, Link
 from schedules.cycle_ratio import NoPeriodError, maximum_cycle_ratio
-from schedules.precedence import ORDER, Part, assemble, chain, is_serial_link
+from schedules.links import Component, Link
+from schedules.precedence import Lines, is_serial_link
 
 __all__ = ["one_periodic_time"]
 
@@ -37,20 +37,9 @@ def one_periodic_time(
     rounds = {actor: quota[actor] // len(times[actor]) for actor in component.actors}
     totals = {link: sum(link.production) * rounds[link.source] for link in component.links}
     scale = lcm(*totals.values(), *rounds.values())
-    serial = {link.target for link in component.links if is_serial_link(link)}
-    first: dict[int, int] = {}
-    lengths: list[int] = []
-    parts: list[Part] = []
-    size = 0
-    for actor in component.actors:
-        first[actor] = size
-        own = (
-            _column(times[actor]) if actor in serial else np.zeros(len(times[actor]), dtype=object)
-        )
-        step = chain(size, own, ORDER)
-        parts.append(step._replace(delay=step.delay.astype(object) * (scale // rounds[actor])))
-        lengths.append(len(own))
-        size += len(own)
+    lines = Lines()
+    laps = {actor: scale // count for actor, count in rounds.items()}
+    lines.add_actors(component, lambda actor: _column(times[actor]), laps)
     for number, link in enumerate(component.links):
         if is_serial_link(link):
             continue
@@ -58,17 +47,11 @@ def one_periodic_time(
         if pairs is None:
             return None
         source, target, lead = pairs
+        weight = _column(times[link.source])[source]
         delay = -lead.astype(object) * (scale // totals[link])
-        parts.append(
-            Part(
-                first[link.source] + source,
-                first[link.target] + target,
-                _column(times[link.source])[source],
-                delay,
-                number,
-            )
-        )
-    system = assemble(parts, np.repeat(np.arange(len(lengths)), lengths), first)
+        first = lines.first
+        lines.tie(first[link.source] + source, first[link.target] + target, weight, delay, number)
+    system = lines.system()
     try:
         return maximum_cycle_ratio(system).ratio * scale
     except NoPeriodError:

@@ -7,7 +7,6 @@ channels with initial tokens, these channels do not count.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
 
 from csdfgen.dataflow.graph import Channel, CsdfGraph
 
@@ -25,42 +24,19 @@ def strongly_connected_components(graph: CsdfGraph) -> list[int]:
 
 
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
-    """For every node 0 to size - 1 the number of its strongly connected component (Tarjan 1972),
-    targets before sources.
+    """For every node 0 to size - 1 the number of its strongly connected component, targets before
+    sources.
     """
-    following: list[list[int]] = [[] for _ in range(size)]
-    for source, target in arrows:
-        following[source].append(target)
-    number, low, component = [-1] * size, [0] * size, [-1] * size
-    path: list[int] = []
-    numbered = components = 0
-    for root in range(size):
-        if number[root] >= 0:
-            continue
-        number[root] = low[root] = numbered
-        numbered += 1
-        path.append(root)
-        walk = [(root, iter(following[root]))]
-        while walk:
-            actor, rest = walk[-1]
-            for other in rest:
-                if number[other] < 0:
-                    number[other] = low[other] = numbered
-                    numbered += 1
-                    path.append(other)
-                    walk.append((other, iter(following[other])))
-                    break
-                if component[other] < 0:
-                    low[actor] = min(low[actor], number[other])
-            else:
-                walk.pop()
-                if walk:
-                    low[walk[-1][0]] = min(low[walk[-1][0]], low[actor])
-                if low[actor] == number[actor]:
-                    while component[actor] < 0:
-                        component[path.pop()] = components
-                    components += 1
-    return component
+    import networkx as nx
+
+    ways = nx.DiGraph()
+    ways.add_nodes_from(range(size))
+    ways.add_edges_from(arrows)
+    number = [0] * size
+    for component, nodes in enumerate(nx.strongly_connected_components(ways)):
+        for node in nodes:
+            number[node] = component
+    return number
 
 
 def topological_order(graph: CsdfGraph) -> list[int]:
@@ -70,31 +46,27 @@ def topological_order(graph: CsdfGraph) -> list[int]:
     Inside a cycle a channel counts if its target cannot start without its source. If cycles are
     left (they deadlock, or their phases interleave) the first actor listed goes first.
     """
+    import networkx as nx
+
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
     component = strongly_connected_components(graph)
-    following: list[list[int]] = [[] for _ in graph.actors]
-    before = [0] * len(graph.actors)
+    waits = nx.DiGraph()
+    waits.add_nodes_from(range(len(graph.actors)))
     for channel in graph.channels:
         source, target = index[channel.source], index[channel.target]
         if source != target and (component[source] != component[target] or not _starts(channel)):
-            following[source].append(target)
-            before[target] += 1
-    ready = [actor for actor, count in enumerate(before) if not count]
-    heapify(ready)
-    tangled = iter(sorted(range(len(before)), key=lambda actor: (-component[actor], actor)))
-    placed = [False] * len(before)
+            waits.add_edge(source, target)
+    tangled = sorted(waits, key=lambda actor: (-component[actor], actor))
     order: list[int] = []
-    while len(order) < len(before):
-        if not ready:
-            ready.append(next(actor for actor in tangled if not placed[actor]))
-        actor = heappop(ready)
-        placed[actor] = True
-        order.append(actor)
-        for other in following[actor]:
-            before[other] -= 1
-            if not before[other] and not placed[other]:
-                heappush(ready, other)
-    return order
+    while True:
+        try:
+            for actor in nx.lexicographical_topological_sort(waits):
+                order.append(actor)  # those before a cycle are kept
+            return order
+        except nx.NetworkXUnfeasible:
+            waits.remove_nodes_from(order)
+            first = next(actor for actor in tangled if actor in waits)
+            waits.remove_edges_from(list(waits.in_edges(first)))
 
 
 def _starts(channel: Channel) -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from schedules.bounded import Component, Link
+from schedules.galloping import last_true
+from schedules.links import Component, Link
 from schedules.periodic import earliest_starts
 from schedules.sizing import Sizing
 
@@ -187,14 +188,7 @@ class _Shifts:
         """The least level of a channel that allows the shifts of its ends."""
         link = self.sizing.sized[place]
         allowed = float(shifts[link.source] - shifts[link.target]) + _SLACK
-        low, stride = floor - 1, 1
-        while self.needed(place, low + stride) > allowed:
-            low, stride = low + stride, stride * 2
-        high = low + stride
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.needed(place, middle) > allowed else (low, middle)
-        return high
+        return last_true(floor - 1, lambda level: self.needed(place, level) > allowed) + 1
 
 
 def _hull(points: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:

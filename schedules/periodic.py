@@ -15,8 +15,8 @@ import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import ScheduleError
-from schedules.bounded import Component, components, links_of
 from schedules.cycle_ratio import constraint_values, maximum_cycle_ratio, policy_values
+from schedules.links import Component, components, links_of
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain
 from schedules.unlimited import why_unlimited

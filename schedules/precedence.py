@@ -11,24 +11,27 @@ and says more than these: firings start in order, and the tokens of a channel ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedules.bounded import Component, Link
+from schedules.links import Component, Link
 
 __all__ = [
+    "MAX_EVENTS",
     "ORDER",
     "Edges",
     "Expansion",
+    "Lines",
     "Part",
     "Precedence",
     "assemble",
     "chain",
     "is_serial_link",
+    "serial_actors",
 ]
 
 Array = Any
@@ -36,6 +39,9 @@ Array = Any
 
 ORDER = -1
 """Number of the link of a constraint that no link makes."""
+
+MAX_EVENTS = 3_000_000
+"""Firings of an iteration that are expanded."""
 
 _SMALL_TIME = 2**40
 """Times below it are added in machine words."""
@@ -93,6 +99,62 @@ def is_serial_link(link: Link) -> bool:
     return loop and set(link.production) == {1} and set(link.consumption) == {1}
 
 
+def serial_actors(links: Iterable[Link]) -> set[int]:
+    """The actors that never overlap with themselves on account of a link."""
+    return {link.target for link in links if is_serial_link(link)}
+
+
+class Lines:
+    """Lines of events, one behind the other in number, and what makes them wait: a `Precedence` in
+    the making.
+
+    first: actor -> its first event; size: number of events so far.
+    """
+
+    def __init__(self) -> None:
+        self.first: dict[int, int] = {}
+        self.size = 0
+        self._lengths: list[int] = []
+        self._parts: list[Part] = []
+
+    def add(self, weight: Array) -> int:
+        """A line of as many events, `weight` from every one to the next; the number of the first."""
+        start = self.size
+        self._parts.append(chain(start, weight, ORDER))
+        self._lengths.append(len(weight))
+        self.size += len(weight)
+        return start
+
+    def add_actors(
+        self,
+        component: Component,
+        weights: Callable[[int], Array],
+        laps: Mapping[int, int] | None = None,
+    ) -> set[int]:
+        """A line for every actor of a component; those of them that never overlap with themselves.
+
+        weights: actor -> times from every firing to the next, if it does not overlap. laps: actor
+        -> delay once around its line, 1 unless given.
+        """
+        serial = serial_actors(component.links)
+        for actor in component.actors:
+            own = weights(actor)
+            self.first[actor] = self.add(own if actor in serial else np.zeros_like(own))
+            if laps is not None:
+                last = self._parts[-1]
+                self._parts[-1] = last._replace(delay=last.delay.astype(object) * laps[actor])
+        return serial
+
+    def tie(self, tail: Array, head: Array, weight: Array, delay: Array, link: int) -> None:
+        """Events `head` that wait for events `tail` on account of a link."""
+        self._parts.append(Part(tail, head, weight, delay, link))
+
+    def system(self) -> Precedence:
+        """All that was added."""
+        line = np.repeat(np.arange(len(self._lengths)), self._lengths)
+        return assemble(self._parts, line, self.first)
+
+
 class Expansion:
     """Expands components of one graph; what is computed for a link is kept for the next time."""
 
@@ -144,51 +206,26 @@ class Expansion:
 
     def precedence(self, component: Component) -> Precedence:
         """All constraints of a component in which every actor takes part in some link."""
-        serial = {link.target for link in component.links if is_serial_link(link)}
-        first: dict[int, int] = {}
-        lengths: list[int] = []
-        parts: list[Part] = []
-        size = 0
-        for actor in component.actors:
-            first[actor] = size
-            count = self.quota[actor]
-            own = self.weights(actor) if actor in serial else np.zeros(count, dtype=self.dtype)
-            parts.append(chain(size, own, ORDER))
-            lengths.append(count)
-            size += count
+        lines = Lines()
+        serial = lines.add_actors(component, self.weights)
         for number, link in enumerate(component.links):
             if is_serial_link(link):
                 continue
             found = self.edges(link)
             time = self.weights(link.source)
+            source, target = lines.first[link.source], lines.first[link.target]
             ends = None if link.source in serial else self._ends(link)
             if ends is None:
-                parts.append(
-                    Part(
-                        first[link.source] + found.tail,
-                        first[link.target] + found.head,
-                        time[found.tail],
-                        found.delay,
-                        number,
-                    )
-                )
-                continue
-            parts.append(chain(size, np.zeros(len(ends), dtype=self.dtype), ORDER))
-            parts.append(
-                Part(
-                    first[link.source] + ends,
-                    size + np.arange(len(ends)),
-                    time[ends],
-                    np.zeros_like(ends),
-                    ORDER,
-                )
-            )
-            tail = size + np.searchsorted(ends, found.tail)
-            none = np.zeros(len(tail), dtype=self.dtype)
-            parts.append(Part(tail, first[link.target] + found.head, none, found.delay, number))
-            lengths.append(len(ends))
-            size += len(ends)
-        return assemble(parts, np.repeat(np.arange(len(lengths)), lengths), first)
+                tail, weight = source + found.tail, time[found.tail]
+            else:
+                zero = np.zeros(len(ends), dtype=self.dtype)
+                end = lines.add(zero)
+                at = end + np.arange(len(ends))
+                lines.tie(source + ends, at, time[ends], np.zeros_like(ends), ORDER)
+                tail = end + np.searchsorted(ends, found.tail)
+                weight = np.zeros(len(tail), dtype=self.dtype)
+            lines.tie(tail, target + found.head, weight, found.delay, number)
+        return lines.system()
 
     def _ends(self, link: Link) -> Array | None:
         """Firings whose ends are events of their own, as a later and shorter one may end earlier;

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from schedules.bounded import Link
 from schedules.cycle_ratio import CycleRatio, cycles_above
+from schedules.links import Link
 from schedules.precedence import ORDER, Expansion, Part, assemble, chain
 from schedules.sizing import Goal, Sizing
 

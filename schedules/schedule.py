@@ -40,6 +40,8 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import ScheduleError
 from csdfgen.files import Fields, load_json, quoted, write_json
+from csdfgen.model.describe import html_table, mebibytes, one_line
+from csdfgen.model.frozen import Pickled
 from schedules.loops import Tree, repetitions
 
 __all__ = [
@@ -107,7 +109,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Pickled):
     """A firing order of a graph on one processor.
 
     capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule,
@@ -125,6 +127,27 @@ class Schedule:
     throughput: Fraction | float | None = None
     token_bytes: Mapping[str, int] = field(default_factory=dict)
     origin: Origin | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "order": self.policy or None,
+            "actors": len({firing.actor for firing in self.firings}),
+            "firings": len(self.firings),
+            "channels": len(self.capacities),
+            "iterations": self.iterations if self.iterations > 1 else None,
+        }
+
+    def __repr__(self) -> str:
+        return one_line("Schedule", self.graph_name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        room = sum(n * self.token_bytes.get(name, 0) for name, n in self.capacities.items())
+        more = {
+            "capacities": mebibytes(room) if self.token_bytes else None,
+            "throughput": self.throughput,
+            "made from": self.origin and self.origin.model,
+        }
+        return html_table(f"Schedule of {self.graph_name}", [*self._facts().items(), *more.items()])
 
     @classmethod
     def of(

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import partial
 from time import monotonic
 
+from schedules.galloping import last_true
 from schedules.hitting import Cuts, Requirement
 from schedules.patterns import periodic_levels
 from schedules.rings import Rings, rings_of
@@ -197,14 +198,4 @@ class Search:
 
     def _largest_missing(self, kept: Mapping[int, int], place: int, goal: Goal) -> int:
         """How far the level of one channel can grow while the others keep missing the goal."""
-        low, stride = kept[place], 1
-        while self.missed({**kept, place: low + stride}, goal):
-            low, stride = low + stride, stride * 2
-        high = low + stride
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.missed({**kept, place: middle}, goal):
-                low = middle
-            else:
-                high = middle
-        return low
+        return last_true(kept[place], lambda level: bool(self.missed({**kept, place: level}, goal)))

@@ -16,8 +16,8 @@ from fractions import Fraction
 from heapq import heappop, heappush
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
-from schedules.bounded import Component, Link, links_of
-from schedules.precedence import is_serial_link
+from schedules.links import Component, Link, links_of
+from schedules.precedence import serial_actors
 
 __all__ = ["Execution", "Timing", "first_iteration", "steady_state"]
 
@@ -104,7 +104,7 @@ class _Machine:
                     gives[link.source][phase].append((number, rate, link.target))
         self.needs, self.takes, self.claims = _frozen(needs), _frozen(takes), _frozen(claims)
         self.gives = [[tuple(phase) for phase in rows] for rows in gives]
-        serial = {link.target for link in self.links if is_serial_link(link)}
+        serial = serial_actors(self.links)
         self.overtakes = [
             actor not in serial and len(set(row)) > 1 for actor, row in enumerate(self.times)
         ]

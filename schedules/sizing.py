@@ -21,20 +21,17 @@ import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
-from schedules.bounded import Component, Link, components, links_of, own_quotas, space_link
 from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
-from schedules.precedence import Expansion, Precedence
+from schedules.links import Component, Link, components, links_of, own_quotas, space_link
+from schedules.precedence import MAX_EVENTS, Expansion, Precedence
 
-__all__ = ["LIVE", "MAX_EVENTS", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]
+__all__ = ["LIVE", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]
 
 Array = Any
 
 Unit = Literal["tokens", "bytes"]
 Time = Fraction | float
 """Time per iteration; infinity for a deadlock."""
-
-MAX_EVENTS = 3_000_000
-"""Firings of an iteration that are expanded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +263,7 @@ def _links(part: Component, system: Precedence, cycle: Sequence[int]) -> tuple[L
 
 def _deadlock(system: Precedence) -> tuple[int, ...]:
     """A cycle of constraints without delay, in order; empty if there is none."""
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array  # an event a firing: networkx takes 30 times as long
     from scipy.sparse.csgraph import connected_components
 
     now = np.flatnonzero(system.delay == 0)

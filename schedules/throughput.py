@@ -15,20 +15,17 @@ from typing import Literal
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
-from schedules.bounded import Component, Link, components, iterations_within, links_of, own_quotas
 from schedules.cycle_ratio import maximum_cycle_ratio
+from schedules.links import Component, Link, components, iterations_within, links_of, own_quotas
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.one_periodic import one_periodic_time
-from schedules.precedence import Expansion, Precedence, is_serial_link
+from schedules.precedence import MAX_EVENTS, Expansion, Precedence, serial_actors
 from schedules.selftimed import MAX_FIRINGS, Execution, steady_state
 
 __all__ = ["METHODS", "CriticalLink", "Throughput", "throughput"]
 
 Method = Literal["auto", "cycle-ratio", "self-timed", "1-periodic"]
 METHODS: tuple[Method, ...] = ("auto", "cycle-ratio", "self-timed", "1-periodic")
-
-MAX_EVENTS = 3_000_000
-"""Firings of an iteration that are expanded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +192,7 @@ class _Analysis:
 
     def _serial_time(self, part: Component) -> Fraction:
         """Work of the busiest actor that never overlaps with itself."""
-        serial = {link.target for link in part.links if is_serial_link(link)}
+        serial = serial_actors(part.links)
         work = (
             sum(self.times[actor]) * (self.quota[actor] // len(self.times[actor]))
             for actor in serial

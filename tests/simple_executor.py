@@ -10,7 +10,7 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import CountingScratch, phases, presented, stored_rows
+from csdfgen.ops.base import CountingScratch, held_in, phases, presented, stored_rows
 
 
 def execute(
@@ -64,6 +64,8 @@ def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:
     for tensor in layer.outputs:
         stored[tensor.name] = np.full(tensor.storage_shape, 77, tensor.dtype)
     emit = operator.kernel(layer)
+    outputs = [stored[t.name] for t in layer.outputs]
+    targets = held_in(operator, layer, outputs)
     for phase in phases(operator, layer, height):
         slabs: list[np.ndarray | None] = []
         for position, rows in enumerate(phase.ins):
@@ -75,6 +77,9 @@ def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:
             held = stored_rows(layer, position, rows)
             copy = stored[source.name][held.start : held.stop].copy()
             slabs.append(presented(copy, layer, position, rows))
-        results = [stored[t.name][phase.out.start : phase.out.stop] for t in layer.outputs]
+        results = [target[phase.out.start : phase.out.stop] for target in targets]
         for function, arguments in emit(phase, slabs, results, CountingScratch()):
             function(*arguments)
+    for output, target in zip(outputs, targets, strict=True):
+        if target is not output:
+            np.copyto(output, target, "unsafe")

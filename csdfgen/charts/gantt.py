@@ -16,6 +16,7 @@ from csdfgen.charts.svg import (
     LIGHT,
     MARK,
     ROW_LABEL,
+    TOP,
     WIDTH,
     Drawing,
     counted,
@@ -46,8 +47,6 @@ _NUMBERED_FIRINGS = 400
 _SHADED = 8.0
 """Pixels an iteration must have for iterations to be told apart."""
 
-_TOP = 62.0
-
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
@@ -76,19 +75,18 @@ def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
     names = [cut(actor.name, _LONGEST_NAME) for actor in actors]
     height = min(_TALLEST, max(_LOWEST, _HEIGHT / max(1, len(actors))))
     left, right = 20 + max((wide(name, ROW_LABEL) for name in names), default=0.0), WIDTH - 24.0
-    bottom = _TOP + height * len(actors)
+    bottom = TOP + height * len(actors)
     scale = (right - left) / float(timeline.end or 1)
     shaded = _iterations_apart(timeline, scale)
     rows, merged = _rows(timeline, left, scale, shaded, max_bars)
-    drawing.text(12, 20, f"{timeline.graph.name}: {timeline.title}", 14, bold=True)
-    drawing.text(12, 37, _facts(timeline), 11, color="#444444")
+    drawing.heading(f"{timeline.graph.name}: {timeline.title}", _facts(timeline))
     _background(drawing, timeline, left, scale, bottom)
     unit = "firings in their order" if timeline.pace else "time, in the graph's time units"
-    drawing.time_axis(left, right, bottom, _TOP, float(timeline.end), unit)
+    drawing.time_axis(left, right, bottom, TOP, float(timeline.end), unit)
     every = labelled_every(height)
     numbered = 0
     for place, (actor, name, row) in enumerate(zip(actors, names, rows, strict=True)):
-        middle = _TOP + height * (place + 0.5)
+        middle = TOP + height * (place + 0.5)
         if place % every == 0:
             drawing.text(
                 left - 6,
@@ -212,14 +210,14 @@ def _background(
     if span is None or span.start + span.length > timeline.end:
         return
     first, second, third = (left + float(span.start + k * span.length) * scale for k in range(3))
-    drawing.box(first, _TOP, second - first, bottom - _TOP, "#fdf1e3")
+    drawing.box(first, TOP, second - first, bottom - TOP, "#fdf1e3")
     for start, stop, name in (
         (left, first, "transient"),
         (first, second, "period"),
         (second, third, "period again"),
     ):
         if stop - start > wide(name, 10) + 4 and stop <= WIDTH:
-            drawing.text((start + stop) / 2, _TOP - 8, name, 10, "middle", color="#444444")
+            drawing.text((start + stop) / 2, TOP - 8, name, 10, "middle", color="#444444")
 
 
 def _period_lines(
@@ -232,7 +230,7 @@ def _period_lines(
         at = span.start + k * span.length
         if at < timeline.end:
             x = left + float(at) * scale
-            drawing.line(x, _TOP - 18, x, bottom, MARK, 1.4, "5 3")
+            drawing.line(x, TOP - 18, x, bottom, MARK, 1.4, "5 3")
 
 
 def _draw_row(drawing: Drawing, row: _Row, middle: float, height: float, title: str) -> None:

@@ -19,6 +19,7 @@ from csdfgen.charts.svg import (
     LIGHT,
     MARK,
     ROW_LABEL,
+    TOP,
     WIDTH,
     Drawing,
     cut,
@@ -40,7 +41,6 @@ MAX_CHANNELS = 40
 
 _LONGEST_NAME = 34
 _TOTAL_HEIGHT = 150.0
-_TOP = 62.0
 _BETWEEN = 46.0
 
 
@@ -73,11 +73,11 @@ def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
     left = 20 + max([54.0, *(wide(name, ROW_LABEL) for name in names)])
     sides = [_filled(strips[place], unit) for place in shown]
     right = WIDTH - 20 - max([0.0, *(wide(side, ROW_LABEL) for side in sides)])
-    drawing.text(12, 20, f"{timeline.graph.name}: {unit} held, {timeline.title}", 14, bold=True)
-    drawing.text(12, 37, _facts(total, len(strips), unit), 11, color="#444444")
+    title = f"{timeline.graph.name}: {unit} held, {timeline.title}"
+    drawing.heading(title, _facts(total, len(strips), unit))
     _draw_total(drawing, timeline, total, (left, right), unit)
     height = min(40.0, max(16.0, 900 / max(1, len(shown))))
-    top = _TOP + _TOTAL_HEIGHT + _BETWEEN
+    top = TOP + _TOTAL_HEIGHT + _BETWEEN
     bottom = top + height * len(shown)
     if shown:
         drawing.time_axis(left, right, bottom, top, float(timeline.end), _time_label(timeline))
@@ -193,18 +193,18 @@ def _draw_total(
     drawing: Drawing, timeline: Timeline, total: _Strip, sides: tuple[float, float], unit: Unit
 ) -> None:
     left, right = sides
-    bottom, end = _TOP + _TOTAL_HEIGHT, float(timeline.end or 1)
+    bottom, end = TOP + _TOTAL_HEIGHT, float(timeline.end or 1)
     top = float(max(total.peak, total.capacity or 0, 1))
     scale = (_TOTAL_HEIGHT - 12) / top
-    drawing.time_axis(left, right, bottom, _TOP, float(timeline.end), "")
+    drawing.time_axis(left, right, bottom, TOP, float(timeline.end), "")
     size, name = _scale(top, unit)
     for value in ticks(top, 5):
         y = bottom - value * scale
         drawing.line(left - 4, y, left, y, "#222222")
         drawing.text(left - 7, y + 3.5, f"{value / size:,.10g}", 10, "end")
-    drawing.line(left, _TOP, left, bottom, "#222222")
+    drawing.line(left, TOP, left, bottom, "#222222")
     label = f"total, {name}"
-    drawing.text(left - 48, (_TOP + bottom) / 2 + wide(label, 11) / 2, label, 11, upright=True)
+    drawing.text(left - 48, (TOP + bottom) / 2 + wide(label, 11) / 2, label, 11, upright=True)
     corners = [(x, bottom - level * scale) for x, level in _steps(total, left, right, end)]
     drawing.area(corners, bottom, right, DARK, f"total: at most {quantity(total.peak, unit)}")
     if total.capacity is not None:

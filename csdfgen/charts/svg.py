@@ -20,6 +20,7 @@ __all__ = [
     "LIGHT",
     "MARK",
     "ROW_LABEL",
+    "TOP",
     "WIDTH",
     "Drawing",
     "counted",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 WIDTH = 960
-"""Of every picture; heights follow from what is shown."""
+"""Of every picture that does not ask for another; heights follow from what is shown."""
 
 DARK, LIGHT, MARK = "#08306b", "#7fb3d9", "#e6862b"
 """Colours that differ in brightness too, so that they do in grey print."""
@@ -42,6 +43,9 @@ INK, GREY = "#222222", "#888888"
 
 ROW_LABEL = 10
 """Font size of the names of rows, in pixels."""
+
+TOP = 62.0
+"""Where a chart begins, below its heading."""
 
 _FONT = "Helvetica,Arial,sans-serif"
 _NARROW = frozenset("fijlrtI.,:;'|!()[]{}/- ")
@@ -142,9 +146,10 @@ def labelled_every(height: float) -> int:
 
 
 class Drawing:
-    """An SVG picture under construction, `WIDTH` wide; `height` is that of what has been drawn."""
+    """An SVG picture under construction; `height` is that of what has been drawn."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: float = WIDTH) -> None:
+        self.width = width
         self.parts: list[str] = []
         self.height = 0.0
 
@@ -180,10 +185,56 @@ class Drawing:
         self.parts.append(f'<line {ends} stroke="{color}" stroke-width="{number(width)}"{more}/>')
         self.height = max(self.height, y1, y2)
 
+    def heading(self, title: str, facts: str) -> None:
+        """Two lines at the top."""
+        self.text(12, 20, title, 14, bold=True)
+        self.text(12, 37, facts, 11, color="#444444")
+
     def box(self, x: float, y: float, width: float, height: float, color: str) -> None:
         size = f'width="{number(width)}" height="{number(height)}"'
         self.parts.append(f'<rect x="{number(x)}" y="{number(y)}" {size} fill="{color}"/>')
         self.height = max(self.height, y + height)
+
+    def frame(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        color: str,
+        stroke: float = 1,
+        dash: str = "",
+    ) -> None:
+        """The outline of a box, its line in the middle of the box's edge."""
+        more = f' stroke-dasharray="{dash}"' if dash else ""
+        size = f'width="{number(width)}" height="{number(height)}"'
+        line = f'fill="none" stroke="{color}" stroke-width="{number(stroke)}"{more}'
+        self.parts.append(f'<rect x="{number(x)}" y="{number(y)}" {size} {line}/>')
+        self.height = max(self.height, y + height)
+
+    def hatch(
+        self, x: float, y: float, width: float, height: float, color: str, step: float = 6
+    ) -> None:
+        """Lines from lower left to upper right, `step` pixels apart, across a box."""
+        path = ""
+        for line in range(1, int((width + height) / step) + 1):
+            low, high = max(0.0, line * step - height), min(line * step, width)
+            path += f"M{number(x + low)} {number(y + line * step - low)}"
+            path += f"L{number(x + high)} {number(y + line * step - high)}"
+        self.parts.append(f'<path d="{path}" stroke="{color}" stroke-width="0.8" fill="none"/>')
+        self.height = max(self.height, y + height)
+
+    def polygon(self, corners: Sequence[tuple[float, float]], color: str) -> None:
+        path = "L".join(f"{number(x)} {number(y)}" for x, y in corners)
+        self.parts.append(f'<path d="M{path}Z" fill="{color}"/>')
+        self.height = max(self.height, *(y for _, y in corners))
+
+    def dots(self, places: Iterable[tuple[float, float]], size: float, color: str) -> None:
+        """Round dots of this diameter; one path, however many there are."""
+        path = "".join(f"M{number(x)} {number(y)}h0" for x, y in places)
+        if path:
+            style = f'stroke="{color}" stroke-width="{number(size)}" stroke-linecap="round"'
+            self.parts.append(f'<path d="{path}" {style} fill="none"/>')
 
     def bars(
         self,
@@ -219,7 +270,7 @@ class Drawing:
 
     def notes(self, x: float, y: float, lines: Iterable[str], size: float = 10) -> None:
         """Sentences below a chart, each on lines of its own."""
-        fitting = int((WIDTH - x - 12) / (size * 0.55))
+        fitting = int((self.width - x - 12) / (size * 0.55))
         for line in lines:
             for row in textwrap.wrap(visible(line), fitting) or [""]:
                 self.text(x, y, row, size, color="#444444")
@@ -246,9 +297,9 @@ class Drawing:
 
     def to_bytes(self, title: str) -> bytes:
         """The whole file."""
-        height = number(self.height + 10)
+        width, height = number(self.width), number(self.height + 10)
         head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
             f'font-family={quoteattr(_FONT)} fill="{INK}">'
         )
         parts = [

@@ -15,11 +15,11 @@ from math import ceil
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.dataflow.transform import space_in
 from csdfgen.errors import GraphError
-from schedules.bounded import Link, components, links_of
+from schedules.links import Link, components, links_of
 from schedules.liveness import find_deadlock
 from schedules.periodic import PeriodicSchedule
 from schedules.schedule import Schedule
-from schedules.selftimed import first_iteration, steady_state
+from schedules.selftimed import Timing, first_iteration, steady_state
 
 __all__ = ["MAX_FIRINGS", "Span", "Time", "Timeline", "of_periodic", "of_schedule", "self_timed"]
 
@@ -27,6 +27,8 @@ Time = int | Fraction
 
 MAX_FIRINGS = 200_000
 """Firings that one picture shows."""
+
+_SELF_TIMED = "self-timed execution"
 
 _SEARCHED = 300_000
 """Firings that are executed to find the periodic part."""
@@ -95,30 +97,25 @@ def self_timed(
     deadlock = find_deadlock(graph, given)
     if deadlock is not None:
         timing = first_iteration(graph, given)
-        return Timeline(
-            graph,
-            "self-timed execution",
-            timing.starts,
-            timing.makespan,
-            room,
-            None,
-            (str(deadlock),),
-        )
+        return _executed(graph, timing, room, None, (str(deadlock),))
     span, note = _periodic_part(graph, links_of(graph, given), firings)
     if iterations is not None or span is None:
         count = iterations or min(3, limit // total)
         timing = first_iteration(graph, given, count)
         shown = f"the first {count} iterations are shown" if count > 1 else "one iteration is shown"
-        return Timeline(
-            graph,
-            "self-timed execution",
-            timing.starts,
-            timing.makespan,
-            room,
-            span,
-            (*note, shown),
-        )
+        return _executed(graph, timing, room, span, (*note, shown))
     return _with_two_periods(graph, given, span, limit // total)
+
+
+def _executed(
+    graph: CsdfGraph,
+    timing: Timing,
+    room: Mapping[str, int],
+    span: Span | None,
+    notes: tuple[str, ...],
+) -> Timeline:
+    """All firings of a self-timed execution."""
+    return Timeline(graph, _SELF_TIMED, timing.starts, timing.makespan, room, span, notes)
 
 
 def _room(graph: CsdfGraph, capacities: Mapping[str, int] | None) -> dict[str, int]:
@@ -161,19 +158,11 @@ def _with_two_periods(
         missing = end - min(starts[-1] for starts in timing.starts)
         if missing <= 0:
             cut = tuple(tuple(start for start in starts if start < end) for starts in timing.starts)
-            return Timeline(graph, "self-timed execution", cut, end, _room(graph, given), span)
+            return Timeline(graph, _SELF_TIMED, cut, end, _room(graph, given), span)
         count += ceil(missing / pace) + 1
     timing = first_iteration(graph, given, most)
     note = f"iterations shown: the first {most:,}; two periods would take {count:,}"
-    return Timeline(
-        graph,
-        "self-timed execution",
-        timing.starts,
-        timing.makespan,
-        _room(graph, given),
-        span,
-        (note,),
-    )
+    return _executed(graph, timing, _room(graph, given), span, (note,))
 
 
 def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:

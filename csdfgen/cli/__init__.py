@@ -18,7 +18,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 
-from csdfgen.errors import CsdfgenError
+from csdfgen.errors import CsdfgenError, options_as_flags
 
 __all__ = ["main"]
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kept = _WarningList()
     logging.getLogger().addHandler(kept)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), options_as_flags():
             if not sys.warnoptions:
                 warnings.simplefilter("ignore")
             code = _run(sys.argv[1:] if arguments is None else list(arguments))

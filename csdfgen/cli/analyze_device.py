@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from csdfgen.cli.models import DEFAULTS, load_network
+from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.sections import Section
 from csdfgen.cli.terminal import Stage, console, counted, mebibytes, plain, table
@@ -32,9 +32,10 @@ def device_section(
     height = None
     if not needs[0].fits:
         stage("looking for a slab height that fits")
-        fuse, image = (getattr(options, name) or DEFAULTS[name] for name in ("fuse", "image"))
         # the plan's own network is fused already; heights are tried on the network as it was loaded
-        height = tallest_height(load_network(model, options), profile, fuse, image)
+        height = tallest_height(
+            load_network(model, options), profile, plan.options.fuse, plan.options.image
+        )
     rows = tuple(_row(layer, found) for layer in found.layers)
     values = {
         "name": profile.name,

@@ -27,11 +27,12 @@ from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
 from csdfgen.cli.terminal import Stage, console, counted, plain
 from csdfgen.dataflow.graph import Channel, CsdfGraph
+from csdfgen.dataflow.transform import without
 from csdfgen.errors import CsdfgenError, InconsistentError
 from csdfgen.files import check_writable
 from schedules.analysis import Analysis, to_json
 from schedules.static import point_of, write_storage_plan
-from schedules.storage import lower_bounds
+from schedules.storage import Unit, lower_bounds
 from schedules.throughput import throughput
 
 __all__ = ["Subject", "about_graph", "graph_sections", "graph_sizes", "without_overlap"]
@@ -47,11 +48,8 @@ class Subject:
 
 def without_overlap(graph: CsdfGraph) -> Subject:
     """A graph without its self-loops for rows that are kept between phases."""
-    kept = tuple(channel for channel in graph.channels if channel.kind != "overlap")
-    return Subject(
-        replace(graph, channels=kept),
-        tuple(channel for channel in graph.channels if channel.kind == "overlap"),
-    )
+    overlap = tuple(channel for channel in graph.channels if channel.kind == "overlap")
+    return Subject(without(graph, "overlap"), overlap)
 
 
 def graph_sizes(graph: CsdfGraph) -> str:
@@ -87,6 +85,11 @@ class Answer:
     questions: GraphQuestions
     capacities: Mapping[str, int]
     found: Analysis
+
+    @property
+    def unit(self) -> Unit:
+        """What sizes are counted in."""
+        return "bytes" if self.questions.unit == "bytes" else "tokens"
 
 
 def graph_sections(
@@ -147,7 +150,7 @@ def _latency(answer: Answer) -> Section | None:
 
 
 def _buffers(answer: Answer) -> Section | None:
-    found, unit = answer.found.buffers, answer.questions.unit or "tokens"
+    found, unit = answer.found.buffers, answer.unit
     if found is None:
         return None
     left, graph = _left_out(answer.subject), answer.subject.graph
@@ -179,7 +182,7 @@ def _plan(answer: Answer) -> Section | None:
         raise InconsistentError(answer.found.inconsistency)
     point = point_of(answer.found.buffers or ())
     schedule = write_storage_plan(path, graph, point)
-    said = f"{path}: {counted(len(schedule.firings), 'firing')} in buffers of {counted(sum(point.capacities.values()), 'token')}"
+    said = f"{path}: {counted(len(schedule.firings), 'firing')} in buffers of {counted(point.size, answer.unit[:-1])}"
     return Section(
         "", {"plan": str(path)}, lambda: console().print(f"\n{said}, throughput {point.throughput}")
     )
@@ -193,8 +196,8 @@ def _pictures(answer: Answer) -> Section | None:
     if not asked.asked:
         return None
     capacities = point_of(found.buffers).capacities if found.buffers else answer.capacities
-    unit = answer.questions.unit or "tokens"
-    return picture_section(answer.subject.graph, asked, capacities, unit, found.inconsistency)
+    graph, unit = answer.subject.graph, answer.unit
+    return picture_section(graph, asked, capacities, unit, found.inconsistency)
 
 
 def _tool(answer: Answer) -> Section | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from csdfgen.cli.analyze_device import device_section
 from csdfgen.cli.analyze_graph import Subject, graph_sections, graph_sizes, without_overlap
 from csdfgen.cli.analyze_options import GraphQuestions
-from csdfgen.cli.models import DEFAULTS, load_network, network_graph, plan_network
+from csdfgen.cli.models import load_network, network_graph, plan_network
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.sections import AnalyzeRequest, Report, Section
 from csdfgen.cli.terminal import Stage, console, counted, figures_table, plain
@@ -17,6 +17,7 @@ from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.devices.catalogue import device
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
+from csdfgen.model.options import CONVERSION, DEFAULTS
 from csdfgen.planning.plan import Plan
 
 __all__ = ["about_model"]
@@ -25,6 +26,9 @@ _GRAPH_ROWS = "paper"
 """`--rows` where questions about dataflow are asked and nothing else is said: a phase for every
 output row.
 """
+
+_UNIT = "bytes"
+"""`--unit` where nothing is said: rows of tensors of different widths do not add up."""
 
 
 def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
@@ -37,6 +41,8 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
         )
     if questions.asked and options.rows is None:
         options = replace(options, rows=_GRAPH_ROWS)
+    if questions.unit is None:
+        questions = replace(questions, unit=_UNIT)
     profile = device(request.device) if request.device is not None else None
     stage("loading")
     network = load_network(request.model, options)
@@ -56,7 +62,7 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
         subject = _subject(network, options, questions)
         titles.append(graph_sizes(subject.graph))
         sections += graph_sections(subject, questions, request.model, stage)
-    settings = {name: getattr(options, name) or default for name, default in DEFAULTS.items()}
+    settings = {name: getattr(options, name) or getattr(DEFAULTS, name) for name in CONVERSION}
     given = " ".join(f"--{name} {value}" for name, value in settings.items())
     return Report(
         {"model": request.model, **settings},

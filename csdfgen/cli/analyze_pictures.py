@@ -15,6 +15,7 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.dataflow.transform import space_in, spaces
 from csdfgen.errors import InconsistentError
 from csdfgen.files import write_bytes
+from schedules.storage import Unit
 
 __all__ = ["picture_section"]
 
@@ -23,7 +24,7 @@ def picture_section(
     graph: CsdfGraph,
     pictures: Pictures,
     capacities: Mapping[str, int],
-    unit: str,
+    unit: Unit,
     inconsistency: str,
 ) -> Section:
     """Write the pictures; a line for each. Raises CsdfgenError.
@@ -38,7 +39,7 @@ def picture_section(
         write_bytes(
             pictures.dot, _dot(graph, capacities, inconsistency).encode("utf-8", "backslashreplace")
         )
-        lines.append(f"{pictures.dot}: the graph{_within(graph, capacities)}")
+        lines.append(f"{pictures.dot}: the graph{_within(graph, capacities, unit)}")
     if charts:
         lines += _charts(graph, pictures, capacities, unit)
     files = {name: str(path) for name, path in pictures.files().items()}
@@ -46,7 +47,7 @@ def picture_section(
 
 
 def _charts(
-    graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int], unit: str
+    graph: CsdfGraph, pictures: Pictures, capacities: Mapping[str, int], unit: Unit
 ) -> list[str]:
     from csdfgen.charts import (
         Timeline,
@@ -65,24 +66,25 @@ def _charts(
         "periodic": lambda: of_periodic(graph, periodic_schedule(graph, capacities), capacities),
     }
     timeline = makers[pictures.draw]()
-    shown = f"{counted(timeline.firings, 'firing')}, {timeline.title}{_within(graph, capacities)}"
+    shown = (
+        f"{counted(timeline.firings, 'firing')}, {timeline.title}{_within(graph, capacities, unit)}"
+    )
     lines = []
     if pictures.gantt is not None:
         write_bytes(pictures.gantt, gantt_chart(timeline))
         lines.append(f"{pictures.gantt}: {shown}")
     if pictures.occupancy is not None:
-        write_bytes(
-            pictures.occupancy, occupancy_chart(timeline, "bytes" if unit == "bytes" else "tokens")
-        )
+        write_bytes(pictures.occupancy, occupancy_chart(timeline, unit))
         lines.append(f"{pictures.occupancy}: {unit} held, {shown}")
     return lines
 
 
-def _within(graph: CsdfGraph, capacities: Mapping[str, int]) -> str:
+def _within(graph: CsdfGraph, capacities: Mapping[str, int], unit: Unit) -> str:
     room = {**space_in(graph), **capacities}
-    return (
-        f" within capacities of {sum(room.values()):,} tokens" if room else ", channels unbounded"
-    )
+    if not room:
+        return ", channels unbounded"
+    weight = {c.name: c.token_bytes if unit == "bytes" else 1 for c in graph.channels}
+    return f" within capacities of {counted(sum(room[c] * weight[c] for c in room), unit[:-1])}"
 
 
 def _dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency: str) -> str:

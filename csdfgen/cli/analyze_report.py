@@ -17,7 +17,7 @@ from csdfgen.dataflow.graph import CsdfGraph
 from schedules.analysis import Analysis
 from schedules.liveness import Deadlock
 from schedules.selftimed import MAX_FIRINGS
-from schedules.storage import StorageDistribution
+from schedules.storage import StorageDistribution, Unit
 from schedules.throughput import CriticalLink, Throughput
 from schedules.unlimited import why_unlimited
 
@@ -87,8 +87,8 @@ def show_tool(found: Analysis) -> None:
 # Consistency, components, liveness --------------------------------------------------------------
 
 
-def show_structure(graph: CsdfGraph, found: Analysis, bounded: bool) -> None:
-    """Consistency, firings of an iteration, components, liveness; `bounded`: by capacities that
+def show_structure(graph: CsdfGraph, found: Analysis, limited: bool) -> None:
+    """Consistency, firings of an iteration, components, liveness; `limited`: by capacities that
     were given.
     """
     if found.repetition is None:
@@ -101,7 +101,7 @@ def show_structure(graph: CsdfGraph, found: Analysis, bounded: bool) -> None:
     )
     if found.components:
         _tell("components", _components(found.components))
-    _tell("deadlock", *_deadlock(found.deadlock, bounded))
+    _tell("deadlock", *_deadlock(found.deadlock, limited))
     if len(graph.actors) <= _SHOWN:
         actors = table("actor", "phases", "firings", "time", right=("phases", "firings", "time"))
         for actor in graph.actors:
@@ -135,8 +135,8 @@ def _names(names: Sequence[str]) -> str:
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN:,} more"
 
 
-def _deadlock(deadlock: Deadlock | None, bounded: bool) -> list[str]:
-    under = " within the capacities given" if bounded else ""
+def _deadlock(deadlock: Deadlock | None, limited: bool) -> list[str]:
+    under = " within the capacities given" if limited else ""
     if deadlock is None:
         return [f"none{under}"]
     waits = [plain(str(wait)) for wait in deadlock.cycle[:_SHOWN]]
@@ -255,12 +255,12 @@ def show_buffers(
     graph: CsdfGraph,
     found: Sequence[StorageDistribution],
     fastest: Fraction | float,
-    unit: str,
+    unit: Unit,
     left: LeftOut,
-    bounded: bool,
+    limited: bool,
 ) -> None:
     """The distributions, smallest first, with what each channel gets, and what is not counted;
-    `bounded` as for the structure.
+    `limited` as for the structure.
 
     fastest: the throughput that no storage exceeds, 0 if unknown.
     """
@@ -282,7 +282,7 @@ def show_buffers(
             share,
             _proof(point),
         )
-    apart = ", whatever capacities were given" if bounded else ""
+    apart = ", whatever capacities were given" if limited else ""
     _tell(
         "buffers",
         f"{counted(len(found), 'distribution')} of storage over the channels, smallest first{apart}",
@@ -322,11 +322,11 @@ def _proof(point: StorageDistribution) -> str:
 
 
 def _capacities(graph: CsdfGraph, found: Sequence[StorageDistribution]) -> None:
-    """Tokens of every channel, at some of the distributions."""
+    """Tokens of every channel, at some of the distributions, which are told by their size."""
     chosen = found if len(found) <= _POINTS else [*found[: _POINTS - 1], found[-1]]
     rows = table("channel", "kind", "from", "to", "bytes a token", right=("bytes a token",))
     for point in chosen:
-        rows.add_column(f"of {sum(point.capacities.values()):,}", justify="right")
+        rows.add_column(f"of {point.size:,}", justify="right")
     for channel in graph.channels:
         if channel.name in found[0].capacities:
             ends = plain(channel.name), channel.kind, plain(channel.source), plain(channel.target)

@@ -26,16 +26,15 @@ from csdfgen.cli import (
     schedule_options,
 )
 from csdfgen.cli.capacities import parse_capacities
+from csdfgen.cli.groups import grouped
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
-    ImageOption,
     ModelArgument,
+    ModelGroup,
     Rates,
-    RowsOption,
     ShapeOption,
     Tokens,
-    model_options,
 )
 
 __all__ = ["InterruptedByUserError", "app"]
@@ -189,8 +188,10 @@ def options(
     "  csdfgen model.onnx --shape input=1x3x480x640\n\n  csdfgen graph.xml -o graph.json\n\n"
     "  csdfgen graph.xml -o bounded.xml --capacities schedule.json --gcd --no-overlap",
 )
+@grouped
 def convert(
     model: ModelArgument,
+    *,
     output: _OutputOption = None,
     rates: Annotated[
         Rates | None,
@@ -213,11 +214,7 @@ def convert(
     gcd: convert_options.GcdOption = False,
     capacities: convert_options.CapacitiesOption = None,
     capacities_as: convert_options.CapacitiesAsOption = None,
-    rows: RowsOption = None,
-    fuse: FuseOption = None,
-    image: ImageOption = None,
-    shape: ShapeOption = None,
-    batch: BatchOption = None,
+    network: ModelGroup,
 ) -> None:
     """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
     without -o.
@@ -232,7 +229,7 @@ def convert(
         output,
         rates.value if rates else None,
         tokens.value if tokens else None,
-        model_options(rows, fuse, image, shape, batch),
+        network.read(),
         FormOptions(serial, overlap, gcd, room, capacities_as.value if capacities_as else None),
     )
 
@@ -241,14 +238,12 @@ def convert(
     cls=Command,
     epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml",
 )
+@grouped
 def schedule(
     model: ModelArgument,
+    *,
     output: _OutputOption = None,
-    rows: RowsOption = None,
-    fuse: FuseOption = None,
-    image: ImageOption = None,
-    shape: ShapeOption = None,
-    batch: BatchOption = None,
+    network: ModelGroup,
     policy: schedule_options.PolicyOption = None,
     periodic: schedule_options.PeriodicOption = False,
     capacities: schedule_options.CapacitiesOption = None,
@@ -265,7 +260,7 @@ def schedule(
     from csdfgen.cli.schedule import ScheduleRequest, run_schedule
     from csdfgen.cli.schedule_graph import GraphScheduling
 
-    options = model_options(rows, fuse, image, shape, batch)
+    options = network.read()
     asked = GraphScheduling(periodic, parse_capacities(capacities or ()), gantt)
     run_schedule(ScheduleRequest(model, output, options, policy.value if policy else None, asked))
 
@@ -277,6 +272,7 @@ def schedule(
     "  csdfgen run model.onnx --input left=a.npy --input right=b.npy --output y.npz\n\n"
     "  csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
 )
+@grouped
 def run(
     model: Annotated[
         str,
@@ -284,12 +280,9 @@ def run(
             metavar="MODEL", help="ONNX model, or zoo:NAME\\[@HEIGHTxWIDTH].", show_default=False
         ),
     ],
+    *,
     plan: run_options.PlanOption = None,
-    rows: RowsOption = None,
-    fuse: FuseOption = None,
-    image: ImageOption = None,
-    shape: ShapeOption = None,
-    batch: BatchOption = None,
+    network: ModelGroup,
     inputs: run_options.InputOption = None,
     output: run_options.OutputOption = None,
     seed: run_options.SeedOption = 0,
@@ -315,7 +308,7 @@ def run(
         RunRequest(
             model=model,
             plan=plan,
-            options=model_options(rows, fuse, image, shape, batch),
+            options=network.read(),
             inputs=tuple(inputs or ()),
             output=output,
             check=check,
@@ -378,8 +371,10 @@ def reproduce(
     "  csdfgen analyze graph.xml --throughput --buffers --engine sdf3 --sdf3 ~/sdf3\n\n"
     "  csdfgen analyze graph.xml --buffers --gantt gantt.svg --occupancy occupancy.svg --dot graph.dot",
 )
+@grouped
 def analyze(
     model: ModelArgument,
+    *,
     device: Annotated[
         str | None,
         typer.Option(
@@ -388,32 +383,10 @@ def analyze(
             help="Memory, time and frames per second there; see csdfgen devices.",
         ),
     ] = None,
-    throughput: analyze_options.ThroughputOption = False,
-    buffers: analyze_options.BuffersOption = False,
-    latency: analyze_options.LatencyOption = False,
-    deadlock: analyze_options.DeadlockOption = False,
-    engine: analyze_options.EngineOption = None,
-    sdf3: analyze_options.Sdf3Option = None,
-    kiter: analyze_options.KiterOption = None,
-    timeout: analyze_options.TimeoutOption = None,
-    storage: analyze_options.StorageOption = None,
-    at_throughput: analyze_options.AtThroughputOption = None,
-    unit: analyze_options.UnitOption = None,
-    seconds: analyze_options.SecondsOption = None,
-    method: analyze_options.MethodOption = None,
-    capacities: analyze_options.CapacitiesOption = None,
-    overlap: analyze_options.OverlapOption = None,
-    tokens: analyze_options.TokensOption = None,
-    output: analyze_options.PlanOutputOption = None,
-    gantt: picture_options.GanttOption = None,
-    occupancy: picture_options.OccupancyOption = None,
-    dot: picture_options.DotOption = None,
-    draw: picture_options.DrawOption = None,
-    rows: RowsOption = None,
-    fuse: FuseOption = None,
-    image: ImageOption = None,
-    shape: ShapeOption = None,
-    batch: BatchOption = None,
+    asked: analyze_options.QuestionGroup,
+    how: analyze_options.AnswerGroup,
+    pictures: picture_options.PictureGroup,
+    network: ModelGroup,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of the report.")
     ] = False,
@@ -432,28 +405,8 @@ def analyze(
     from csdfgen.cli.analyze import run_analyze
     from csdfgen.cli.sections import AnalyzeRequest
 
-    questions = analyze_options.graph_questions(
-        throughput=throughput,
-        buffers=buffers,
-        latency=latency,
-        deadlock=deadlock,
-        engine=engine,
-        storage=storage,
-        at_throughput=at_throughput,
-        unit=unit,
-        seconds=seconds,
-        method=method,
-        capacities=capacities,
-        overlap=overlap,
-        tokens=tokens,
-        output=output,
-        pictures=picture_options.pictures_of(gantt, occupancy, dot, draw),
-        sdf3=sdf3,
-        kiter=kiter,
-        timeout=timeout,
-    )
-    options = model_options(rows, fuse, image, shape, batch)
-    run_analyze(AnalyzeRequest(model, options, device, as_json, csv, questions))
+    questions = analyze_options.graph_questions(asked, how, pictures.read())
+    run_analyze(AnalyzeRequest(model, network.read(), device, as_json, csv, questions))
 
 
 @app.command(
@@ -533,7 +486,7 @@ def profile(
         raise typer.BadParameter("prints the comparison of --diff", param_hint="--json")
     from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
 
-    options = model_options(None, fuse, None, shape, batch)
+    options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()
     run_profile(ProfileRequest(model, output, options, parse_heights(heights), repeats, threads))
 
 

@@ -145,7 +145,7 @@ def _graph_of_model(
             return network_graph(network, options, tokens=tokens, rates=rates), None
         stage("planning")
         plan = plan_network(network, options)
-        return graph_of(plan.conversion, plan.fuse, plan.image, tokens=tokens, rates=rates), plan
+        return graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates), plan
 
 
 def _sizes(graph: CsdfGraph) -> str:

@@ -6,14 +6,14 @@ from csdfgen.cli.options import ModelOptions
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.network import Network
+from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
+from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.planning.planner import plan as planned
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["DEFAULTS", "input_span", "load_network", "network_graph", "plan_network"]
-
-DEFAULTS = {"rows": "auto", "fuse": "full", "image": "streamed"}
+__all__ = ["input_span", "load_network", "network_graph", "plan_network"]
 
 
 def load_network(model: str, options: ModelOptions) -> Network:
@@ -33,18 +33,20 @@ def input_span(model: str) -> tuple[float, float]:
     return look_up(model)[0].pixels if is_zoo_name(model) else (-1.0, 1.0)
 
 
-def plan_network(network: Network, options: ModelOptions, policy: str = "best") -> Plan:
-    """The plan with the options given, and the defaults; policy as in `pipeline.plan`. Errors name
+def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOptions:
+    """The options given, and the defaults. Raises InputError."""
+    given = {name: getattr(options, name) for name in CONVERSION}
+    given = {name: value for name, value in given.items() if value is not None}
+    rows = str(parse_rows(given.pop("rows", DEFAULTS.rows)))
+    return PlanOptions(rows, policy=policy, **given)
+
+
+def plan_network(network: Network, options: ModelOptions, policy: str = DEFAULTS.policy) -> Plan:
+    """The plan with the options given, and the defaults; policy as in `planner.plan`. Errors name
     the model.
     """
     try:
-        return planned(
-            network,
-            rows=options.rows or DEFAULTS["rows"],
-            fuse=options.fuse or DEFAULTS["fuse"],
-            image=options.image or DEFAULTS["image"],
-            policy=policy,
-        )
+        return planned(network, **plan_options(options, policy).to_json())  # type: ignore[arg-type]
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 
@@ -57,12 +59,12 @@ def network_graph(
     rates: str = "exact",
     overlap: bool = True,
 ) -> CsdfGraph:
-    """The CSDF graph with the options given, and the defaults, as `pipeline.graph_of` makes it.
+    """The CSDF graph with the options given, and the defaults, as `planner.graph_of` makes it.
     Errors name the model.
     """
-    rows, fuse, image = (getattr(options, name) or default for name, default in DEFAULTS.items())
     try:
-        conversion = prepare(network, rows, fuse, image)[0]
-        return graph_of(conversion, fuse, image, tokens=tokens, rates=rates, overlap=overlap)
+        chosen = plan_options(options)
+        conversion = prepare(network, chosen).conversion
+        return graph_of(conversion, chosen, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None

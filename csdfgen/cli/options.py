@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Annotated
@@ -17,13 +17,13 @@ __all__ = [
     "Image",
     "ImageOption",
     "ModelArgument",
+    "ModelGroup",
     "ModelOptions",
     "Rates",
     "RowsOption",
     "ShapeOption",
     "Tokens",
     "is_graph_file",
-    "model_options",
 ]
 
 GRAPH_SUFFIXES = (".json", ".xml")
@@ -114,7 +114,7 @@ BatchOption = Annotated[
         metavar="N",
         min=1,
         max=1_000_000,
-        help="Images of a free batch axis; they run one after another.",
+        help="Images of a batch; they run one after another.",
     ),
 ]
 
@@ -136,23 +136,27 @@ class ModelOptions:
         return [*found, "--shape"] if self.shapes else found
 
 
-def model_options(
-    rows: str | None,
-    fuse: Fuse | None,
-    image: Image | None,
-    shapes: Sequence[str] | None,
-    batch: int | None,
-) -> ModelOptions:
-    """The options as one value. Raises typer.BadParameter for a shape that is none."""
-    found: dict[str, tuple[int, ...]] = {}
-    for text in shapes or ():
-        name, dims = _shape(text)
-        if name in found:
-            raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
-        found[name] = dims
-    return ModelOptions(
-        rows, fuse.value if fuse else None, image.value if image else None, found, batch
-    )
+@dataclass(frozen=True, slots=True)
+class ModelGroup:
+    """The same as typed."""
+
+    rows: RowsOption = None
+    fuse: FuseOption = None
+    image: ImageOption = None
+    shape: ShapeOption = None
+    batch: BatchOption = None
+
+    def read(self) -> ModelOptions:
+        """The options as one value. Raises typer.BadParameter for a shape that is none."""
+        found: dict[str, tuple[int, ...]] = {}
+        for text in self.shape or ():
+            name, dims = _shape(text)
+            if name in found:
+                raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
+            found[name] = dims
+        fuse = self.fuse.value if self.fuse else None
+        image = self.image.value if self.image else None
+        return ModelOptions(self.rows, fuse, image, found, self.batch)
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -14,14 +14,11 @@ import typer
 from csdfgen.errors import InputError
 
 __all__ = [
-    "DotOption",
     "Draw",
-    "DrawOption",
     "GanttOption",
-    "OccupancyOption",
+    "PictureGroup",
     "Pictures",
     "check_picture",
-    "pictures_of",
 ]
 
 _PANEL = "Pictures"
@@ -93,25 +90,34 @@ class Pictures:
         return {name: path for name, path in found.items() if path is not None}
 
 
-def pictures_of(
-    gantt: Path | None, occupancy: Path | None, dot: Path | None, draw: Draw | None
-) -> Pictures:
-    """The options as one value. Raises InputError for names that do not end as they should,
-    typer.BadParameter.
-    """
-    found = Pictures(gantt, occupancy, dot, draw.value if draw else "self-timed")
-    for name, path in found.files().items():
-        check_picture(name, path, ".dot" if name == "dot" else ".svg")
-    if gantt is not None and gantt == occupancy:
-        raise typer.BadParameter(
-            f"'{gantt}' is given twice; two charts are two files", param_hint="--occupancy"
-        )
-    if draw is not None and gantt is None and occupancy is None:
-        raise typer.BadParameter(
-            "says what charts show; add --gantt FILE.svg or --occupancy FILE.svg",
-            param_hint="--draw",
-        )
-    return found
+@dataclass(frozen=True, slots=True)
+class PictureGroup:
+    """The same as typed."""
+
+    gantt: GanttOption = None
+    occupancy: OccupancyOption = None
+    dot: DotOption = None
+    draw: DrawOption = None
+
+    def read(self) -> Pictures:
+        """The options as one value. Raises InputError for names that do not end as they should,
+        typer.BadParameter.
+        """
+        draw = self.draw.value if self.draw else "self-timed"
+        found = Pictures(self.gantt, self.occupancy, self.dot, draw)
+        for name, path in found.files().items():
+            check_picture(name, path, ".dot" if name == "dot" else ".svg")
+        if self.gantt is not None and self.gantt == self.occupancy:
+            raise typer.BadParameter(
+                f"'{self.gantt}' is given twice; two charts are two files",
+                param_hint="--occupancy",
+            )
+        if self.draw is not None and self.gantt is None and self.occupancy is None:
+            raise typer.BadParameter(
+                "says what charts show; add --gantt FILE.svg or --occupancy FILE.svg",
+                param_hint="--draw",
+            )
+        return found
 
 
 def check_picture(option: str, path: Path, suffix: str = ".svg") -> None:

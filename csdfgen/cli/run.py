@@ -5,18 +5,14 @@ anything was.
 from __future__ import annotations
 
 import json
-import statistics
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-import runtime
 from csdfgen.cli.models import input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import (
@@ -31,9 +27,10 @@ from csdfgen.cli.terminal import (
 )
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.model.network import Network
+from csdfgen.model.options import CONVERSION
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.saved import CONVERSION_OPTIONS, SavedPlan, read_saved
+from csdfgen.planning.saved import SavedPlan, read_saved
 from runtime.images import (
     ImageOptions,
     check_output_path,
@@ -42,9 +39,7 @@ from runtime.images import (
     top_classes,
     write_outputs,
 )
-from runtime.reference import MismatchError
-from runtime.report import Report, kept_whole, to_json
-from runtime.verify import LayerComparison, check_layers, check_outputs, mismatch
+from runtime.report import Report, compare_with_reference, kept_whole, measure, to_json
 
 __all__ = ["RunRequest", "run_model"]
 
@@ -88,7 +83,11 @@ def run_model(request: RunRequest) -> None:
         report, outputs = _measured(request, plan, feeds, stage)
         if request.output is not None:
             write_outputs(request.output, outputs)
-        report, error = _checked(request, report, feeds, outputs, stage)
+        error = None
+        if request.check is not None:
+            report, error = compare_with_reference(
+                report, request.model, feeds, outputs, request.check, stage=stage
+            )
     if request.as_json:
         print(json.dumps(to_json(report), indent=2, allow_nan=False))
     else:
@@ -122,7 +121,7 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    for name in CONVERSION_OPTIONS:
+    for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
         if (
             wanted is not None
@@ -144,61 +143,17 @@ def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
 def _measured(
     request: RunRequest, plan: Plan, feeds: Mapping[str, np.ndarray], stage: Stage
 ) -> tuple[Report, dict[str, np.ndarray]]:
-    """Compile; one frame with its memory traced, then the timed ones, untraced."""
     try:
-        stage("compiling")
-        program = runtime.compile(plan, threads=request.threads)
-        stage("measuring")
-        outputs, measured = program.measure(feeds)
-        times = []
-        for number in range(request.repeat):
-            what = f"frame {number + 1} of {request.repeat}"
-            start = time.perf_counter()
-            outputs = program(feeds, progress=partial(stage, what))
-            times.append(time.perf_counter() - start)
+        return measure(
+            plan,
+            feeds,
+            model=request.model,
+            threads=request.threads,
+            repeat=request.repeat,
+            stage=stage,
+        )
     except CsdfgenError as error:
         raise error.at(str(request.plan or request.model)) from None
-    return Report(
-        model=request.model,
-        plan=plan,
-        measured_bytes=measured.touched_bytes,
-        python_peak_bytes=measured.python_peak_bytes,
-        latency_ms=1e3 * statistics.median(times),
-        threads=request.threads,
-        repeat=request.repeat,
-        firings=program.firings,
-        outputs={name: (array.shape, array.dtype.name) for name, array in outputs.items()},
-    ), outputs
-
-
-def _checked(
-    request: RunRequest,
-    report: Report,
-    feeds: Mapping[str, np.ndarray],
-    outputs: Mapping[str, np.ndarray],
-    stage: Stage,
-) -> tuple[Report, MismatchError | None]:
-    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in
-    the layers.
-    """
-    if request.check is None:
-        return report, None
-    stage("running onnxruntime")
-    source, plan = request.model, report.plan
-    comparisons = check_outputs(source, plan, feeds, outputs, request.threads)
-    wrong = next((one for one in comparisons if not one.ok), None)
-    layers: tuple[LayerComparison, ...] = ()
-    if request.check == "layers" or wrong is not None:
-        stage("comparing layers")
-        layers = check_layers(source, plan, feeds, request.threads)
-    report = replace(report, comparisons=comparisons, layers=layers)
-    if wrong is not None:
-        return report, mismatch(wrong, outputs[wrong.name].dtype, layers, request.model)
-    first = next((entry for entry in layers if not entry.comparison.ok), None)
-    if first is not None:
-        dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
-        return report, mismatch(first.comparison, dtype, layers, request.model)
-    return report, None
 
 
 # The report on a terminal -----------------------------------------------------------------------
@@ -209,7 +164,8 @@ def _print_report(report: Report, request: RunRequest) -> None:
     network = plan.network
     out.print(
         f"{plain(report.model)}: {counted(len(network.layers), 'layer')} in {counted(report.firings, 'firing')}, "
-        f"--rows {plan.conversion.rows} --fuse {plan.fuse} --image {plan.image}, {counted(network.batch, 'image')}\n"
+        f"--rows {plan.conversion.rows} "
+        f"--fuse {plan.options.fuse} --image {plan.options.image}, {counted(network.batch, 'image')}\n"
     )
     out.print(figures_table(plan.figures))
     arena, measured = plan.planned_bytes, report.measured_bytes
@@ -237,13 +193,13 @@ def _print_report(report: Report, request: RunRequest) -> None:
 def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
     """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan.
 
-    >>> sizes = {"arena": 2**20, "workspace": 0, "sum_of_tensors": 3 * 2**20}
+    >>> sizes = {"arena": 2**20, "sum_of_tensors": 3 * 2**20}
     >>> _against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
     'gained'
     >>> _against_whole_layers({**sizes, "whole_layer_live": 2**19})
-    ('larger', 'arena and workspace take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
+    ('larger', 'arena takes 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
     """
-    used = figures["arena"] + figures["workspace"]
+    used = figures["arena"]
     whole = figures["whole_layer_live"]
     sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
     below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
@@ -252,7 +208,7 @@ def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
     ]
     ratios = ["that is " + " and ".join(below)] * bool(below) + above
     word = "gained" if used < whole else "larger" if used > whole else "the same"
-    return word, f"arena and workspace take {mebibytes(used)} MiB; {', '.join(ratios)}"
+    return word, f"arena takes {mebibytes(used)} MiB; {', '.join(ratios)}"
 
 
 def _print_check(report: Report) -> None:

@@ -82,15 +82,15 @@ def _plan_summary(plan: Plan) -> None:
     buffers = table(
         "buffer", "rows", "of", "bytes", "offset", "in use", right=("rows", "of", "bytes", "offset")
     )
-    for slot, storage in zip(plan.buffers.slots, plan.storages, strict=True):
-        span = f"firings {slot.first_firing + 1} to {slot.end_firing}"
+    for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
+        region, (first, end) = plan.regions[buffer.name], lifetime.span
         buffers.add_row(
-            plain(slot.storage),
-            str(slot.capacity),
-            str(storage.rows),
-            f"{slot.size:,}",
-            f"{slot.offset:,}",
-            span,
+            plain(buffer.name),
+            str(region.capacity),
+            str(buffer.rows),
+            f"{region.size:,}",
+            f"{region.offset:,}",
+            f"firings {first + 1} to {end}",
         )
     out.print(buffers)
     out.print(f"\nfirings ({counted(len(plan.order), 'firing')}, order '{plan.policy}')")

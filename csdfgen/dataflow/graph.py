@@ -9,6 +9,7 @@ leaves all channels as they were; the least such numbers are the repetition vect
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,6 +19,7 @@ from typing import Literal, get_args
 
 from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import GraphError, InconsistentError
+from csdfgen.model.describe import html_table, one_line
 
 __all__ = [
     "KINDS",
@@ -109,6 +111,29 @@ class CsdfGraph:
     actors: tuple[Actor, ...]
     channels: tuple[Channel, ...]
     origin: Origin | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "actors": len(self.actors),
+            "phases": sum(actor.phases for actor in self.actors),
+            "channels": len(self.channels),
+        }
+
+    def __repr__(self) -> str:
+        return one_line("CsdfGraph", self.name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        try:
+            firings: object = sum(repetition_vector(self).values())
+        except GraphError as error:
+            firings = f"none: {error}"
+        kinds = Counter(channel.kind for channel in self.channels)
+        more = {
+            **{f"{kind} channels": count for kind, count in kinds.items()},
+            "firings an iteration": firings,
+            "made from": self.origin and self.origin.model,
+        }
+        return html_table(f"CsdfGraph {self.name}", [*self._facts().items(), *more.items()])
 
     @property
     def phases(self) -> dict[str, int]:
@@ -286,13 +311,12 @@ def _check_length(value: int) -> None:
 
 def _tree_path(parent: Mapping[str, str], start: str, stop: str) -> tuple[str, ...]:
     """The actors from `start` to `stop` along the tree that `parent` spans."""
-    up, down = [start], [stop]
-    while up[-1] in parent:
-        up.append(parent[up[-1]])
-    index = {name: i for i, name in enumerate(up)}
-    while down[-1] not in index:
-        down.append(parent[down[-1]])
-    return (*up[: index[down[-1]]], *reversed(down))
+    import networkx as nx
+
+    tree = nx.Graph()
+    tree.add_node(start)
+    tree.add_edges_from(parent.items())
+    return tuple(nx.shortest_path(tree, start, stop))
 
 
 def _out_of_balance(

@@ -18,13 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from csdfgen.errors import CsdfgenError, GraphError
+from csdfgen.errors import CsdfgenError, GraphError, InputError
 from csdfgen.files import Fields, parse_json
+from csdfgen.model.options import PlanOptions
 
-__all__ = ["OPTIONS", "Origin", "from_fields", "from_text", "read_shapes", "to_json", "to_text"]
-
-OPTIONS = ("rows", "fuse", "image", "tokens", "rates")
-"""How a network was converted, as the options of these names say it."""
+__all__ = ["Origin", "from_fields", "from_text", "read_shapes", "to_json", "to_text"]
 
 _MAX_RANK = 32
 _DIGEST_LENGTH = 64
@@ -39,17 +37,15 @@ class Origin:
     model: str
     batch: int
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
-    rows: str
-    fuse: str
-    image: str
+    plan_options: PlanOptions
     tokens: str
     rates: str
     digest: str
 
     @property
-    def options(self) -> dict[str, str]:
-        """The values of `OPTIONS`."""
-        return {name: getattr(self, name) for name in OPTIONS}
+    def options(self) -> dict[str, str | int]:
+        """All options: those of planning, tokens and rates."""
+        return {**self.plan_options.to_json(), "tokens": self.tokens, "rates": self.rates}
 
 
 def to_json(origin: Origin) -> dict[str, Any]:
@@ -71,12 +67,18 @@ def from_fields(fields: Fields) -> Origin:
         raise fields.fault(
             f"'digest' has {len(digest)} characters; at most {_DIGEST_LENGTH} are read"
         )
+    try:
+        plan_options = PlanOptions.from_fields(options)
+    except InputError as error:
+        raise options.fault(error.message) from None
     return Origin(
         fields.text("model"),
         fields.integer("batch", low=1),
         tuple(read_shapes(fields.child("inputs")).items()),
-        digest=digest,
-        **{name: options.text(name) for name in OPTIONS},
+        plan_options,
+        options.text("tokens"),
+        options.text("rates"),
+        digest,
     )
 
 

@@ -35,12 +35,12 @@ from csdfgen.devices.profile import (
     Series,
 )
 from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
-from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.ops.base import Emit
+from csdfgen.model.network import Layer, Network
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan
-from runtime.program import Program
+from runtime.executor import Executable
+from runtime.images import random_inputs
 
 __all__ = [
     "CACHE_STATE",
@@ -50,7 +50,6 @@ __all__ = [
     "Measurements",
     "Sampler",
     "measured_profile",
-    "random_inputs",
     "rounds",
 ]
 
@@ -64,6 +63,7 @@ REPEATS, SECONDS = 11, 1.0
 in a moment.
 """
 
+_SEED = 7
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
 _SHORT = 20_000_000
@@ -112,16 +112,6 @@ class Measurements:
     repeats: int
 
 
-def random_inputs(network: Network, seed: int = 7) -> dict[str, np.ndarray]:
-    """Seeded inputs in [-1, 1) for a frame of a network."""
-    rng = np.random.default_rng(seed)
-
-    def shape(tensor: Tensor) -> tuple[int, ...]:
-        return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
-
-    return {t.name: rng.uniform(-1, 1, shape(t)).astype(t.dtype) for t in network.inputs}
-
-
 class Sampler:
     """Programs of one network at several slab heights, and what their frames have taken so far."""
 
@@ -133,14 +123,11 @@ class Sampler:
         threads: int = 1,
     ) -> None:
         self._clock = clock_of(threads)
-        self.feeds = random_inputs(network)
-        kernels: dict[str, Emit] = {}
-        self.programs: dict[int | str, Program] = {}
-        for height in heights:
-            planned = plan(network, rows=height, fuse=fuse)
-            kernels = kernels or planned.kernels
-            # weights are packed once, not once a height
-            self.programs[height] = runtime.compile(replace(planned, kernels=kernels))
+        self.feeds = random_inputs(network, _SEED)
+        # plans of one network share its packed weights
+        self.programs: dict[int | str, Executable] = {
+            height: runtime.compile(plan(network, rows=height, fuse=fuse)) for height in heights
+        }
         self.samples: dict[int | str, list[np.ndarray]] = {height: [] for height in heights}
         self.beside: list[float] = []
         self._short: dict[int | str, bool] = {}
@@ -168,7 +155,7 @@ class Sampler:
             if plain is not None:
                 self._excess[height].append(whole - plain)
 
-    def _plain_frame(self, program: Program) -> int:
+    def _plain_frame(self, program: Executable) -> int:
         """Nanoseconds of a frame that follows one of its own."""
         program(self.feeds)
         start = self._clock()
@@ -192,7 +179,7 @@ class Sampler:
         found: dict[str, list[tuple[Layer | None, Point]]] = {}
         for work, firings in _firings(program.plan).items():
             actor = program.plan.conversion.actor[work]
-            if actor.kind == "output" or work in program.plan.placement.silent:
+            if actor.kind == "output" or work in program.plan.sharing.silent:
                 continue
             key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
             low, middle, high = (

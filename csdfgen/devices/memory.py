@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan
 
@@ -38,22 +39,20 @@ class FittingHeight:
 
 
 def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
-    """Arena and workspace, and the parameters in the same memory or in their own (flash)."""
+    """The arena, which has the workspace in it, and the parameters in the same memory or in their own (flash)."""
     figures = plan.figures
-    working = figures["arena"] + figures["workspace"]
+    working = figures["arena"]
     usable = int(profile.memory.usable.value)
     if profile.memory.parameters is None:
-        return (Demand("arena, workspace and parameters", working + figures["parameters"], usable),)
+        return (Demand("arena and parameters", working + figures["parameters"], usable),)
     apart = int(profile.memory.parameters.value)
-    return Demand("arena and workspace", working, usable), Demand(
-        "parameters", figures["parameters"], apart
-    )
+    return Demand("arena", working, usable), Demand("parameters", figures["parameters"], apart)
 
 
 def tallest_height(
-    network: Network, profile: DeviceProfile, fuse: str = "full", image: str = "streamed"
+    network: Network, profile: DeviceProfile, fuse: str = DEFAULTS.fuse, image: str = DEFAULTS.image
 ) -> FittingHeight:
-    """The tallest of 1, 2, 4, ... rows and whole at which arena and workspace fit: one plan a
+    """The tallest of 1, 2, 4, ... rows and whole at which the arena fits: one plan a
     height, tallest first.
 
     Parameters in a memory of their own are left out: no height makes them smaller.

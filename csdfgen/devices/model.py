@@ -79,7 +79,7 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     """
     _check_operators(plan, profile)
     layers = tuple(
-        _layer_time(work, profile, work.name in plan.placement.silent)
+        _layer_time(work, profile, work.name in plan.sharing.silent)
         for work in plan.conversion.actors
         if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
     )
@@ -153,7 +153,7 @@ def _check_operators(plan: Plan, profile: DeviceProfile) -> None:
         {
             layer.op_type
             for layer in plan.network.layers
-            if layer.name not in plan.placement.silent
+            if layer.name not in plan.sharing.silent
             and layer_key(layer) not in profile.layers
             and rule_of(profile, layer) is None
         }
@@ -209,14 +209,15 @@ def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
 
 def _measured(cost: LayerCost, rows: list[int]) -> _Times:
     seconds = [cost.launch.value + cost.slope.value * n for n in rows]
-    return _Times(
-        seconds,
-        rows,
-        cost.launch.value * len(rows),
-        cost.launch.origin,
-        cost.slope.origin,
-        "its own shape",
-    )
+    return _launched(seconds, rows, cost.launch, cost.slope.origin, "its own shape")
+
+
+def _launched(
+    seconds: list[float], rows: list[int], launch: Quantity | None, origin: str, how: str
+) -> _Times:
+    """Times of phases each of which is launched, or for None takes no launch."""
+    launches = _value(launch) * len(rows)
+    return _Times(seconds, rows, launches, launch.origin if launch is not None else "", origin, how)
 
 
 def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Times:
@@ -245,14 +246,8 @@ def _by_rule(
         for one in works
     ]
     named = layer.op_type if "*" not in rule.types else "any operator"
-    return _Times(
-        seconds,
-        [one.rows for one in works],
-        _value(launch) * len(works),
-        launch.origin if launch is not None else "",
-        rule.time.origin,
-        f"{named} {rule.kernel}".strip(),
-    )
+    rows = [one.rows for one in works]
+    return _launched(seconds, rows, launch, rule.time.origin, f"{named} {rule.kernel}".strip())
 
 
 def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
@@ -287,21 +282,15 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
         computing, moving = work.operations / peak.value, fetched / bandwidth.value
         seconds.append(_value(launch) + max(computing, moving))
         bound += computing - moving
-    return _Times(
-        seconds,
-        [one.rows for one in works],
-        _value(launch) * len(works),
-        launch.origin if launch is not None else "",
-        "modelled",
-        "roofline, bound by " + ("arithmetic" if bound > 0 else "memory"),
-    )
+    how = "roofline, bound by " + ("arithmetic" if bound > 0 else "memory")
+    return _launched(seconds, [one.rows for one in works], launch, "modelled", how)
 
 
 def _bytes_a_frame(plan: Plan) -> int:
     """Bytes that a frame has to move: every row once in and once out, weights once."""
     moved = 0
     for work in plan.conversion.actors:
-        if work.layer is not None and work.name not in plan.placement.silent:
+        if work.layer is not None and work.name not in plan.sharing.silent:
             moved += sum(
                 t.nbytes for t in (*work.layer.inputs, *work.layer.outputs) if t is not None
             )

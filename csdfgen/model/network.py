@@ -8,6 +8,7 @@ without a row axis is one row in natural (ONNX) order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.model.describe import by_count, html_table, mebibytes, one_line, plain, sizes
+from csdfgen.model.formats import FLOAT32, Format
+from csdfgen.model.frozen import Pickled
+
 __all__ = ["Layer", "Network", "Node", "Output", "Shape", "Tensor"]
 
 Shape = tuple[int, ...]
@@ -24,16 +29,16 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An activation tensor: ONNX name and shape, numpy dtype name, row axis (or None).
+    """An activation tensor: ONNX name and shape, stored format, row axis (or None).
 
-    >>> t = Tensor("x", (1, 3, 8, 10), "float32", 2)
+    >>> t = Tensor("x", (1, 3, 8, 10), row_axis=2)
     >>> t.rows, t.row_shape, t.row_bytes
     (8, (10, 1, 3), 120)
     """
 
     name: str
     shape: Shape
-    dtype: str = "float32"
+    format: Format = FLOAT32
     row_axis: int | None = None
 
     @property
@@ -63,9 +68,14 @@ class Tensor:
         return prod(self.row_shape)
 
     @property
+    def dtype(self) -> str:
+        """Numpy's name of the stored elements' type."""
+        return self.format.dtype
+
+    @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return np.dtype(self.dtype).itemsize
+        return self.format.itemsize
 
     @property
     def row_bytes(self) -> int:
@@ -93,8 +103,14 @@ class Tensor:
         return stored.transpose(tuple((i - k) % n for i in range(n)))
 
 
+def _sized(tensor: Tensor, batch: int = 1) -> str:
+    """A tensor by name and shape, that of all images."""
+    shape = tensor.shape if batch == 1 else (batch, *tensor.shape[1:])
+    return f"{plain(tensor.name)} {sizes(shape)}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(Pickled):
     """One ONNX node with everything known about its inputs, before its operator has seen it.
 
     inputs: by ONNX position a Tensor (an activation), an array (a constant), or None (absent).
@@ -113,8 +129,8 @@ class Node:
         return self.inputs[position] if position < len(self.inputs) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+@dataclass(frozen=True, eq=False)
+class Layer(Pickled):
     """One operation of the network, shapes settled and attributes normalised by its operator.
 
     inputs: by ONNX position, None where the operand is a constant (then in `constants`) or absent.
@@ -133,6 +149,16 @@ class Layer:
     input_axes: tuple[int | None, ...] = ()
     epilogue: tuple[Layer, ...] = ()
     onnx_nodes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return one_line(
+            "Layer",
+            self.name,
+            operator="+".join([self.op_type, *(e.op_type for e in self.epilogue)]),
+            inputs=by_count([_sized(t) for t in self.inputs if t is not None]),
+            outputs=by_count([_sized(t) for t in self.outputs]),
+            parameters=mebibytes(self.parameter_bytes),
+        )
 
     @property
     def output(self) -> Tensor:
@@ -156,10 +182,12 @@ class Output:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(Pickled):
     """A whole network for one image; `batch` images run one after another.
 
     layers are in an order in which every tensor is written before it is read.
+    lifted: constants of the model's file fix one image (a Reshape to 1x9216), so that the file
+        itself takes no batch: images are given to a reference one by one.
     """
 
     name: str
@@ -168,6 +196,31 @@ class Network:
     layers: tuple[Layer, ...]
     batch: int = 1
     source: str = ""
+    lifted: bool = False
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "inputs": by_count([_sized(tensor, self.batch) for tensor in self.inputs]),
+            "layers": len(self.layers),
+            "parameters": mebibytes(self.parameter_bytes),
+            "batch": self.batch if self.batch > 1 else None,
+        }
+
+    def __repr__(self) -> str:
+        return one_line("Network", self.name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        outputs = [
+            _sized(out.tensor, self.batch) if out.tensor is not None else out.name
+            for out in self.outputs
+        ]
+        operators = Counter(layer.op_type for layer in self.layers).most_common()
+        more = {
+            "outputs": by_count(outputs),
+            "operators": by_count([f"{count} {kind}" for kind, count in operators]),
+            "source": self.source or None,
+        }
+        return html_table(f"Network {self.name}", [*self._facts().items(), *more.items()])
 
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Rows", "Window", "needs", "releases", "slabs"]
+__all__ = ["Rows", "Slab", "Window", "needs", "releases", "slabs"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,6 +43,30 @@ class Rows:
         if not other:
             return self
         return Rows(min(self.start, other.start), max(self.stop, other.stop))
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Rows of one image, or all rows of several: `images` of them from `image` on.
+
+    Images count as more rows: row r of image i of a tensor of H rows is its row i * H + r, so that
+    what is needed, released, held and placed is counted in one number.
+    """
+
+    rows: Rows
+    image: int = 0
+    images: int = 1
+
+    def span(self, height: int) -> Rows:
+        """The slab's rows of a tensor of `height` rows an image, counted through all images.
+
+        >>> Slab(Rows(2, 5), image=1).span(8), Slab(Rows(0, 8), image=2, images=2).span(8)
+        (Rows(start=10, stop=13), Rows(start=16, stop=32))
+        """
+        first = self.image * height
+        if self.images > 1:
+            return Rows(first, first + self.images * height)
+        return Rows(first + self.rows.start, first + self.rows.stop)
 
 
 @dataclass(frozen=True, slots=True)

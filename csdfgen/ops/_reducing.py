@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import storage_axis
 from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
@@ -31,7 +31,6 @@ __all__ = [
     "slab_dims",
     "sum_of_squares",
     "sum_over",
-    "working_dtype",
 ]
 
 FLOATS = ("float16", "float32", "float64")
@@ -58,7 +57,7 @@ def data_input(node: Node, dtypes: Sequence[str] = FLOATS, least_rank: int = 0) 
         )
     if 0 in tensor.shape:
         raise ModelError(
-            f"input of shape {list(tensor.shape)} has no elements; fix its sizes with --shape"
+            f"input of shape {list(tensor.shape)} has no elements; fix its sizes with {option('shapes')}"
         )
     return tensor
 
@@ -138,13 +137,6 @@ def sum_over(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
         matrix, target = _matrix(array, array.size // count), _matrix(out, 1)
         return plain if matrix is None or target is None else (np.matmul, (matrix, ones, target[0]))
     return plain
-
-
-def working_dtype(dtype: str) -> str:
-    """The type that a kernel computes in: float32 for float16 (numpy's own float16 is slow and
-    rounds at every step).
-    """
-    return "float32" if dtype == "float16" else dtype
 
 
 def _widened(array: np.ndarray, scratch: Scratch) -> np.ndarray:

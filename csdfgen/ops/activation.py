@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops._reducing import FLOATS, maximum, minimum
 from csdfgen.ops.arithmetic import OPERATORS as ARITHMETIC
@@ -28,7 +29,6 @@ from csdfgen.ops.elementwise import (
     EVERY,
     NUMERIC,
     SIGNED,
-    WIDE,
     Task,
     elementwise,
     one_call,
@@ -475,7 +475,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=12,
         attributes={"alpha": 1.0},
         normalise=_celu_alpha,
-        compute_in=WIDE,
+        compute_in=accumulator_of,
     ),
     replace(_CONSTANT_CLIP, build=_build_clip),
     elementwise(
@@ -488,8 +488,8 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=frozenset({2}),
         notes="inference only, without mask: a view",
     ),
-    elementwise("Elu", _elu, _FLOAT, attributes={"alpha": 1.0}, compute_in=WIDE),
-    elementwise("Erf", _erf, _FLOAT, since=9, compute_in=WIDE, notes=_ERF_NOTE),
+    elementwise("Elu", _elu, _FLOAT, attributes={"alpha": 1.0}, compute_in=accumulator_of),
+    elementwise("Erf", _erf, _FLOAT, since=9, compute_in=accumulator_of, notes=_ERF_NOTE),
     elementwise(
         "Gelu",
         _gelu,
@@ -497,7 +497,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=20,
         attributes={"approximate": "none"},
         normalise=_gelu_kind,
-        compute_in=WIDE,
+        compute_in=accumulator_of,
         notes=_ERF_NOTE,
     ),
     elementwise(
@@ -505,31 +505,35 @@ OPERATORS: tuple[Operator, ...] = (
         _hard_sigmoid,
         _FLOAT,
         attributes={"alpha": 0.2, "beta": 0.5},
-        compute_in=WIDE,
+        compute_in=accumulator_of,
     ),
-    elementwise("HardSwish", _hard_swish, _FLOAT, since=14, compute_in=WIDE),
+    elementwise("HardSwish", _hard_swish, _FLOAT, since=14, compute_in=accumulator_of),
     elementwise("Identity", _copy, same(EVERY), aliases=view_of_first, notes="a view"),
-    elementwise("LeakyRelu", _leaky_relu, _FLOAT, attributes={"alpha": 0.01}, compute_in=WIDE),
-    elementwise("Mish", _mish, _FLOAT, since=18, compute_in=WIDE),
-    elementwise("PRelu", _prelu, _prelu_types, operands=2, compute_in=WIDE),
+    elementwise(
+        "LeakyRelu", _leaky_relu, _FLOAT, attributes={"alpha": 0.01}, compute_in=accumulator_of
+    ),
+    elementwise("Mish", _mish, _FLOAT, since=18, compute_in=accumulator_of),
+    elementwise("PRelu", _prelu, _prelu_types, operands=2, compute_in=accumulator_of),
     elementwise("Relu", _relu, same(SIGNED)),
     elementwise(
         "Selu",
         _selu,
         _FLOAT,
         attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323},
-        compute_in=WIDE,
+        compute_in=accumulator_of,
     ),
-    elementwise("Sigmoid", _sigmoid, _FLOAT, compute_in=WIDE),
-    elementwise("Softplus", _softplus, _FLOAT, compute_in=WIDE),
-    elementwise("Softsign", _softsign, _FLOAT, compute_in=WIDE),
-    elementwise("Swish", _swish, _FLOAT, since=24, attributes={"alpha": 1.0}, compute_in=WIDE),
+    elementwise("Sigmoid", _sigmoid, _FLOAT, compute_in=accumulator_of),
+    elementwise("Softplus", _softplus, _FLOAT, compute_in=accumulator_of),
+    elementwise("Softsign", _softsign, _FLOAT, compute_in=accumulator_of),
+    elementwise(
+        "Swish", _swish, _FLOAT, since=24, attributes={"alpha": 1.0}, compute_in=accumulator_of
+    ),
     elementwise(
         "ThresholdedRelu",
         _thresholded_relu,
         _FLOAT,
         since=10,
         attributes={"alpha": 1.0},
-        compute_in=WIDE,
+        compute_in=accumulator_of,
     ),
 )

@@ -8,12 +8,12 @@ rules of their own), integers divide towards zero, comparisons give bool.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node
 from csdfgen.ops._reducing import FLOATS, INTEGERS, maximum, minimum
 from csdfgen.ops.base import REQUIRED, Alias, Call, Operator
@@ -21,7 +21,6 @@ from csdfgen.ops.elementwise import (
     BOOL,
     EVERY,
     NUMERIC,
-    WIDE,
     Task,
     elementwise,
     in_place,
@@ -58,10 +57,12 @@ _POWERS: Mapping[float, Callable[..., Any]] = {
 }
 """Exponents for which numpy has a function, many times faster than np.power."""
 
-_POW_IN: Mapping[str, str] = MappingProxyType({**WIDE, **dict.fromkeys(INTEGERS, "float64")})
-"""Integers too are raised in floating point, as onnxruntime does: negative and broken exponents are
-allowed.
-"""
+
+def _pow_in(dtype: str) -> str:
+    """Integers too are raised in floating point, as onnxruntime does: negative and broken exponents
+    are allowed.
+    """
+    return "float64" if dtype in INTEGERS else accumulator_of(dtype)
 
 
 def _power(task: Task) -> list[Call]:
@@ -240,7 +241,9 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     elementwise("Div", _divide, same(NUMERIC), operands=2),
     elementwise("Max", _folded(maximum), same(NUMERIC), operands=None),
-    elementwise("Mean", _folded(np.add, mean=True), _FLOAT, operands=None, compute_in=WIDE),
+    elementwise(
+        "Mean", _folded(np.add, mean=True), _FLOAT, operands=None, compute_in=accumulator_of
+    ),
     elementwise("Min", _folded(minimum), same(NUMERIC), operands=None),
     elementwise(
         "Mod",
@@ -251,7 +254,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"fmod": 0},
         normalise=_modulo_kind,
     ),
-    elementwise("Pow", _power, _pow_types, operands=2, compute_in=_POW_IN),
-    elementwise("Sum", _folded(np.add), _FLOAT, operands=None, compute_in=WIDE),
+    elementwise("Pow", _power, _pow_types, operands=2, compute_in=_pow_in),
+    elementwise("Sum", _folded(np.add), _FLOAT, operands=None, compute_in=accumulator_of),
     elementwise("Where", _where, _where_types, operands=3, since=9, aliases=_over_y),
 )

@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, PlanError
+from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
-from csdfgen.model.rows import Rows, Window, slabs
+from csdfgen.model.rows import Rows, Slab, Window, slabs
 
 __all__ = [
     "REQUIRED",
@@ -42,9 +43,12 @@ __all__ = [
     "aligned_rows",
     "broadcast_view",
     "height_along",
+    "held_in",
+    "in_the_accumulator",
     "is_aligned",
     "onnx_page",
     "operand_view",
+    "output_format",
     "phases",
     "presented",
     "require_constant",
@@ -77,31 +81,47 @@ class Phase:
         constant.
     first, last: an accumulating layer initialises its state in the first phase, finishes in the
         last.
+    image, images: which images; all rows are counted within one. Several are whole images.
     """
 
     out: Rows
     ins: tuple[Rows | None, ...]
     first: bool = True
     last: bool = True
+    image: int = 0
+    images: int = 1
+
+    def slab(self, rows: Rows) -> Slab:
+        """Rows of an operand or a result of this phase, with their images."""
+        return Slab(rows, self.image, self.images)
 
 
 class Scratch:
-    """Bump allocator over the preallocated workspace; every firing starts at its beginning again."""
+    """Bump allocator over the workspace of one step; every step starts at its beginning again.
+
+    end: bytes taken so far, what lies between aligned arrays included.
+    """
 
     ALIGN = 64
 
     def __init__(self, buffer: np.ndarray) -> None:
         self._buffer = buffer
-        self.used = 0
+        self.end = 0
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
-        """An uninitialised array in the workspace, aligned to 64 bytes."""
+        """An uninitialised array in the workspace, aligned to 64 bytes. Raises PlanError."""
         dt = np.dtype(dtype)
-        start = self.used
-        size = prod(shape) * dt.itemsize
-        self.used = -(-(start + size) // self.ALIGN) * self.ALIGN
-        assert self.used <= self._buffer.nbytes, "workspace smaller than planned"
-        return self._buffer[start : start + size].view(dt).reshape(shape)
+        start = self._next(prod(shape) * dt.itemsize)
+        if self.end > self._buffer.nbytes:
+            raise PlanError(
+                f"needs {self.end} bytes of workspace, its plan has {self._buffer.nbytes}"
+            )
+        return self._buffer[start : self.end].view(dt).reshape(shape)
+
+    def _next(self, size: int) -> int:
+        start = -(-self.end // self.ALIGN) * self.ALIGN
+        self.end = start + size
+        return start
 
 
 class CountingScratch(Scratch):
@@ -112,7 +132,7 @@ class CountingScratch(Scratch):
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
         array = np.empty(shape, dtype)
-        self.used = -(-(self.used + array.nbytes) // self.ALIGN) * self.ALIGN
+        self._next(array.nbytes)
         return array
 
 
@@ -168,6 +188,16 @@ def onnx_page(op_type: str) -> str:
     return f"https://onnx.ai/onnx/operators/onnx__{op_type}.html"
 
 
+def output_format(layer: Layer) -> Format:
+    """An accumulating layer's state is its output in the making."""
+    return layer.output.format
+
+
+def in_the_accumulator(layer: Layer) -> Format:
+    """The state of a layer that sums up: the output's elements in the type in which sums are formed."""
+    return Format(accumulator_of(layer.output.dtype))
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One ONNX operator: what it accepts and the functions that define it.
@@ -181,6 +211,9 @@ class Operator:
     cost: (layer, output rows) -> work in multiply-accumulates, or elements where there are none.
     mode: how the layer divides into phases. accumulate_over: input position whose rows it
         accumulates.
+    state: format in which an accumulating layer holds its outputs until the last phase. The kernel
+        gets results of that type in every phase; where it is not the output's, the state is a buffer
+        of its own, and the output is claimed by the last phase alone.
     aliases: the memory that outputs may share with inputs.
     rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
@@ -198,6 +231,7 @@ class Operator:
     since: int = 7
     mode: Callable[[Layer], Mode] = _row_phased
     accumulate_over: int = 0
+    state: Callable[[Layer], Format] = output_format
     aliases: Callable[[Layer], tuple[Alias, ...]] = _no_aliases
     window: Callable[[Layer], Window | None] = _no_window
     rowwise: bool = False
@@ -389,6 +423,16 @@ def presented(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np
     if axis == tensor.row_axis:
         return stored
     return replace(tensor, row_axis=axis).to_storage(tensor.to_onnx(stored))[rows.start : rows.stop]
+
+
+def held_in(operator: Operator, layer: Layer, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the kernel of a layer is to write into: the outputs themselves, or new arrays for a state
+    of another type, which are rounded into the outputs after the last phase.
+    """
+    if operator.mode(layer) is not Mode.ACCUMULATE:
+        return list(outputs)
+    dtype = np.dtype(operator.state(layer).dtype)
+    return [o if o.dtype == dtype else np.empty(o.shape, dtype) for o in outputs]
 
 
 def run_slab(

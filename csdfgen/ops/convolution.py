@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import Axis, Job
+from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops._window_products import depthwise_products, matrix_products, tiled
 from csdfgen.ops._windows import read_rows, window_attributes, windows_of
 from csdfgen.ops.base import (
@@ -34,6 +36,7 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    in_the_accumulator,
     require_constant,
     require_tensor,
 )
@@ -41,13 +44,6 @@ from csdfgen.ops.base import (
 __all__ = ["OPERATORS", "window"]
 
 ROW_AXIS = 2
-
-COMPUTED_IN: Mapping[str, np.dtype[Any]] = MappingProxyType(
-    {"float16": np.dtype("float32"), "float32": np.dtype("float32"), "float64": np.dtype("float64")}
-)
-"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights
-say.
-"""
 
 # --- what a node says ---------------------------------------------------------------------------
 
@@ -61,8 +57,8 @@ def _operands(node: Node) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
         raise ModelError(
             f"input of rank {len(x.shape)}; convolutions of rank 3, 4 and 5 (1-D to 3-D) are supported"
         )
-    if x.dtype not in COMPUTED_IN:
-        raise ModelError(f"dtype {x.dtype} is not one of {', '.join(COMPUTED_IN)}")
+    if x.dtype not in FLOATS:
+        raise ModelError(f"dtype {x.dtype} is not one of {', '.join(FLOATS)}")
     for name, array in (("weights", weights), ("bias", bias)):
         if array is not None and array.dtype != x.dtype:
             raise ModelError(
@@ -102,7 +98,7 @@ def _layer(
         )
     if bias is not None and bias.shape != (channels,):
         raise ModelError(f"bias of shape {bias.shape} for {channels} output channels")
-    output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), x.dtype, ROW_AXIS)
+    output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), x.format, ROW_AXIS)
     constants = {1: weights} if bias is None else {1: weights, 2: bias}
     return Layer(
         name=node.name,
@@ -163,7 +159,7 @@ def _conv_mode(layer: Layer) -> Mode:
     """
     rows = window(layer)
     sums_rows = layer.output.rows == 1 and rows.kernel > 1 and rows.pad_top == rows.pad_bottom == 0
-    return Mode.ACCUMULATE if sums_rows and layer.output.dtype != "float16" else Mode.ROWS
+    return Mode.ACCUMULATE if sums_rows else Mode.ROWS
 
 
 def _conv_cost(layer: Layer, out: Rows) -> int:
@@ -225,7 +221,7 @@ class _Arithmetic:
             depthwise,
             len(layer.output.shape) - 2,
             layer.output.shape[-1],
-            COMPUTED_IN[layer.output.dtype],
+            np.dtype(accumulator_of(layer.output.dtype)),
         )
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
@@ -257,7 +253,7 @@ def _bias(layer: Layer) -> np.ndarray | None:
     return (
         None
         if bias is None
-        else bias.reshape(-1).astype(COMPUTED_IN[layer.output.dtype], copy=False)
+        else bias.reshape(-1).astype(accumulator_of(layer.output.dtype), copy=False)
     )
 
 
@@ -463,12 +459,13 @@ CONV = Operator(
     kernel=_conv_kernel,
     cost=_conv_cost,
     mode=_conv_mode,
+    state=in_the_accumulator,
     window=window,
     shift_invariant=True,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType(_ATTRIBUTES),
     structure="row-phased; accumulating when one output row without row padding sums several input rows",
-    notes="1-D to 3-D, any group, negative pads (crops); float16 is summed in float32, never accumulating; "
+    notes="1-D to 3-D, any group, negative pads (crops); float16 is summed in float32; "
     "weights and bias are constants",
 )
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._reducing import FLOATS, INTEGERS
@@ -40,7 +41,6 @@ __all__ = [
     "EVERY",
     "NUMERIC",
     "SIGNED",
-    "WIDE",
     "Normalise",
     "Recipe",
     "Task",
@@ -56,10 +56,6 @@ SIGNED = (*FLOATS, *(name for name in INTEGERS if name.startswith("i")))
 NUMERIC = (*FLOATS, *INTEGERS)
 BOOL = ("bool",)
 EVERY = (*NUMERIC, *BOOL)
-
-WIDE: Mapping[str, str] = MappingProxyType({"float16": "float32"})
-"""Result type -> type to compute in, where they differ: several roundings to float16 would add up.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +146,7 @@ def elementwise(
     since: int = 7,
     attributes: Mapping[str, Any] | None = None,
     normalise: Normalise | None = None,
-    compute_in: Mapping[str, str] | None = None,
+    compute_in: Callable[[str], str] | None = None,
     aliases: Callable[[Layer], tuple[Alias, ...]] = in_place,
     constant_inputs: frozenset[int] = frozenset(),
     notes: str = "",
@@ -159,7 +155,7 @@ def elementwise(
 
     operands: how many inputs are data, from the first on; None: all. The rest are settings.
     compute_in: result type -> type in which the recipe gets operands and `out`, where it is another
-        one (`WIDE`); None: the recipe gets them as they are stored.
+        one (`accumulator_of`: several roundings would add up); None: the recipe gets them as they are stored.
     """
     accepted = MappingProxyType(dict(attributes or {}))
     return Operator(
@@ -209,7 +205,7 @@ def _build(
         node.name,
         node.op_type,
         inputs=(*tensors, *settings),
-        outputs=(Tensor(node.outputs[0], shape, dtype, _row_axis(computed, shape)),),
+        outputs=(Tensor(node.outputs[0], shape, Format(dtype), _row_axis(computed, shape)),),
         attributes=MappingProxyType(dict(attributes)),
         constants=MappingProxyType(
             {k: x for k, x in enumerate(operands) if isinstance(x, np.ndarray)}
@@ -227,7 +223,7 @@ def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
             raise ModelError(f"input {position} is absent; {node.op_type} needs it")
         if 0 in operand.shape:
             raise ModelError(
-                f"input {position} has shape {operand.shape}, without elements; give its free sizes with --shape"
+                f"input {position} has shape {operand.shape}, without elements; give its free sizes with {option('shapes')}"
             )
         found.append(operand)
     return found
@@ -254,9 +250,9 @@ def _row_axis(computed: Sequence[Tensor], shape: Shape) -> int | None:
     return candidates[0] if candidates else None
 
 
-def _kernel(recipe: Recipe, compute_in: Mapping[str, str] | None, layer: Layer) -> Emit:
+def _kernel(recipe: Recipe, compute_in: Callable[[str], str] | None, layer: Layer) -> Emit:
     output = layer.output
-    working = None if compute_in is None else np.dtype(compute_in.get(output.dtype, output.dtype))
+    working = None if compute_in is None else np.dtype(compute_in(output.dtype))
     # In storage order and contiguous, but still of size 1 where they broadcast.
     constants = {
         position: np.ascontiguousarray(broadcast_view(array, output, Rows(0, output.rows)), working)

@@ -74,7 +74,7 @@ def _build_concat(node: Node) -> Layer:
         node.name,
         node.op_type,
         tuple(operand if isinstance(operand, Tensor) else None for operand in operands),
-        (Tensor(node.outputs[0], shape, first.dtype, row_axis),),
+        (Tensor(node.outputs[0], shape, first.format, row_axis),),
         MappingProxyType({"axis": axis, "sizes": sizes}),
         MappingProxyType(
             {k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}
@@ -205,7 +205,7 @@ def _build_split(node: Node) -> Layer:
         if name:
             shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
             outputs.append(
-                Tensor(name, shape, source.dtype, None if loses_rows else source.row_axis)
+                Tensor(name, shape, source.format, None if loses_rows else source.row_axis)
             )
             starts.append(start)
     if not outputs:
@@ -418,7 +418,7 @@ def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
     elif k == axis and indices.ndim != 1:
         k = None
     layer = one_input_layer(
-        node, source, Tensor(node.outputs[0], shape, source.dtype, k), axis=axis
+        node, source, Tensor(node.outputs[0], shape, source.format, k), axis=axis
     )
     return replace(layer, attributes=MappingProxyType({"axis": axis, "indices": indices}))
 
@@ -534,7 +534,7 @@ def _build_gather_nd(node: Node) -> Layer:
     batches = np.indices(given.shape[:-1])[:batch]
     flat = np.ravel_multi_index((*batches, *coordinates), shape[:stop])
     output = Tensor(
-        node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.dtype
+        node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.format
     )
     layer = one_input_layer(node, source, output)
     return replace(

@@ -20,19 +20,26 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, height_along
+from csdfgen.ops.base import (
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    height_along,
+    in_the_accumulator,
+)
 
 __all__ = ["OPERATORS", "flattened_gemm"]
 
-COMPUTED_IN: Mapping[str, str] = MappingProxyType(
-    {name: name for name in ("float32", "float64", "int32", "int64", "uint32", "uint64")}
-    | {"float16": "float32"}
-)
-"""Accepted dtypes, and the one a kernel computes in: sums of float16 would lose what the weights
-say.
-"""
+_ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
+
+_BLOCK = 1024
+"""Elements of a slab in another type than the product's that are converted at a time."""
 
 Operand = Tensor | np.ndarray
 
@@ -52,9 +59,9 @@ def _operands(node: Node) -> tuple[Operand, Operand, Operand | None]:
     if all(isinstance(operand, np.ndarray) for operand in given):
         raise ModelError("all inputs are constants; fold the node into a constant")
     dtypes = {str(operand.dtype) for operand in given}
-    if len(dtypes) > 1 or not dtypes <= COMPUTED_IN.keys():
+    if len(dtypes) > 1 or not dtypes <= set(_ACCEPTED):
         raise ModelError(
-            f"dtypes {', '.join(sorted(dtypes))}; inputs must share one of {', '.join(COMPUTED_IN)}"
+            f"dtypes {', '.join(sorted(dtypes))}; inputs must share one of {', '.join(_ACCEPTED)}"
         )
     if any(0 in operand.shape for operand in given):
         raise ModelError(
@@ -112,7 +119,7 @@ def _layer(node: Node, operands: Sequence[Operand | None], attributes: Mapping[s
     shape = _product_shape(attributes, a, b)
     axes = _output_axes(attributes, len(a), len(b), len(c))
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Tensor))
-    output = Tensor(node.outputs[0], shape, dtype, _row_axis(operands, axes, shape))
+    output = Tensor(node.outputs[0], shape, Format(dtype), _row_axis(operands, axes, shape))
     inputs = tuple(operand if isinstance(operand, Tensor) else None for operand in operands)
     return Layer(
         name=node.name,
@@ -197,7 +204,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 def _mode(layer: Layer) -> Mode:
     if _is_flattened(layer):
-        return Mode.WHOLE if layer.output.dtype == "float16" else Mode.ACCUMULATE
+        return Mode.ACCUMULATE
     return Mode.WHOLE if layer.output.row_axis is None else Mode.ROWS
 
 
@@ -243,7 +250,7 @@ def _ready(
 def _kernel(layer: Layer) -> Emit:
     if _is_flattened(layer):
         return _flattened_kernel(layer)
-    axes, dtype = _axes(layer), np.dtype(COMPUTED_IN[layer.output.dtype])
+    axes, dtype = _axes(layer), np.dtype(accumulator_of(layer.output.dtype))
     constants, alpha, beta = _scaled(layer, dtype)
     trans_a, trans_b = layer.attributes.get("transA"), layer.attributes.get("transB")
 
@@ -365,7 +372,7 @@ def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _flattened_kernel(layer: Layer) -> Emit:
-    dtype = np.dtype(COMPUTED_IN[layer.output.dtype])
+    dtype = np.dtype(accumulator_of(layer.output.dtype))
     weights, elements = _packed(layer.constants[1], dtype), prod(layer.constants[1].shape[1:-1])
     bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
 
@@ -378,25 +385,32 @@ def _flattened_kernel(layer: Layer) -> Emit:
         slab, held = slabs[0], phase.ins[0]
         assert slab is not None and held is not None
         calls: list[Call] = []
-        if slab.dtype != dtype or not slab.flags.c_contiguous:
-            copy = scratch.take(slab.shape, dtype)
+        if not slab.flags.c_contiguous:
+            copy = scratch.take(slab.shape, slab.dtype)
             calls.append((np.copyto, (copy, slab)))
             slab = copy
+        flat, first = slab.reshape(-1), held.start * elements
+        length = flat.size if flat.dtype == dtype else _BLOCK
+        wide = None if flat.dtype == dtype else scratch.take((min(length, flat.size),), dtype)
         state = layer.output.to_onnx(results[0])
-        direct = phase.first and state.dtype == dtype and _is_matrix(state)
-        total = state if direct else scratch.take(state.shape, dtype)
-        calls.append(
-            (
-                np.matmul,
-                (slab.reshape(1, -1), weights[held.start * elements : held.stop * elements], total),
-            )
-        )
-        if phase.first and bias is not None:
-            calls.append((np.add, (total, bias, total)))
-        if not phase.first:
-            calls.append((np.add, (state, total, state)))
-        elif not direct:
-            calls.append((np.copyto, (state, total)))
+        direct = phase.first and _is_matrix(state)
+        adds = not direct or length < flat.size
+        part = scratch.take(state.shape, dtype) if adds else state
+        for start in range(0, flat.size, length):
+            values = flat[start : start + length]
+            if wide is not None:
+                calls.append((np.copyto, (wide[: values.size], values)))
+                values = wide[: values.size]
+            begins = phase.first and not start
+            target = state if begins and direct else part
+            own = weights[first + start : first + start + values.size]
+            calls.append((np.matmul, (values[None], own, target)))
+            if begins and bias is not None:
+                calls.append((np.add, (target, bias, target)))
+            if not begins:
+                calls.append((np.add, (state, part, state)))
+            elif not direct:
+                calls.append((np.copyto, (state, part)))
         return calls
 
     return emit
@@ -440,6 +454,7 @@ GEMM = Operator(
     kernel=_kernel,
     cost=_cost,
     mode=_mode,
+    state=in_the_accumulator,
     attributes=MappingProxyType({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
     structure=f"{_STRUCTURE}; accumulating after Flatten (with --fuse full)",
     notes="A vector times a matrix is one phase. Operands may be constant or computed; one that is contracted is read whole.",
@@ -452,6 +467,7 @@ MATMUL = Operator(
     kernel=_kernel,
     cost=_cost,
     mode=_mode,
+    state=in_the_accumulator,
     structure=f"{_STRUCTURE}; accumulating after Flatten (with --fuse full)",
     notes="Operands may be constant or computed; one whose rows are contracted is read whole.",
 )

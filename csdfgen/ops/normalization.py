@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import FLOAT32, accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import normal_axes, normal_axis, output_elements, storage_axis
@@ -33,7 +34,6 @@ from csdfgen.ops._reducing import (
     slab_dims,
     sum_of_squares,
     sum_over,
-    working_dtype,
 )
 from csdfgen.ops.base import (
     REQUIRED,
@@ -82,7 +82,7 @@ def _layer(
         node.name,
         node.op_type,
         (tensor, *(operand if isinstance(operand, Tensor) else None for operand in rest)),
-        (Tensor(node.outputs[0], tensor.shape, tensor.dtype, row_axis),),
+        (Tensor(node.outputs[0], tensor.shape, tensor.format, row_axis),),
         MappingProxyType({"axes": tuple(axes), **attributes}),
         MappingProxyType(
             {k: operand for k, operand in enumerate(rest, 1) if isinstance(operand, np.ndarray)}
@@ -195,7 +195,7 @@ def _build_layer(node: Node) -> Layer:
     row_axis = tensor.row_axis if not statistics or rows_apart(tensor, axes) else None
     layer = _layer(node, tensor, axes, row_axis, epsilon=_epsilon(node), statistics=statistics)
     shape = (*tensor.shape[:first], *(1 for _ in axes))
-    extra = tuple(Tensor(name, shape, "float32", row_axis) for name in node.outputs[1:] if name)
+    extra = tuple(Tensor(name, shape, FLOAT32, row_axis) for name in node.outputs[1:] if name)
     return replace(layer, outputs=(*layer.outputs, *extra))
 
 
@@ -261,7 +261,7 @@ def _parameter(
     its slab.
     """
     if position in layer.constants:
-        return layer.constants[position].astype(working_dtype(layer.output.dtype))
+        return layer.constants[position].astype(accumulator_of(layer.output.dtype))
     slab = slabs[position] if position < len(slabs) else None
     return None if slab is None else slab[0, ...]
 
@@ -284,7 +284,7 @@ def _affine(
 
 def _batch_kernel(layer: Layer) -> Emit:
     """y = gain * x + shift; constant statistics are folded into gain and shift in float64."""
-    dtype = working_dtype(layer.output.dtype)
+    dtype = accumulator_of(layer.output.dtype)
     epsilon = layer.attributes["epsilon"]
     folded: tuple[np.ndarray, np.ndarray] | None = None
     if len(layer.constants) == 4:
@@ -331,7 +331,7 @@ def _local_response_kernel(layer: Layer) -> Emit:
     additions of one long vector to itself, shifted; the sums that straddle two pixels are not read.
     """
     settings, channels = layer.attributes, _input(layer).shape[1]
-    size, dtype = settings["size"], working_dtype(layer.output.dtype)
+    size, dtype = settings["size"], accumulator_of(layer.output.dtype)
     before, after = (
         min((size - 1) // 2, channels - 1),
         min(size - 1 - (size - 1) // 2, channels - 1),

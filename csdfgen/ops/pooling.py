@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._reducing import (
@@ -29,10 +30,19 @@ from csdfgen.ops._reducing import (
     in_float32,
     maximum,
     sum_over,
-    working_dtype,
 )
 from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
-from csdfgen.ops.base import REQUIRED, Call, Emit, Mode, Operator, Phase, Scratch
+from csdfgen.ops.base import (
+    REQUIRED,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    in_the_accumulator,
+    output_format,
+)
 
 __all__ = ["OPERATORS"]
 
@@ -198,11 +208,12 @@ Finish = Callable[[Rows, np.ndarray], list[Call]]
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """A kind of pool: how it folds, and for a layer what it does before and after."""
+    """A kind of pool: how it folds, for a layer what it does before and after, whether it forms sums."""
 
     fold: _Fold
     prepare: Callable[[Layer], Prepare]
     finish: Callable[[Layer], Finish]
+    sums: bool = True
 
 
 def _unprepared(layer: Layer) -> Prepare:
@@ -244,7 +255,7 @@ def _divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
 
 def _divide(layer: Layer) -> Finish:
     windows, lengths = windows_of(layer.attributes), _lengths(layer)
-    include_pad, dtype = layer.attributes["count_include_pad"], working_dtype(layer.output.dtype)
+    include_pad, dtype = layer.attributes["count_include_pad"], accumulator_of(layer.output.dtype)
     columns = tuple(
         _counts(w, Rows(0, count), n, include_pad)
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
@@ -261,7 +272,7 @@ def _divide(layer: Layer) -> Finish:
 
 def _power(layer: Layer) -> Prepare:
     p = layer.attributes["p"]
-    exponent = constant(p, working_dtype(layer.output.dtype))
+    exponent = constant(p, accumulator_of(layer.output.dtype))
 
     def prepare(slab: np.ndarray, scratch: Scratch) -> tuple[list[Call], np.ndarray]:
         powers = scratch.take(slab.shape, slab.dtype)
@@ -275,7 +286,7 @@ def _power(layer: Layer) -> Prepare:
 
 def _root(layer: Layer) -> Finish:
     p = layer.attributes["p"]
-    exponent = constant(1 / p, working_dtype(layer.output.dtype))
+    exponent = constant(1 / p, accumulator_of(layer.output.dtype))
     if p == 1:
         return _unfinished(layer)
     if p == 2:
@@ -283,7 +294,7 @@ def _root(layer: Layer) -> Finish:
     return lambda out, folded: [(np.power, (folded, exponent, folded))]
 
 
-_MAX = _Pool(_MAXIMUM, _unprepared, _unfinished)
+_MAX = _Pool(_MAXIMUM, _unprepared, _unfinished, sums=False)
 _AVERAGE = _Pool(_SUM, _unprepared, _divide)
 _LP = _Pool(_SUM, _power, _root)
 
@@ -305,7 +316,7 @@ def _lengths(layer: Layer) -> tuple[int, ...]:
 def _layer(
     node: Node, tensor: Tensor, attributes: Mapping[str, Any], spatial: Sequence[int]
 ) -> Layer:
-    output = Tensor(node.outputs[0], (*tensor.shape[:2], *spatial), tensor.dtype, 2)
+    output = Tensor(node.outputs[0], (*tensor.shape[:2], *spatial), tensor.format, 2)
     settled = MappingProxyType(dict(attributes))
     return Layer(
         node.name,
@@ -380,16 +391,14 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _mode(layer: Layer) -> Mode:
-    """Accumulating where one position of the window reads every row; float16 is summed in float32,
-    which the state is not.
-    """
+    """Accumulating where one position of the window reads every row."""
     window, height = _window(layer), _lengths(layer)[0]
     covers = (
         layer.output.rows == 1
         and window.dilation == 1
         and read_rows(window, Rows(0, 1), height) == Rows(0, height)
     )
-    return Mode.ACCUMULATE if covers and layer.output.dtype != "float16" else Mode.ROWS
+    return Mode.ACCUMULATE if covers else Mode.ROWS
 
 
 def _cost(layer: Layer, out: Rows) -> int:
@@ -432,7 +441,9 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
                 calls.append((pool.fold.combine, (target, part, target)))
             return [*calls, *finish(phase.out, target)] if phase.last else calls
 
-        return in_float32(emit)
+        at_once = accumulates and all(axis.is_whole for axis in columns)
+        # numpy reduces into wider sums by itself: only what slides or is prepared is widened before
+        return emit if at_once and pool.prepare is _unprepared else in_float32(emit)
 
     return kernel
 
@@ -456,15 +467,14 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         kernel=_kernel(pool),
         cost=_cost,
         mode=_mode,
+        state=in_the_accumulator if pool.sums else output_format,
         window=_window,
         shift_invariant=True,
         attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),
         structure="row-phased; accumulating where one window covers all rows"
         if sliding
         else "accumulating",
-        notes=notes
-        if sliding
-        else f"{notes} float16 runs in one phase: its state would be rounded at every step.".strip(),
+        notes=notes,
     )
 
 

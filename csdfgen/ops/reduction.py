@@ -4,7 +4,7 @@ Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin
 an attribute up to opset 17 (ReduceSum: 12) and a constant input from there on.
 
 Axes within a row are folded row by row. Where the row axis itself is folded, every phase folds its
-slab into the result, which is the state; types in which the order of rounding shows run whole.
+slab into the state, whose sums are of the accumulator's type (float32 for float16).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import (
@@ -39,7 +40,17 @@ from csdfgen.ops._reducing import (
     sum_of_squares,
     sum_over,
 )
-from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
+from csdfgen.ops.base import (
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    in_the_accumulator,
+    output_format,
+    require_constant,
+)
 
 __all__ = ["OPERATORS"]
 
@@ -124,7 +135,7 @@ class _Reduction:
     """How values are folded, how two partial results become one, what finishes them, and in which
     types.
 
-    exact: neither order nor type of the partial results changes the outcome.
+    exact: partial results lose nothing in the type of the values themselves.
     """
 
     fold: Fold
@@ -175,14 +186,14 @@ def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dty
     """
     if keepdims:
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(tensor.shape))
-        return Tensor(node.outputs[0], shape, dtype, tensor.row_axis)
+        return Tensor(node.outputs[0], shape, Format(dtype), tensor.row_axis)
     shape = tuple(size for axis, size in enumerate(tensor.shape) if axis not in axes)
     if tensor.row_axis is None:
-        return Tensor(node.outputs[0], shape, dtype, None)
+        return Tensor(node.outputs[0], shape, Format(dtype), None)
     moved = tensor.row_axis - sum(axis < tensor.row_axis for axis in axes)
     if tensor.row_axis in axes and (len(shape) < 3 or moved >= len(shape)):
-        return Tensor(node.outputs[0], shape, dtype, None)
-    return Tensor(node.outputs[0], shape, dtype, moved)
+        return Tensor(node.outputs[0], shape, Format(dtype), None)
+    return Tensor(node.outputs[0], shape, Format(dtype), moved)
 
 
 def _axes(node: Node, rank: int, since: int) -> tuple[int, ...]:
@@ -233,7 +244,7 @@ def _build_cumulative(node: Node) -> Layer:
     if len(given) != 1:
         raise ModelError(f"'axis' holds {len(given)} numbers, CumSum runs along 1 axis")
     settings = {name: bool(node.attributes.get(name, 0)) for name in ("exclusive", "reverse")}
-    output = Tensor(node.outputs[0], tensor.shape, tensor.dtype, tensor.row_axis)
+    output = Tensor(node.outputs[0], tensor.shape, tensor.format, tensor.row_axis)
     return one_input_layer(
         node, tensor, output, axes=normal_axes(given, len(tensor.shape)), **settings
     )
@@ -248,8 +259,7 @@ def _within_rows(layer: Layer) -> bool:
 def _mode(layer: Layer) -> Mode:
     if _within_rows(layer):
         return Mode.ROWS
-    accumulates = _input(layer).dtype in ("float32", "float64") or _REDUCTIONS[layer.op_type].exact
-    return Mode.ACCUMULATE if accumulates and _input(layer).dtype != "float16" else Mode.WHOLE
+    return Mode.ACCUMULATE
 
 
 def _mode_without_state(layer: Layer) -> Mode:
@@ -313,7 +323,8 @@ def _kernel(layer: Layer) -> Emit:
             else calls
         )
 
-    return in_float32(emit)
+    # numpy sums into a wider type by itself: only what is prepared in an array is widened before
+    return emit if accumulates and reduction.fold is _sum else in_float32(emit)
 
 
 def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
@@ -390,12 +401,12 @@ def _reduction(op_type: str) -> Operator:
         kernel=_kernel,
         cost=_cost,
         mode=_mode,
+        state=output_format if exact else in_the_accumulator,
         window=_window,
         shift_invariant=True,
         constant_inputs=frozenset({1}),
         attributes=MappingProxyType({"axes": None, "keepdims": 1, "noop_with_empty_axes": 0}),
         structure="row-phased; accumulating when the row axis is reduced",
-        notes=f"With the row axis reduced, {'float16 runs' if exact else 'float16 and integers run'} whole.",
     )
 
 

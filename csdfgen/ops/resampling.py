@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._copies import (
@@ -101,7 +102,7 @@ def _resized_layer(node: Node, shape: Shape, scales: Sequence[float], **method: 
         )
     # a map in natural order is read by rows: what follows a Resize is usually a convolution
     axis = 2 if source.row_axis is None and len(shape) in (4, 5) else source.row_axis
-    output = Tensor(node.outputs[0], shape, source.dtype, axis)
+    output = Tensor(node.outputs[0], shape, source.format, axis)
     return _read_along(
         one_input_layer(node, source, output, scales=tuple(map(float, scales)), **method), axis
     )
@@ -391,8 +392,7 @@ def _replicated(
 
 def _resize_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(layer.output.dtype)
-    # float16 is computed in float32 and rounded once
-    computing = np.dtype(np.float32) if dtype == np.float16 else dtype
+    computing = np.dtype(accumulator_of(dtype))
     rows, within = _axes(layer, computing)
     blank = np.array(layer.attributes.get("extrapolation_value", 0.0)).astype(dtype)
 
@@ -504,7 +504,7 @@ def _build_depth_to_space(node: Node) -> Layer:
     n, c, h, w = source.shape
     if c % size**2:
         raise ModelError(f"{c} channels do not divide into blocks of {size} x {size}")
-    output = Tensor(node.outputs[0], (n, c // size**2, h * size, w * size), source.dtype, 2)
+    output = Tensor(node.outputs[0], (n, c // size**2, h * size, w * size), source.format, 2)
     return _read_along(one_input_layer(node, source, output, blocksize=size, mode=mode), 2)
 
 
@@ -513,7 +513,7 @@ def _build_space_to_depth(node: Node) -> Layer:
     n, c, h, w = source.shape
     if h % size or w % size:
         raise ModelError(f"a map of {h} x {w} does not divide into blocks of {size} x {size}")
-    output = Tensor(node.outputs[0], (n, c * size**2, h // size, w // size), source.dtype, 2)
+    output = Tensor(node.outputs[0], (n, c * size**2, h // size, w // size), source.format, 2)
     return _read_along(one_input_layer(node, source, output, blocksize=size, mode=mode), 2)
 
 

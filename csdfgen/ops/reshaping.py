@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._copies import reshaped_copy, reshaped_view, strided_copy
@@ -93,9 +93,9 @@ def _reshaped(node: Node, shape: Shape) -> Layer:
     if prod(shape) != source.elements:
         raise ModelError(
             f"{source.elements} elements of shape {source.shape} do not fit shape {shape} ({prod(shape)}); "
-            "check the shape operand, fix free sizes with --shape"
+            f"check the shape operand, fix free sizes with {option('shapes')}"
         )
-    output = Tensor(node.outputs[0], shape, source.dtype, _kept_row_axis(source, shape))
+    output = Tensor(node.outputs[0], shape, source.format, _kept_row_axis(source, shape))
     return one_input_layer(node, source, output)
 
 
@@ -239,7 +239,7 @@ def _build_transpose(node: Node) -> Layer:
         raise ModelError(f"perm {perm} names {len(perm)} axes, the input has {rank}")
     row_axis = None if source.row_axis is None else perm.index(source.row_axis)
     output = Tensor(
-        node.outputs[0], tuple(source.shape[axis] for axis in perm), source.dtype, row_axis
+        node.outputs[0], tuple(source.shape[axis] for axis in perm), source.format, row_axis
     )
     return one_input_layer(node, source, output, perm=perm)
 
@@ -297,7 +297,7 @@ def _build_expand(node: Node) -> Layer:
     # where one of the two sizes is 1 the other one stands, even if it is 0 (then refused)
     shape = checked_shape(tuple(b if a == 1 else a for a, b in pairs))
     row_axis = None if source.row_axis is None else source.row_axis + rank - len(source.shape)
-    return one_input_layer(node, source, Tensor(node.outputs[0], shape, source.dtype, row_axis))
+    return one_input_layer(node, source, Tensor(node.outputs[0], shape, source.format, row_axis))
 
 
 def _expand_kernel(layer: Layer) -> Emit:

@@ -77,7 +77,7 @@ def buffers_of_cnn5(path: Path) -> None:
     figure, panels = plt.subplots(2, 2, figsize=(9, 5.2), sharey=True, layout="constrained")
     for example, axes in zip(TABLE_2, panels.flat, strict=True):
         planned = plan_example(example)
-        live = [size // _BYTES for size in planned.occupancy.live]
+        live = [size // _BYTES for size in planned.lifetimes.live.tolist()]
         axes.stairs(live, range(1, len(live) + 2), fill=True, color=DARK, alpha=0.85)
         axes.axhline(example.total, color=LIGHT, linestyle="--", linewidth=1.8)
         axes.set_title(
@@ -98,7 +98,7 @@ def buffers_of_densenet(path: Path) -> None:
         ("whole", "layers whole", LIGHT, "-"),
         (1, "one row a phase", DARK, "-"),
     ):
-        live = plan(network, rows=rows).occupancy.live
+        live = plan(network, rows=rows).lifetimes.live.tolist()
         done = [100 * number / len(live) for number in range(len(live))]
         axes.step(done, [size / 1e6 for size in live], where="post", color=colour, linestyle=style, linewidth=1.2,
                   label=f"{label}: {len(live):,} firings, at most {max(live) / 1e6:.2f} MB")  # fmt: skip

@@ -78,7 +78,7 @@ def reproduce_table2(examples: tuple[Example, ...] = TABLE_2) -> tuple[ExampleRe
                 example,
                 tuple(len(work.phases) for work in actors),
                 _separate_pairs(loop_text(compact(firings, nested=False)), example),
-                tuple(slot.size // 4 for slot in planned.buffers.slots),
+                tuple(planned.regions[b.name].size // 4 for b in planned.rolling),
                 1 / (seconds + launched * phase_seconds()),
                 all(
                     np.allclose(first[name], value, rtol=1e-5, atol=1e-6)

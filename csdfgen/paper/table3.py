@@ -97,7 +97,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
         for work in planned.conversion.actors
         if work.layer is not None and takes_time(work.layer)
     )
-    needed = planned.network.parameter_bytes + planned.planned_bytes + planned.figures["workspace"]
+    needed = planned.network.parameter_bytes + planned.planned_bytes
     return (
         (network.parameter_bytes + whole) / 1e6,
         needed / 1e6,

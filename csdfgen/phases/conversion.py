@@ -13,19 +13,23 @@ leaves these rows in the producer's buffer instead (docs/model.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Literal
 
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
-from csdfgen.errors import InputError
+from csdfgen.errors import InputError, option
+from csdfgen.model.describe import html_table, one_line
+from csdfgen.model.formats import Format
+from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.model.rows import Rows, differences, needs, releases, slabs
+from csdfgen.model.options import DEFAULTS
+from csdfgen.model.rows import Rows, Slab, differences, needs, releases, slabs
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import Mode, Phase, phases, stored_rows
-from csdfgen.phases.heights import RowSpec, layer_height, parse_rows
+from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
+from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows
 
 __all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph"]
 
@@ -69,6 +73,25 @@ class Write:
     claimed: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an accumulating layer holds from the first phase of an image to the last, where that is
+    not its output in the making: one row an image (or a group of images that share a phase).
+
+    claimed, released: rows that are claimed before, and free after, each phase.
+    """
+
+    output: Tensor
+    format: Format
+    claimed: tuple[int, ...]
+    released: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one row."""
+        return self.output.elements * self.format.itemsize
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ActorWork:
     """An actor with what it does: its layer (None for inputs and outputs) and what each phase reads
@@ -82,17 +105,30 @@ class ActorWork:
     reads: tuple[Read, ...]
     writes: tuple[Write, ...]
     times: tuple[int, ...]
+    state: State | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Conversion:
+class Conversion(Pickled):
     """A network cut into phases: actors in an order in which every tensor is written before it is
-    read.
+    read. frames: images that one iteration covers; rows are counted through all of them
+    (`model.rows.Slab`).
     """
 
     network: Network
     actors: tuple[ActorWork, ...]
     rows: RowSpec
+    frames: int = 1
+
+    def _facts(self) -> dict[str, object]:
+        phases = sum(len(work.phases) for work in self.actors)
+        return {"rows": self.rows, "actors": len(self.actors), "phases": phases}
+
+    def __repr__(self) -> str:
+        return one_line("Conversion", self.network.name, **self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Conversion of {self.network.name}", self._facts().items())
 
     @cached_property
     def actor(self) -> MappingProxyType[str, ActorWork]:
@@ -154,29 +190,144 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
             for t in layer.outputs
         )
         times = tuple(operator.cost(layer, p.out) for p in work)
+        state = None
     else:
         zeros = (0,) * (len(work) - 1)
-        writes = tuple(Write(t, (*zeros, t.rows), (t.rows,) * len(work)) for t in layer.outputs)
+        state = _state(operator, layer, len(work))
+        claimed = [
+            (*zeros, t.rows) if state is not None else (t.rows,) * len(work) for t in layer.outputs
+        ]
+        writes = tuple(
+            Write(t, (*zeros, t.rows), rows) for t, rows in zip(layer.outputs, claimed, strict=True)
+        )
         total, count = operator.cost(layer, Rows(0, layer.output.rows)), len(work)
         times = differences(total * (i + 1) // count for i in range(count))
-    return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times)
+    return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times, state)
+
+
+def _state(operator: Operator, layer: Layer, count: int) -> State | None:
+    """The state of a layer that accumulates in another format than its output's."""
+    if operator.mode(layer) is not Mode.ACCUMULATE or len(layer.outputs) > 1:
+        return None
+    held = operator.state(layer)
+    if held.dtype == layer.output.dtype:
+        return None
+    return State(layer.output, held, (1,) * count, (*(0,) * (count - 1), 1))
+
+
+# Several images -----------------------------------------------------------------------------------
+
+
+def _of_frames(work: ActorWork, frames: int, together: int) -> ActorWork:
+    """The actor of one image for several, `together` of them in a phase (then all their rows)."""
+    if frames == 1:
+        return work
+    if together > 1:
+        work = _whole(work)
+    groups = range(frames // together)
+    return replace(
+        work,
+        phases=tuple(
+            replace(phase, image=g * together, images=together)
+            for g in groups
+            for phase in work.phases
+        ),
+        reads=tuple(
+            replace(
+                read,
+                rows=tuple(
+                    Slab(rows, g * together, together).span(read.tensor.rows)
+                    for g in groups
+                    for rows in read.rows
+                ),
+                need=_counted_on(read.need, read.tensor.rows * together, groups),
+                release=_counted_on(read.release, read.tensor.rows * together, groups),
+            )
+            for read in work.reads
+        ),
+        writes=tuple(
+            replace(
+                write,
+                complete=_counted_on(write.complete, write.tensor.rows * together, groups),
+                claimed=_counted_on(write.claimed, write.tensor.rows * together, groups),
+            )
+            for write in work.writes
+        ),
+        times=tuple(time * together for _ in groups for time in work.times),
+        state=None
+        if work.state is None
+        else replace(
+            work.state,
+            claimed=_counted_on(work.state.claimed, 1, groups),
+            released=_counted_on(work.state.released, 1, groups),
+        ),
+    )
+
+
+def _counted_on(running: tuple[int, ...], total: int, groups: Iterable[int]) -> tuple[int, ...]:
+    """A running count of one group, `total` at its end, through all groups; the last phase of a
+    group of several images reaches its whole total.
+    """
+    last = (*running[:-1], total if running[-1] else 0)
+    return tuple(g * total + count for g in groups for count in last)
+
+
+def _whole(work: ActorWork) -> ActorWork:
+    """The actor of one image with all its phases as one."""
+    first, last = work.phases[0], work.phases[-1]
+    ins = tuple(
+        None if a is None or b is None else a.union(b)
+        for a, b in zip(first.ins, last.ins, strict=True)
+    )
+    state = work.state and replace(work.state, claimed=(1,), released=(1,))
+    return replace(
+        work,
+        phases=(Phase(Rows(0, last.out.stop), ins),),
+        reads=tuple(_read(r.tensor, r.position, (_joined(r.rows),)) for r in work.reads),
+        writes=tuple(
+            replace(w, complete=w.complete[-1:], claimed=w.claimed[-1:]) for w in work.writes
+        ),
+        times=(sum(work.times),),
+        state=state,
+    )
+
+
+def _joined(rows: Iterable[Rows]) -> Rows:
+    return reduce(Rows.union, rows)
+
+
+# The whole network --------------------------------------------------------------------------------
 
 
 def convert(
-    network: Network, rows: int | str | RowSpec = "auto", *, image: str = "streamed"
+    network: Network,
+    rows: AskedRows = DEFAULTS.rows,
+    *,
+    image: str = DEFAULTS.image,
+    frames: int = DEFAULTS.frames,
+    together: Mapping[str, int] = MappingProxyType({}),
 ) -> Conversion:
     """Cut a network into phases.
 
     rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
-    needed) or "resident" (the whole input is there from the start and counts).
+    needed) or "resident" (the whole input is there from the start and counts). frames: images of
+    an iteration, which divide the network's batch. together: layer name -> whole images that it
+    works on in one phase, which divide `frames`.
     Raises InputError for a row specification that names no layer, or for more than `MAX_PHASES`
     phases.
     """
     spec = parse_rows(rows)
     spec.check_names(network)
-    if image not in ("streamed", "resident"):
-        raise InputError(f"--image {image}: neither 'streamed' nor 'resident'")
-    _check_phases(network, spec)
+    if network.batch % frames:
+        raise InputError(
+            f"{option('frames', frames)}: does not divide a batch of {network.batch} images"
+        )
+    for name, images in together.items():
+        if images < 1 or frames % images:
+            raise InputError(
+                f"layer '{name}' takes {images} images at a time; that must divide {frames}"
+            )
+    _check_phases(network, spec, frames)
     taken = {layer.name for layer in network.layers}
     actors = []
     for tensor in network.inputs:
@@ -191,19 +342,20 @@ def convert(
     for output in network.outputs:
         if output.tensor is not None:
             actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))
-    return Conversion(network, tuple(actors), spec)
+    cut = tuple(_of_frames(work, frames, together.get(work.name, 1)) for work in actors)
+    return Conversion(network, cut, spec, frames)
 
 
-def _check_phases(network: Network, spec: RowSpec) -> None:
+def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:
     """Refuse what would take hours before anything of that size is made."""
     total = sum(_slab_count(t.rows, spec.height(t.name, t, t.rows)) for t in network.inputs)
     for layer in network.layers:
         height, rows = layer_height(spec, layer)
         total += _slab_count(rows, height)
-        if total > MAX_PHASES:
+        if total * frames > MAX_PHASES:
             raise InputError(
                 f"layer '{layer.name}' cuts {rows} rows into slabs of {height}: {total} phases so far, at most {MAX_PHASES} "
-                "are planned; use taller slabs (--rows whole)"
+                f"are planned; use taller slabs ({option('rows', 'whole')})"
             )
 
 
@@ -259,4 +411,4 @@ def token_unit(tensor: Tensor, tokens: str) -> tuple[int, int]:
         return 1, tensor.row_bytes
     if tokens == "elements":
         return tensor.row_elements, tensor.itemsize
-    raise InputError(f"--tokens {tokens}: neither 'elements' nor 'rows'")
+    raise InputError(f"{option('tokens', tokens)}: neither 'elements' nor 'rows'")

@@ -1,25 +1,32 @@
-"""How many rows does a phase of each layer work on? `--rows` read and settled per actor."""
+"""How many rows does a phase of each layer work on? What is asked for, read and settled per actor."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import prod
+from operator import index
 from types import MappingProxyType
+from typing import Any
 
-from csdfgen.errors import InputError
+from csdfgen.errors import InputError, option
+from csdfgen.files import quoted
+from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, height_along
 
-__all__ = ["AUTO_PIXELS", "RowSpec", "auto_height", "parse_rows"]
+__all__ = ["ALL_LAYERS", "AUTO_PIXELS", "AskedRows", "RowSpec", "auto_height", "parse_rows"]
 
 Asked = int | str | tuple[int, ...]
 """What is asked for a layer: rows a phase, one of `_WORDS`, or the rows of each phase, of which the
 last is repeated.
 """
+
+ALL_LAYERS = "*"
+"""The name that stands for all other layers in a mapping of slab heights."""
 
 _WORDS = ("auto", "whole", "paper")
 
@@ -30,7 +37,7 @@ AUTO_PIXELS = 64
 
 
 @dataclass(frozen=True)
-class RowSpec:
+class RowSpec(Pickled):
     """Slab heights as asked for: `general` is a number or a word; `layers` overrides by layer name.
 
     "auto" and "whole" say themselves; "paper" is a phase for every row of output (docs/model.md),
@@ -61,7 +68,7 @@ class RowSpec:
         if unknown:
             near = get_close_matches(unknown[0], known, 3) or known[:3]
             raise InputError(
-                f"--rows names '{unknown[0]}', which is no layer at this --fuse level; "
+                f"{option('rows')} names '{unknown[0]}', which is no layer at this {option('fuse')} level; "
                 f"{len(known)} layers are known, such as {', '.join(near)}"
             )
 
@@ -94,17 +101,21 @@ def _written(value: Asked) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _number(text: str, whole: str) -> int | str:
+AskedRows = int | str | Mapping[str, int | str | Sequence[int]] | RowSpec
+"""What `parse_rows` reads."""
+
+
+def _number(text: str, whole: object) -> int | str:
     if text in _WORDS:
         return text
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
         raise InputError(
-            f"--rows {whole}: '{text}' is not a number of rows above 0, nor one of {', '.join(_WORDS)}"
+            f"{option('rows', whole)}: '{text}' is not a number of rows above 0, nor one of {', '.join(_WORDS)}"
         )
     return int(text)
 
 
-def _of_layer(text: str, whole: str) -> Asked:
+def _of_layer(text: str, whole: object) -> Asked:
     """What stands behind "LAYER=": as in general, or rows of each phase such as 24+8."""
     if "+" not in text:
         return _number(text, whole)
@@ -112,24 +123,68 @@ def _of_layer(text: str, whole: str) -> Asked:
     numbers = tuple(part for part in parts if isinstance(part, int))
     if len(numbers) < len(parts):
         raise InputError(
-            f"--rows {whole}: '{text}' adds up what is not a number of rows; write LAYER=24+8"
+            f"{option('rows', whole)}: '{text}' adds up what is not a number of rows; write LAYER=24+8"
         )
     return numbers
 
 
-def parse_rows(rows: int | str | RowSpec) -> RowSpec:
+def parse_rows(rows: AskedRows) -> RowSpec:
     """A row specification from `4`, `"auto"`, `"whole"`, `"paper"`, `"conv1=4,conv2=whole"`,
-    `"1,conv1=4"` or `"image=24+8"`.
+    `"1,conv1=4"` or `"image=24+8"`; or from a mapping `{"conv1": 4, "image": (24, 8), "*": 1}`, in
+    which "*" is all other layers ("auto" without it).
 
     "24+8" is a first phase of 24 rows and phases of 8 behind it. A comma in the name of a layer is
-    written "\\,".
+    written "\\," in a text, as it is in a mapping. Raises InputError.
 
     >>> str(parse_rows("2,conv1=whole,image=24+8"))
     '2,conv1=whole,image=24+8'
+    >>> str(parse_rows({"conv1": "whole", "image": (24, 8), "*": 2}))
+    '2,conv1=whole,image=24+8'
     """
     if isinstance(rows, RowSpec):
+        _of_mapping(rows.layers)  # made by hand, it may hold anything
+        _asked(rows.general, rows.general)
         return rows
-    text = str(rows).strip()
+    if isinstance(rows, Mapping):
+        return _of_mapping(rows)
+    if not isinstance(rows, str):
+        return RowSpec(_asked(rows, rows))
+    return _of_text(rows.strip())
+
+
+def _asked(value: Any, whole: object) -> int | str:
+    """Rows a phase from a number or a word that a program gives."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError("no number of rows, though Python counts with it")
+        text = value.strip() if isinstance(value, str) else str(index(value))
+    except TypeError:
+        raise InputError(
+            f"{option('rows', whole)}: {quoted(value)} is not a number of rows above 0, nor one of "
+            f"{', '.join(_WORDS)}; or give a mapping from layers to these"
+        ) from None
+    return _number(text, whole)
+
+
+def _of_mapping(rows: Mapping[str, int | str | Sequence[int]]) -> RowSpec:
+    layers: dict[str, Asked] = {}
+    for name, value in rows.items():
+        whole = {name: value}  # a mapping may be long; the entry says what is wrong
+        if isinstance(value, str):
+            layers[name] = _of_layer(value.strip(), whole)
+        elif isinstance(value, Sequence) and value:
+            layers[name] = _of_layer("+".join(str(_asked(part, whole)) for part in value), whole)
+        else:
+            layers[name] = _asked(value, whole)
+    general = layers.pop(ALL_LAYERS, "auto")
+    if isinstance(general, tuple):
+        raise InputError(
+            f"{option('rows', {ALL_LAYERS: general})}: rows of each phase are for one layer, not for all"
+        )
+    return RowSpec(general, MappingProxyType(layers))
+
+
+def _of_text(text: str) -> RowSpec:
     general: int | str | None = None
     layers: dict[str, Asked] = {}
     for item in _ITEMS.findall(text):
@@ -137,13 +192,13 @@ def parse_rows(rows: int | str | RowSpec) -> RowSpec:
         if not equals:
             if general is not None:
                 raise InputError(
-                    f"--rows {text}: '{general}' and '{item.strip()}' are both for all layers; give one of them"
+                    f"{option('rows', text)}: '{general}' and '{item.strip()}' are both for all layers; give one of them"
                 )
             general = _number(item.strip(), text)
             continue
         layer = _unescaped(name.strip())
         if layer in layers:
-            raise InputError(f"--rows {text}: layer '{layer}' is given twice")
+            raise InputError(f"{option('rows', text)}: layer '{layer}' is given twice")
         layers[layer] = _of_layer(value.strip(), text)
     return RowSpec("auto" if general is None else general, MappingProxyType(layers))
 
@@ -151,7 +206,7 @@ def parse_rows(rows: int | str | RowSpec) -> RowSpec:
 def auto_height(tensor: Tensor) -> int:
     """Rows that hold about `AUTO_PIXELS` pixels of a tensor, at least one.
 
-    >>> auto_height(Tensor("x", (1, 64, 28, 28), "float32", 2)), auto_height(Tensor("x", (1, 28, 28, 64), "float32", 1))
+    >>> auto_height(Tensor("x", (1, 64, 28, 28), row_axis=2)), auto_height(Tensor("x", (1, 28, 28, 64), row_axis=1))
     (2, 2)
     """
     axis = tensor.row_axis

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from csdfgen.dataflow.origin import Origin
 from csdfgen.model.network import Network, Tensor
+from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork, Conversion, function_of
 
 __all__ = ["digest_of", "origin_of", "whole_shape"]
@@ -20,8 +21,8 @@ __all__ = ["digest_of", "origin_of", "whole_shape"]
 _DIGITS = 16
 
 
-def origin_of(conversion: Conversion, fuse: str, image: str, tokens: str, rates: str) -> Origin:
-    """How a graph of this conversion was made; the options as in `pipeline.prepare` and
+def origin_of(conversion: Conversion, options: PlanOptions, tokens: str, rates: str) -> Origin:
+    """How a graph of this conversion was made; the options as in `planner.prepare` and
     `conversion.csdf_graph`.
     """
     network = conversion.network
@@ -29,9 +30,7 @@ def origin_of(conversion: Conversion, fuse: str, image: str, tokens: str, rates:
         model=Path(network.source).name or network.name,
         batch=network.batch,
         inputs=tuple((tensor.name, whole_shape(network, tensor)) for tensor in network.inputs),
-        rows=str(conversion.rows),
-        fuse=fuse,
-        image=image,
+        plan_options=options,
         tokens=tokens,
         rates=rates,
         digest=digest_of(conversion),

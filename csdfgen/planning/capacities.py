@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from math import gcd
+from typing import Any
 
 from csdfgen.dataflow.graph import Channel
-from csdfgen.errors import PlanError, ScheduleError
+from csdfgen.errors import PlanError, ScheduleError, option
 from csdfgen.phases.conversion import ActorWork, Conversion, Read, Write, csdf_graph
-from csdfgen.planning.memory import Occupancy, Storage
-from csdfgen.planning.sharing import Placement
+from csdfgen.planning.buffers import Buffer
+from csdfgen.planning.lifetimes import Lifetimes
+from csdfgen.planning.sharing import Sharing
 from schedules.check import check
 from schedules.schedule import Schedule
 
@@ -37,7 +38,7 @@ def check_order(
     order: Sequence[tuple[str, int]],
     conversion: Conversion,
     made_for: str,
-    options: Mapping[str, str],
+    options: Mapping[str, str | int],
 ) -> None:
     """An order from a file fires the phases of this network's actors, each once and in turn.
 
@@ -50,7 +51,7 @@ def check_order(
         if actor not in counts:
             raise PlanError(
                 f"made for '{made_for}', it fires '{actor}', which is no actor of '{conversion.network.name}' with "
-                f"--rows {options['rows']} --fuse {options['fuse']}"
+                f"{option('rows', options['rows'])} {option('fuse', options['fuse'])}"
             )
         if phase != following[actor]:
             raise ScheduleError(
@@ -61,7 +62,7 @@ def check_order(
         if following[actor] != count:
             raise ScheduleError(
                 f"fires {following[actor]} phases of '{actor}', which has {count} in '{conversion.network.name}' with "
-                f"--rows {options['rows']}"
+                f"{option('rows', options['rows'])}"
             )
 
 
@@ -138,28 +139,30 @@ class _Reader:
 
 
 def row_limits(
-    conversion: Conversion, placement: Placement, rooms: Mapping[str, int]
+    conversion: Conversion, sharing: Sharing, rooms: Mapping[str, int]
 ) -> dict[str, int]:
     """Storage name -> rows that it can hold at most while all channels keep `rooms`, their
     capacities in rows.
     """
-    readers: dict[str, list[_Reader]] = {name: [] for name in placement.places}
+    import networkx as nx
+
+    readers: dict[str, list[_Reader]] = {name: [] for name in sharing.places}
     for work, read, channel in _reads(conversion):
         readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
     writers = {
         write.tensor.name: (work, write) for work in conversion.actors for write in work.writes
     }
     limits = {}
-    for storage, names in placement.members.items():
+    for home, names in sharing.members.items():
         members = [name for name in names if name in writers]
         ahead = _leads(members, readers, writers)
         wanted = [
             lead + _claimed_early(writers[name][1]) + _held(readers[other], writers[other][1])
             for name in members
-            if writers[name][0].name not in placement.silent
-            for other, lead in _farthest(name, ahead).items()
+            if writers[name][0].name not in sharing.silent
+            for other, lead in nx.single_source_dijkstra_path_length(ahead, name).items()
         ]
-        limits[storage] = min(placement.storages[storage].rows, max(wanted, default=0))
+        limits[home] = min(sharing.buffers[home].rows * conversion.frames, max(wanted, default=0))
     return limits
 
 
@@ -189,18 +192,18 @@ def _claimed_early(write: Write) -> int:
     )
 
 
-_Leads = dict[str, list[tuple[str, int]]]
-
-
 def _leads(
     members: Sequence[str],
     readers: Mapping[str, Sequence[_Reader]],
     writers: Mapping[str, tuple[ActorWork, Write]],
-) -> _Leads:
-    """By how many rows each tensor of a storage can be ahead of those that a layer makes of it, or
-    that it is made of.
+) -> Any:
+    """A networkx graph: by how many rows (`weight`) each tensor of a storage can be ahead of those
+    that a layer makes of it, or that it is made of. The least sum on any way counts.
     """
-    ahead: _Leads = {name: [] for name in members}
+    import networkx as nx
+
+    ahead = nx.MultiDiGraph()
+    ahead.add_nodes_from(members)
     makers: dict[str, list[str]] = {}
     for name in members:
         makers.setdefault(writers[name][0].name, []).append(name)
@@ -215,31 +218,18 @@ def _leads(
                     claimed - need
                     for claimed, need in zip(write.claimed, reader.read.need, strict=True)
                 )
-                ahead[name].append((made, reader.room + max(0, taken)))
-                ahead[made].append((name, max(0, given)))
+                ahead.add_edge(name, made, weight=reader.room + max(0, taken))
+                ahead.add_edge(made, name, weight=max(0, given))
     return ahead
 
 
-def _farthest(start: str, ahead: _Leads) -> dict[str, int]:
-    """Tensor -> rows by which the writer of `start` can be ahead of it: the least sum on any way
-    there.
+def check_buffers(buffers: Sequence[Buffer], found: Lifetimes, limits: Mapping[str, int]) -> None:
+    """No buffer of tensors takes more rows than the channels allow. Raises PlanError with both
+    numbers.
     """
-    found: dict[str, int] = {}
-    waiting = [(0, start)]
-    while waiting:
-        lead, name = heappop(waiting)
-        if name not in found:
-            found[name] = lead
-            for other, more in ahead[name]:
-                heappush(waiting, (lead + more, other))
-    return found
-
-
-def check_buffers(storages: Sequence[Storage], found: Occupancy, limits: Mapping[str, int]) -> None:
-    """No storage takes more rows than the channels allow. Raises PlanError with both numbers."""
-    for storage, capacity in zip(storages, found.capacities, strict=True):
-        if capacity > limits[storage.name]:
+    for buffer, lifetime in zip(buffers, found.each, strict=True):
+        if buffer.kind == "tensor" and lifetime.capacity > limits[buffer.name]:
             raise PlanError(
-                f"buffer '{storage.name}' takes {capacity} rows in this order; the capacities of its channels hold "
-                f"{limits[storage.name]}"
+                f"buffer '{buffer.name}' takes {lifetime.capacity} rows in this order; the capacities of "
+                f"its channels hold {limits[buffer.name]}"
             )

@@ -1,205 +1,345 @@
-"""Is a plan sound? Every row followed one by one, sharing no code with the scheduler or the
-executor.
+"""Is a plan sound? Every row and every byte followed, sharing no code with what made the plan.
 
-For each firing: every row that it reads must lie in its slot, written by whoever writes it; no row
-that it writes may take the slot of a row that a later firing still reads, or its place in the row;
-every actor fires each of its phases once, in order; and buffers that hold rows at the same time
-never share bytes (docs/model.md). Lifetimes are counted here from the bare row ranges (how many
-firings still read this row), not from the running need and release counts that planning and
-execution use.
+The one law: bytes of a pool belong to one buffer row at a time. For each firing, every row that it
+reads was completed before by whoever writes it, and lies there still; no bytes that it claims (rows,
+sums, scratch) hold anything that this or a later firing reads; results overwrite operands in the
+same row only where the operator says that it can; every actor fires each of its phases once, in
+order. When a row is needed is counted here from the bare row ranges that phases read, not from the
+running need and release counts that planning uses (docs/model.md).
+
+Every plan goes through `check`: made here, read from a file, or found by a search; `checked` lets a
+plan that has passed run again without.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import product
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import chain
+from weakref import WeakSet
+
+import numpy as np
 
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind
-from csdfgen.phases.conversion import ActorWork
+from csdfgen.phases.conversion import ActorWork, Read
+from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.plan import Plan
 
-__all__ = ["audit"]
+__all__ = ["check", "checked"]
+
+_PASSED: WeakSet[Plan] = WeakSet()
 
 
-class _Audit:
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.home = {name: where.storage for name, where in plan.placement.places.items()}
-        self.capacity = {slot.storage: slot.capacity for slot in plan.buffers.slots}
-        self.pending: Counter[tuple[str, int]] = Counter()
-        self.slots: dict[tuple[str, int], int] = {}
-        self.written: set[tuple[str, int]] = set()
-        self.touched: dict[str, list[int]] = {}
-        kept = {o.tensor.name for o in plan.network.outputs if o.tensor is not None}
-        for work in plan.conversion.actors:
-            for read in work.reads:
-                for rows in read.rows:
-                    self.pending.update(
-                        (read.tensor.name, row) for row in range(rows.start, rows.stop)
-                    )
-        for name in kept:
-            self.pending.update((name, row) for row in range(plan.network.tensors[name].rows))
-        self.reading: Counter[tuple[str, int]] = Counter()
-        self.shared: dict[str, tuple[str, ...]] = {}
-        self.sharing: dict[str, list[str]] = {}
-        for name, storage in self.home.items():
-            self.sharing.setdefault(storage, []).append(name)
-
-    def read(self, label: str, name: str, rows: Rows, at: int) -> None:
-        storage = self.home[name]
-        for row in range(rows.start, rows.stop):
-            if (name, row) not in self.written:
-                have = sum(1 for tensor, _ in self.written if tensor == name)
-                raise ScheduleError(
-                    f"{label} reads row {row} of '{name}', which is not written yet ({have} rows are)"
-                )
-            held = self.slots.get((storage, row % self.capacity[storage]))
-            if held != row:
-                raise ScheduleError(
-                    f"{label} reads row {row} of '{name}', its slot holds row {held} ({self.capacity[storage]} slots)"
-                )
-            self.touched[storage][1] = at
-
-    def claim(self, label: str, name: str, rows: Rows, at: int) -> None:
-        storage = self.home[name]
-        capacity = self.capacity[storage]
-        span = self.touched.setdefault(storage, [at, at])
-        span[1] = at
-        for row in range(rows.start, rows.stop):
-            slot = (storage, row % capacity)
-            held = self.slots.get(slot)
-            if held is not None and held != row:
-                needed = [t for t in self.sharing[storage] if self.pending[t, held] > 0]
-                if needed:
-                    raise CapacityExceededError(
-                        f"{label} writes row {row} of '{name}' over row {held} of '{needed[0]}', which "
-                        f"{self.pending[needed[0], held]} later firings read; the buffer holds {capacity} rows"
-                    )
-            self.slots[slot] = row
-
-    def keep(self, label: str, work: ActorWork, tensor: Tensor, rows: Rows) -> None:
-        """Refuse to write over the same row of another tensor that a later firing still reads (in
-        place, too early).
-        """
-        for other in self.overwritten(work, tensor):
-            for row in range(rows.start, rows.stop):
-                if (other, row) in self.written and self.pending[other, row] > self.reading[
-                    other, row
-                ]:
-                    raise CapacityExceededError(
-                        f"{label} writes row {row} of '{tensor.name}' over the same row of '{other}', which later firings read"
-                    )
-
-    def overwritten(self, work: ActorWork, tensor: Tensor) -> tuple[str, ...]:
-        """Other tensors with elements in the places of a row that the actor writes when it writes
-        `tensor`.
-        """
-        if tensor.name not in self.shared:
-            mine = self.elements(tensor.name)
-            for alias in (
-                operator_of(work.layer).aliases(work.layer) if work.layer is not None else ()
-            ):
-                operand = work.layer.inputs[alias.position] if work.layer is not None else None
-                if (
-                    alias.kind is not AliasKind.INPLACE
-                    and operand is not None
-                    and self.home[operand.name] == self.home[tensor.name]
-                ):
-                    mine = mine - self.elements(
-                        operand.name
-                    )  # it is there already and is not written
-            others = (name for name in self.sharing[self.home[tensor.name]] if name != tensor.name)
-            self.shared[tensor.name] = tuple(name for name in others if mine & self.elements(name))
-        return self.shared[tensor.name]
-
-    def elements(self, name: str) -> set[int]:
-        """Places of a tensor's elements within a row of its storage."""
-        place, shape = self.plan.placement.places[name], self.plan.network.tensors[name].row_shape
-        steps = (
-            range(0, size * step, step) for size, step in zip(shape, place.strides, strict=True)
-        )
-        return {place.offset + sum(element) for element in product(*steps)}
-
-    def fire(self, work: ActorWork, phase: int, at: int) -> None:
-        label = f"firing {at} ({work.name}[{phase}])"
-        self.reading = Counter(
-            (read.tensor.name, row)
-            for read in work.reads
-            for row in range(read.rows[phase].start, read.rows[phase].stop)
-        )
-        for read in work.reads:
-            self.read(label, read.tensor.name, read.rows[phase], at)
-        for write in work.writes:
-            claimed = write.claimed[phase - 1] if phase else 0
-            complete = write.complete[phase - 1] if phase else 0
-            rows = Rows(claimed, write.claimed[phase])
-            self.claim(label, write.tensor.name, rows, at)
-            self.keep(label, work, write.tensor, rows)
-            self.written.update(
-                (write.tensor.name, row) for row in range(complete, write.complete[phase])
-            )
-        self.pending.subtract(self.reading)
+def checked(plan: Plan) -> Plan:
+    """The plan itself, checked unless it has passed before. Raises what `check` raises."""
+    if plan not in _PASSED:
+        check(plan)
+    return plan
 
 
-def audit(plan: Plan) -> None:
-    """Follow a plan row by row; ScheduleError, CapacityExceededError or PlanError at the first
-    fault.
+def check(plan: Plan) -> None:
+    """Follow a plan row by row and byte by byte; ScheduleError, CapacityExceededError or PlanError
+    at the first fault, with firing, buffer and both numbers.
     """
-    state = _Audit(plan)
-    actors = {work.name: work for work in plan.conversion.actors}
-    fired: Counter[str] = Counter()
+    _check_regions(plan)
+    use = _Use(plan, _times(plan))
+    use.check_reads()
+    use.check_same_rows()
+    _check_bytes(plan, [*use.rows(), *use.states(), *use.workspaces()])
+    _PASSED.add(plan)
+
+
+# Firings and regions -----------------------------------------------------------------------------
+
+
+def _times(plan: Plan) -> dict[str, np.ndarray]:
+    """Actor -> the firing of each of its phases, once they are seen to be all there and in turn."""
+    counts = {work.name: len(work.phases) for work in plan.conversion.actors}
+    found: dict[str, list[int]] = {name: [] for name in counts}
     for at, (name, phase) in enumerate(plan.order):
-        if name not in actors:
-            raise ScheduleError(f"firing {at} is of '{name}', which is no actor")
-        if phase != fired[name]:
+        if name not in found:
+            raise ScheduleError(f"firing {at} is of '{name}', which is no actor of this network")
+        if phase != len(found[name]) or phase >= counts[name]:
             raise ScheduleError(
-                f"firing {at} is phase {phase} of '{name}', phase {fired[name]} comes next"
+                f"firing {at} is phase {phase} of '{name}', where phase {len(found[name])} of {counts[name]} comes next"
             )
-        if phase >= len(actors[name].phases):
-            raise ScheduleError(
-                f"firing {at} is phase {phase} of '{name}', which has {len(actors[name].phases)} phases"
-            )
-        state.fire(actors[name], phase, at)
-        fired[name] += 1
-    for name, work in actors.items():
-        if fired[name] != len(work.phases):
-            raise ScheduleError(f"'{name}' fires {fired[name]} of its {len(work.phases)} phases")
-    _check_bytes(plan, state)
+        found[name].append(at)
+    for name, count in counts.items():
+        if len(found[name]) != count:
+            raise ScheduleError(f"'{name}' fires {len(found[name])} of its {count} phases")
+    return {name: np.array(positions) for name, positions in found.items()}
 
 
-def _check_bytes(plan: Plan, state: _Audit) -> None:
-    """Buffers in use at the same time have bytes of their own, inside the arena."""
-    kept = {state.home[o.tensor.name] for o in plan.network.outputs if o.tensor is not None}
-    used = [slot for slot in plan.buffers.slots if slot.storage in state.touched]
-    end = len(plan.order)
-    for slot in used:
-        tensor = plan.placement.storages[slot.storage]
-        if (
-            slot.size != slot.capacity * tensor.row_bytes
-            or slot.offset < 0
-            or slot.offset + slot.size > plan.planned_bytes
-        ):
+def _check_regions(plan: Plan) -> None:
+    """Every buffer has a region of its size, aligned, inside its pool."""
+    for buffer in plan.buffers:
+        region = plan.regions.get(buffer.name)
+        if region is None or region.pool not in plan.pools:
+            raise PlanError(f"buffer '{buffer.name}' lies nowhere: no region, or no pool of it")
+        if region.row_bytes != buffer.row_bytes or not 0 < region.capacity <= max(1, buffer.rows):
             raise PlanError(
-                f"buffer '{slot.storage}' has {slot.size} bytes at {slot.offset}: it needs "
-                f"{slot.capacity * tensor.row_bytes} inside an arena of {plan.planned_bytes}"
+                f"buffer '{buffer.name}' has {region.capacity} rows of {region.row_bytes} bytes; it "
+                f"needs 1 to {buffer.rows} of {buffer.row_bytes}"
             )
-    for i, one in enumerate(used):
-        first, last = state.touched[one.storage]
-        last = end if one.storage in kept else last
-        for other in used[i + 1 :]:
-            begin, stop = state.touched[other.storage]
-            stop = end if other.storage in kept else stop
-            together = first <= stop and begin <= last
-            if (
-                together
-                and one.offset < other.offset + other.size
-                and other.offset < one.offset + one.size
-            ):
+        if region.table and len(region.table) != buffer.rows:
+            raise PlanError(
+                f"buffer '{buffer.name}' has offsets for {len(region.table)} of {buffer.rows} rows"
+            )
+        for offset in {region.offset, *region.table}:
+            if offset < 0 or offset % buffer.alignment:
                 raise PlanError(
-                    f"buffers '{one.storage}' (bytes {one.offset} to {one.offset + one.size}) and '{other.storage}' "
-                    f"({other.offset} to {other.offset + other.size}) hold rows at the same time"
+                    f"buffer '{buffer.name}' starts at byte {offset}, which is no multiple of {buffer.alignment}"
                 )
+
+
+# What is used when -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Bytes [low, high) of a pool that a row of a buffer owns during firings first to last."""
+
+    pool: str
+    low: int
+    high: int
+    first: int
+    last: int
+    buffer: str
+    row: int
+
+
+class _Use:
+    """When every row of every tensor is claimed, completed and read for the last time."""
+
+    def __init__(self, plan: Plan, times: Mapping[str, np.ndarray]) -> None:
+        self.plan, self.times = plan, times
+        self.network, self.frames = plan.network, plan.conversion.frames
+        self.works = plan.conversion.actors
+        self.writer = {w.tensor.name: work for work in self.works for w in work.writes}
+        self.complete: dict[str, np.ndarray] = {}
+        self.claimed: dict[str, np.ndarray] = {}
+        for work in self.works:
+            for write in work.writes:
+                at = times[work.name]
+                rows = np.arange(write.tensor.rows * self.frames)
+                name = write.tensor.name
+                self.complete[name] = self._reached(write.complete, rows, at, work)
+                self.claimed[name] = self._reached(write.claimed, rows, at, work)
+        self.last = {name: found.copy() for name, found in self.complete.items()}
+        self.reads = [
+            (work, read, *_expanded(read, times[work.name]))
+            for work in self.works
+            for read in work.reads
+        ]
+        for work, read, firings, rows in self.reads:
+            if work.kind != "output":
+                np.maximum.at(self.last[read.tensor.name], rows, firings)
+        for name in self.network.output_tensors:
+            self.last[name][:] = len(plan.order)
+
+    def _reached(
+        self, running: Sequence[int], rows: np.ndarray, at: np.ndarray, work: ActorWork
+    ) -> np.ndarray:
+        phases = np.searchsorted(np.array(running), rows, side="right")
+        if len(phases) and phases[-1] >= len(at):
+            raise ScheduleError(f"'{work.name}' writes {running[-1]} rows of {len(rows)}")
+        return at[phases]
+
+    def check_reads(self) -> None:
+        """Every row that is read was completed by an earlier firing."""
+        for work, read, firings, rows in self.reads:
+            early = np.flatnonzero(self.complete[read.tensor.name][rows] >= firings)
+            if len(early):
+                at, row = int(firings[early[0]]), int(rows[early[0]])
+                done = int(np.count_nonzero(self.complete[read.tensor.name] < at))
+                raise ScheduleError(
+                    f"firing {at} ({work.name}[{self.plan.order[at][1]}]) reads row {row} of "
+                    f"'{read.tensor.name}', which is not written yet ({done} rows are)"
+                )
+
+    # one row of one buffer ------------------------------------------------------------------
+
+    def check_same_rows(self) -> None:
+        """No tensor is written over the same row of another one that is still to be read, but by an
+        operator that reads the row in the same firing and may write in place.
+        """
+        for home, names in self.plan.sharing.members.items():
+            written = [n for n in names if n in self.writer and not self._silent(n)]
+            if len(names) < 2 or not written:
+                continue
+            whole = self.plan.sharing.buffers[home]
+            places = {name: self._places(self.network.tensors[name], whole) for name in names}
+            for name in written:
+                fresh = self._fresh(name, places)
+                for other in names:
+                    if other != name and other in self.writer and np.any(fresh & places[other]):
+                        self._check_over(name, other)
+
+    def _silent(self, name: str) -> bool:
+        return self.writer[name].name in self.plan.sharing.silent
+
+    def _places(self, tensor: Tensor, whole: Tensor) -> np.ndarray:
+        """Which elements of a row of the buffer are the tensor's."""
+        row = np.zeros(whole.row_elements, bool)
+        where = self.plan.sharing.places[tensor.name]
+        steps = tuple(row.itemsize * step for step in where.strides)
+        np.lib.stride_tricks.as_strided(row[where.offset :], tensor.row_shape, steps)[...] = True
+        return row
+
+    def _fresh(self, name: str, places: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Elements that writing a tensor changes: not those of operands that lie there already."""
+        fresh = places[name]
+        layer = self.writer[name].layer
+        for alias in operator_of(layer).aliases(layer) if layer is not None else ():
+            operand = layer.inputs[alias.position] if layer is not None else None
+            if (
+                alias.kind is not AliasKind.INPLACE
+                and operand is not None
+                and operand.name in places
+            ):
+                fresh = fresh & ~places[operand.name]
+        return fresh
+
+    def _check_over(self, name: str, other: str) -> None:
+        claimed, last = self.claimed[name], self.last[other]
+        before = self.claimed[other] < claimed
+        if self._in_place(name, other):
+            late = np.flatnonzero(before & (last > claimed))
+        else:
+            late = np.flatnonzero(before & (last >= claimed))
+        if len(late):
+            row = int(late[0])
+            at = int(claimed[row])
+            raise CapacityExceededError(
+                f"firing {at} ({self.writer[name].name}) writes row {row} of '{name}' over the same row of "
+                f"'{other}', which firing {int(last[row])} reads"
+            )
+
+    def _in_place(self, name: str, other: str) -> bool:
+        """Whether the writer of a tensor may overwrite another one, an operand of it or a view of one."""
+        layer = self.writer[name].layer
+        if layer is None:
+            return False
+        return any(
+            operand is not None and (operand.name == other or self._same_place(operand.name, other))
+            for alias in operator_of(layer).aliases(layer)
+            if alias.kind is AliasKind.INPLACE
+            for operand in (layer.inputs[alias.position],)
+        )
+
+    def _same_place(self, a: str, b: str) -> bool:
+        """Whether two tensors are the same elements: one is a view of the other."""
+        places = self.plan.sharing.places
+        one, two = self.network.tensors[a], self.network.tensors[b]
+        same = places[a].buffer == places[b].buffer and places[a].offset == places[b].offset
+        return same and one.row_elements == two.row_elements
+
+    # what owns bytes -------------------------------------------------------------------------
+
+    def rows(self) -> Iterator[_Held]:
+        """Rows of tensor buffers, from the first claim of any tensor in it to the last reading."""
+        for buffer in self.plan.buffers:
+            if buffer.kind != "tensor":
+                continue
+            members = [n for n in self.plan.sharing.members[buffer.name] if n in self.writer]
+            written = [n for n in members if not self._silent(n)] or members
+            first = np.min([self.claimed[n] for n in written], axis=0)
+            last = np.max([self.last[n] for n in members], axis=0)
+            yield from self._held(buffer, first.tolist(), last.tolist())
+
+    def states(self) -> Iterator[_Held]:
+        """Sums, from the first firing of an image (or group of images) to the last."""
+        for work in self.works:
+            if work.state is None:
+                continue
+            groups: dict[int, list[int]] = {}
+            for phase, at in zip(work.phases, self.times[work.name].tolist(), strict=True):
+                groups.setdefault(phase.image // phase.images, []).append(at)
+            buffer = self.plan.by_name[f"state:{work.name}"]
+            if work.state.nbytes > buffer.row_bytes:
+                raise PlanError(
+                    f"buffer '{buffer.name}' has {buffer.row_bytes} bytes; sums take {work.state.nbytes}"
+                )
+            spans = [groups[g] for g in sorted(groups)]
+            yield from self._held(buffer, [s[0] for s in spans], [s[-1] for s in spans])
+
+    def workspaces(self) -> Iterator[_Held]:
+        """Scratch, each for its firing."""
+        for buffer in self.plan.buffers:
+            if buffer.kind == "workspace":
+                actor = buffer.parts[0].writers[0].actor
+                if actor not in self.times or len(self.times[actor]) != buffer.rows:
+                    raise PlanError(
+                        f"buffer '{buffer.name}' is of no actor with {buffer.rows} phases"
+                    )
+                at = self.times[actor].tolist()
+                yield from self._held(buffer, at, at)
+
+    def _held(self, buffer: Buffer, first: Sequence[int], last: Sequence[int]) -> Iterator[_Held]:
+        region = self.plan.regions[buffer.name]
+        lows = region.addresses(0, buffer.rows)
+        sizes = buffer.sizes or (buffer.row_bytes,) * buffer.rows
+        for row, (low, size) in enumerate(zip(lows, sizes, strict=True)):
+            if size:
+                yield _Held(region.pool, low, low + size, first[row], last[row], buffer.name, row)
+
+
+def _expanded(read: Read, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(firing, row) of every row that every phase reads."""
+    counts = [len(rows) for rows in read.rows]
+    rows = np.fromiter(
+        chain.from_iterable(_range(rows) for rows in read.rows), np.int64, sum(counts)
+    )
+    return np.repeat(times, counts), rows
+
+
+def _range(rows: Rows) -> range:
+    return range(rows.start, rows.stop)
+
+
+# Bytes -------------------------------------------------------------------------------------------
+
+
+def _check_bytes(plan: Plan, held: list[_Held]) -> None:
+    """Sweep through the firings with the bytes that are owned: what is claimed must be free."""
+    held.sort(key=lambda one: one.first)
+    owned: dict[str, list[tuple[int, int, int]]] = {pool: [] for pool in plan.pools}
+    ends: list[tuple[int, str, tuple[int, int, int]]] = []
+    for number, one in enumerate(held):
+        if one.low < 0 or one.high > plan.pools[one.pool]:
+            raise PlanError(
+                f"row {one.row} of buffer '{one.buffer}' lies in bytes {one.low} to {one.high} of pool "
+                f"'{one.pool}', which has {plan.pools[one.pool]}"
+            )
+        while ends and ends[0][0] < one.first:
+            _, pool, gone = heappop(ends)
+            del owned[pool][bisect_left(owned[pool], gone)]
+        mine = one.low, one.high, number
+        taken = owned[one.pool]
+        at = bisect_left(taken, mine)
+        for low, high, rival in taken[max(0, at - 1) : at + 1]:
+            if low < one.high and one.low < high:
+                raise _overlap(plan, held[rival], one)
+        insort(taken, mine)
+        heappush(ends, (one.last, one.pool, mine))
+
+
+def _overlap(plan: Plan, old: _Held, new: _Held) -> PlanError | CapacityExceededError:
+    actor, phase = plan.order[new.first] if new.first < len(plan.order) else ("the end", 0)
+    label = f"firing {new.first} ({actor}[{phase}])"
+    if old.buffer == new.buffer:
+        return CapacityExceededError(
+            f"{label} writes row {new.row} of buffer '{new.buffer}' over row {old.row}, which firing "
+            f"{old.last} reads; the buffer holds {plan.regions[new.buffer].capacity} rows"
+        )
+    return PlanError(
+        f"{label} claims bytes {new.low} to {new.high} for row {new.row} of buffer '{new.buffer}', of "
+        f"which row {old.row} of '{old.buffer}' ({old.low} to {old.high}, in use until firing {old.last}) "
+        "has some: they hold rows at the same time"
+    )

@@ -1,35 +1,38 @@
 """What is a plan? Firings, buffers and figures of one network, as data.
 
 A plan holds everything that execution needs and nothing that depends on the image: the network
-cut into phases, where every tensor lies, the order of firings, and the arena (docs/model.md).
+cut into phases, which tensors share buffers, the order of firings, when each row of each buffer is
+alive, and where it lies (docs/model.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-import numpy as np
+from csdfgen.model.describe import html_table, mebibytes, one_line
+from csdfgen.model.frozen import Pickled
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.conversion import Conversion
+from csdfgen.planning.addressing import Addresses
+from csdfgen.planning.buffers import ARENA, Buffer, names_of, workspace_name
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
+from csdfgen.planning.placement import Region
+from csdfgen.planning.sharing import Sharing
 
-from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.ops import operator_of
-from csdfgen.ops.base import Emit
-from csdfgen.phases.conversion import ActorWork, Conversion, Write
-from csdfgen.planning.memory import Access, BufferPlan, BufferSlot, Occupancy, Part, Storage
-from csdfgen.planning.sharing import Placement
-
-__all__ = ["FIGURES", "Plan", "storages"]
+__all__ = ["FIGURES", "Plan"]
 
 FIGURES = MappingProxyType(
     {
         "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
         "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
-        "sum_of_capacities": "phased: all buffers at their capacity, none sharing bytes",
-        "peak_live": "phased: most bytes alive at one time in this firing order",
-        "arena": "phased: the one arena with every buffer at its static offset",
-        "workspace": "scratch of the kernels beside the arena",
+        "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
+        "peak_live": "phased: most bytes of rows and sums alive at one time, in this order",
+        "arena": "phased: the one arena with everything in it, workspace too",
+        "workspace": "in the arena: the most scratch that the kernel of any firing takes",
         "parameters": "weights and biases",
     }
 )
@@ -37,121 +40,71 @@ FIGURES = MappingProxyType(
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Pickled):
     """A network ready to run in one arena.
 
-    order: firings (actor, phase). figures: bytes by name, see `FIGURES`. kernels: packed weights
-    and bound kernels by layer name, filled when first needed; no part of the plan's value.
+    policy: the order that was chosen. order: firings (actor, phase), phases counted through the
+    images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
+    pools: bytes by pool. figures: bytes by name, see `FIGURES`.
     """
 
     conversion: Conversion
-    placement: Placement
-    fuse: str
-    image: str
+    sharing: Sharing
+    options: PlanOptions
     policy: str
     order: tuple[tuple[str, int], ...]
-    storages: tuple[Storage, ...]
-    buffers: BufferPlan
-    occupancy: Occupancy
+    buffers: tuple[Buffer, ...]
+    regions: Mapping[str, Region]
+    pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    kernels: dict[str, Emit] = field(default_factory=dict, repr=False)
 
     @property
     def network(self) -> Network:
+        """The network as its layers are joined."""
         return self.conversion.network
 
     @property
     def planned_bytes(self) -> int:
-        """Bytes of the arena that the executor allocates."""
-        return self.buffers.arena_bytes
+        """Bytes of the arena that the executor allocates, workspace included."""
+        return self.pools[ARENA]
 
     @cached_property
-    def slots(self) -> Mapping[str, BufferSlot]:
-        """Slots of the arena by storage name."""
-        return MappingProxyType({slot.storage: slot for slot in self.buffers.slots})
+    def lifetimes(self) -> Lifetimes:
+        """When the rows of tensors and states are alive, and how many bytes they are."""
+        return lifetimes_of(self.order, self.rolling)
 
-    def kernel(self, work: ActorWork) -> Emit:
-        """The bound kernel of a layer actor; weights are packed once."""
-        assert work.layer is not None
-        if work.name not in self.kernels:
-            self.kernels[work.name] = operator_of(work.layer).kernel(work.layer)
-        return self.kernels[work.name]
+    @cached_property
+    def rolling(self) -> tuple[Buffer, ...]:
+        """The buffers of tensors and states."""
+        return tuple(buffer for buffer in self.buffers if buffer.kind != "workspace")
 
-    def epilogue_kernel(self, work: ActorWork, layer: Layer, number: int) -> Emit:
-        """The bound kernel of the layer applied as number `number` in the slabs of a layer actor."""
-        key = f"{work.name}\0{number}"
-        if key not in self.kernels:
-            self.kernels[key] = operator_of(layer).kernel(layer)
-        return self.kernels[key]
+    @cached_property
+    def by_name(self) -> Mapping[str, Buffer]:
+        """Buffers by name."""
+        return names_of(self.buffers)
 
+    @cached_property
+    def addresses(self) -> Addresses:
+        """Where rows lie."""
+        return Addresses(self.sharing, self.regions)
 
-def storages(conversion: Conversion, placement: Placement) -> tuple[Storage, ...]:
-    """Every storage of a placement with who writes and who releases its rows, and when.
+    def workspace(self, actor: str, phase: int) -> tuple[int, int]:
+        """(offset, bytes) of the scratch of a firing; (0, 0) if it takes none."""
+        buffer = self.by_name.get(workspace_name(actor))
+        if buffer is None:
+            return 0, 0
+        return self.regions[buffer.name].address(phase), buffer.sizes[phase]
 
-    A tensor that nobody reads is released by its writer. Layers without work of their own (views)
-    write nothing, but what they wait for is still needed.
-    """
-    network = conversion.network
-    writers: dict[str, list[tuple[ActorWork, Write]]] = {name: [] for name in placement.storages}
-    readers: dict[str, list[Access]] = {name: [] for name in placement.storages}
-    for work in conversion.actors:
-        for write in work.writes:
-            name = write.tensor.name
-            home = placement.places[name].storage
-            if work.name not in placement.silent:
-                writers[home].append((work, write))
-            if not network.readers[name] and name not in network.output_tensors:
-                readers[home].append(Access(work.name, write.claimed))
-        if work.kind != "output":
-            for read in work.reads:
-                readers[placement.places[read.tensor.name].storage].append(
-                    Access(work.name, read.release)
-                )
-    kept = {placement.places[name].storage for name in network.output_tensors}
-    return tuple(
-        Storage(
-            name,
-            tensor.rows,
-            tensor.row_bytes,
-            _parts(writers[name], tensor, placement),
-            tuple(readers[name]),
-            name in kept,
-        )
-        for name, tensor in placement.storages.items()
-        if writers[name]
-    )
+    def _facts(self) -> dict[str, object]:
+        return {
+            "rows": self.options.rows,
+            "firings": len(self.order),
+            "arena": mebibytes(self.planned_bytes),
+            "whole layers": mebibytes(self.figures.get("whole_layer_live", 0)),
+        }
 
+    def __repr__(self) -> str:
+        return one_line("Plan", self.network.name, **self._facts())
 
-def _parts(
-    written: Sequence[tuple[ActorWork, Write]], storage: Tensor, placement: Placement
-) -> tuple[Part, ...]:
-    """Writers grouped by the range of the row that they write; in-place results join their
-    operand's range.
-
-    Each element of a row counts for the smallest range that holds it: a Concat which copies one
-    operand beside others that were written in place adds that operand's bytes only.
-    """
-    ranges: dict[tuple[int, int], list[tuple[ActorWork, Write]]] = {}
-    for work, write in written:
-        offset = placement.places[write.tensor.name].offset
-        ranges.setdefault((offset, write.tensor.row_elements), []).append((work, write))
-    groups = sorted(ranges.values(), key=lambda members: -members[0][1].tensor.row_elements)
-    sizes = [members[0][1].tensor.row_elements for members in groups]
-    if len(groups) > 1:
-        owner = np.zeros(storage.row_elements, np.int32)
-        for index, members in enumerate(groups):
-            tensor = members[0][1].tensor
-            where = placement.places[tensor.name]
-            steps = tuple(owner.itemsize * step for step in where.strides)
-            np.lib.stride_tricks.as_strided(owner[where.offset :], tensor.row_shape, steps)[...] = (
-                index
-            )
-        sizes = np.bincount(owner, minlength=len(groups)).tolist()
-    return tuple(
-        Part(
-            tuple(write.tensor.name for _, write in members),
-            size * storage.itemsize,
-            tuple(Access(work.name, write.claimed) for work, write in members),
-        )
-        for size, members in zip(sizes, groups, strict=True)
-    )
+    def _repr_html_(self) -> str:
+        return html_table(f"Plan of {self.network.name}", self._facts().items())

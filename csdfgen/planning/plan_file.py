@@ -1,18 +1,20 @@
 """How is a plan kept in a file, and what must hold before a plan from a file is believed?
 
-{"format": "csdfgen-plan", "version": 1, "model": "net.onnx", "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
- "options": {"rows": "auto", "fuse": "full", "image": "streamed", "policy": "demand"},
- "arena": 65536,
- "buffers": [{"storage": "conv1", "offset": 0, "size": 4096, "capacity": 4}],
+{"format": "csdfgen-plan", "version": 2, "model": "net.onnx", "digest": "5d0ef2a1c8b34f76",
+ "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
+ "options": {"rows": "auto", "fuse": "full", "image": "streamed", "policy": "best", "frames": 1},
+ "policy": "demand", "arena": 65536,
+ "buffers": [{"name": "conv1", "kind": "tensor", "offset": 0, "size": 4096, "capacity": 4},
+             {"name": "workspace:conv1", "kind": "workspace", "offsets": "112*4096", "sizes": "112*1024"}],
  "firings": [{"actor": "input:x", "first": 0, "count": 3}, ...],
  "figures": {"peak_live": 61440, ...}}
 
-Options and shapes say how to load and cut the model; firings (as loops, see `schedules.schedule`),
-capacities in rows and offsets in bytes are taken from the file as they are. Reading them back
-checks that they are those of this network and that buffers in use at the same time share no bytes;
-the runtime's ledger then follows the firings row by row and refuses any that read what is not there
-or overwrite what is needed (docs/model.md). Figures other than the arena
-are for people: they are counted again.
+Options and shapes say how to load and cut the model, `digest` what comes of it; a plan for another
+network is refused by name. Firings (as loops, see `schedules.schedule`), capacities in rows and
+offsets in bytes are taken from the file as they are, and go through the checker that every plan goes
+through. What kernels need as workspace is asked anew: a file that has less is refused. Figures are
+for people: they are counted again. Files of version 1, whose arena was without workspace, are read;
+their workspace is placed beside the buffers.
 """
 
 from __future__ import annotations
@@ -24,16 +26,27 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from csdfgen.dataflow.graph import parse_short_form, short_form
 from csdfgen.dataflow.origin import read_shapes
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, write_json
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.provenance import whole_shape
+from csdfgen.phases.provenance import digest_of, whole_shape
+from csdfgen.planning.buffers import (
+    ARENA,
+    Buffer,
+    workspace_buffer,
+    workspace_name,
+)
 from csdfgen.planning.capacities import check_order
-from csdfgen.planning.memory import ALIGNMENT, BufferPlan, BufferSlot, Storage, occupancy
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.placement import Block, Region, place_workspaces
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import assemble, prepare
+from csdfgen.planning.planner import Prepared, assemble, prepare
+from csdfgen.planning.workspaces import Declarations
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
 __all__ = [
@@ -48,30 +61,47 @@ __all__ = [
 ]
 
 FORMAT = "csdfgen-plan"
-VERSION = 1
+VERSION = 2
+
+_MAX_OFFSET = 2**48
 
 
 @dataclass(frozen=True, slots=True)
-class _Buffer:
+class _Block:
     """One buffer as the file has it: bytes [offset, offset + size) for `capacity` rows."""
 
-    storage: str
+    name: str
     offset: int
     size: int
     capacity: int
 
 
 @dataclass(frozen=True, slots=True)
+class _Scratch:
+    """A workspace as the file has it: offset and bytes of every phase."""
+
+    name: str
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan as read from a file, before it is held against a network."""
+    """A plan as read from a file, before it is held against a network. digest: "" in version 1,
+    which has no scratch either.
+    """
 
     where: str
+    version: int
     model: str
+    digest: str
     batch: int
     inputs: Mapping[str, tuple[int, ...]]
-    options: Mapping[str, str]
+    options: PlanOptions
+    policy: str
     arena: int
-    buffers: tuple[_Buffer, ...]
+    blocks: tuple[_Block, ...]
+    scratch: tuple[_Scratch, ...]
     order: tuple[tuple[str, int], ...]
 
 
@@ -82,27 +112,23 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "model": Path(network.source).name or network.name,
+        "digest": digest_of(plan.conversion),
         "batch": network.batch,
         "inputs": {tensor.name: list(whole_shape(network, tensor)) for tensor in network.inputs},
-        "options": {
-            "rows": str(plan.conversion.rows),
-            "fuse": plan.fuse,
-            "image": plan.image,
-            "policy": plan.policy,
-        },
+        "options": plan.options.to_json(),
+        "policy": plan.policy,
         "arena": plan.planned_bytes,
-        "buffers": [
-            {
-                "storage": slot.storage,
-                "offset": slot.offset,
-                "size": slot.size,
-                "capacity": slot.capacity,
-            }
-            for slot in plan.buffers.slots
-        ],
+        "buffers": [_buffer_to_json(buffer, plan.regions[buffer.name]) for buffer in plan.buffers],
         "firings": firings_to_json(Firing(actor, phase) for actor, phase in plan.order),
         "figures": dict(plan.figures),
     }
+
+
+def _buffer_to_json(buffer: Buffer, region: Region) -> dict[str, Any]:
+    named = {"name": buffer.name, "kind": buffer.kind}
+    if buffer.kind == "workspace":
+        return {**named, "offsets": short_form(region.table), "sizes": short_form(buffer.sizes)}
+    return {**named, "offset": region.offset, "size": region.size, "capacity": region.capacity}
 
 
 def write_plan(path: str | os.PathLike[str], plan: Plan) -> None:
@@ -116,36 +142,63 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
 
 
 def from_json(data: object, where: str = "plan") -> PlanFile:
-    """The plan in JSON values. Raises PlanError."""
+    """The plan in JSON values. Raises PlanError, or InputError for options that do not exist."""
     fields = Fields(data, where, PlanError)
-    fields.check_header(FORMAT, VERSION)
-    options = fields.child("options")
+    version = fields.check_header(FORMAT, VERSION)
     firings = firings_from_json(fields, limit=MAX_PHASES)
     late = next((firing for firing in firings if firing.iteration), None)
     if late is not None:
         raise fields.fault(
             f"fires '{late.actor}' in iteration {late.iteration + 1}; a plan has 1 iteration"
         )
+    try:
+        options = PlanOptions.from_fields(fields.child("options"))
+    except CsdfgenError as error:
+        raise error if isinstance(error, PlanError) else error.at(where) from None
+    listed = fields.children("buffers")
+    name = "name" if version > 1 else "storage"
+    kinds = [item.text("kind") if version > 1 else "tensor" for item in listed]
+    left = MAX_PHASES
+    blocks, scratch = [], []
+    for item, kind in zip(listed, kinds, strict=True):
+        if kind == "workspace":
+            one = _scratch(item, left)
+            left -= len(one.sizes)
+            scratch.append(one)
+        else:
+            numbers = item.integer("offset"), item.integer("size"), item.integer("capacity", low=1)
+            blocks.append(_Block(item.text(name), *numbers))
     return PlanFile(
         where,
+        version,
         fields.text("model"),
+        fields.text("digest") if version > 1 else "",
         fields.integer("batch", low=1),
         MappingProxyType(dict(read_shapes(fields.child("inputs")))),
-        MappingProxyType(
-            {name: options.text(name) for name in ("rows", "fuse", "image", "policy")}
-        ),
+        options,
+        fields.text("policy") if version > 1 else options.policy,
         fields.integer("arena"),
-        tuple(
-            _Buffer(
-                item.text("storage"),
-                item.integer("offset"),
-                item.integer("size"),
-                item.integer("capacity", low=1),
-            )
-            for item in fields.children("buffers")
-        ),
+        tuple(blocks),
+        tuple(scratch),
         tuple((firing.actor, firing.phase) for firing in firings),
     )
+
+
+def _scratch(item: Fields, limit: int) -> _Scratch:
+    """A workspace, of at most so many phases."""
+    lists = []
+    for key in ("offsets", "sizes"):
+        try:
+            values = parse_short_form(item.text(key), limit, what=key)
+        except CsdfgenError as error:
+            raise item.fault(f"'{key}': {error.message}") from None
+        if max(values, default=0) > _MAX_OFFSET:
+            raise item.fault(f"'{key}' has {max(values)}; at most {_MAX_OFFSET} is read")
+        lists.append(values)
+    offsets, sizes = lists
+    if len(offsets) != len(sizes):
+        raise item.fault(f"has {len(offsets)} offsets for {len(sizes)} sizes; one each is needed")
+    return _Scratch(item.text("name"), offsets, sizes)
 
 
 def to_plan(file: PlanFile, network: Network) -> Plan:
@@ -156,79 +209,143 @@ def to_plan(file: PlanFile, network: Network) -> Plan:
     for options that do not exist, ScheduleError and CapacityExceededError where its firings cannot
     run in its buffers.
     """
-    options = file.options
     try:
-        conversion, placement, found = prepare(
-            network, options["rows"], options["fuse"], options["image"]
-        )
-        check_order(file.order, conversion, file.model, options)
-        slots = _slots(file, found)
-        occupied = occupancy(file.order, found)
-        buffers = BufferPlan(
-            tuple(
-                BufferSlot(slot.storage, slot.offset, slot.size, slot.capacity, *span)
-                for slot, span in zip(slots, occupied.spans, strict=True)
-            ),
-            file.arena,
-        )
-        _check_bytes(buffers)
-        fuse, image, policy = options["fuse"], options["image"], options["policy"]
+        prepared = prepare(network, file.options)
+        _check_network(file, prepared)
+        check_order(file.order, prepared.conversion, file.model, file.options.to_json())
+        lifetimes = lifetimes_of(file.order, prepared.buffers)
+        blocks = _blocks(file, prepared.buffers)
+        regions = {
+            block.name: Region(block.name, block.offset, buffer.row_bytes, block.capacity)
+            for block, buffer in zip(blocks, prepared.buffers, strict=True)
+        }
+        if file.version > 1:
+            scratch, arena = file.scratch, file.arena
+        else:
+            scratch, arena = _placed_anew(file, prepared, blocks, lifetimes)
+        workspaces = _workspaces(file, prepared, scratch, regions)
+        regions.update((one.name, _table(one)) for one in scratch)
+        _check_end(file, (*blocks, *scratch), arena)
         return assemble(
-            Plan(conversion, placement, fuse, image, policy, file.order, found, buffers, occupied)
+            Plan(
+                prepared.conversion,
+                prepared.sharing,
+                file.options,
+                file.policy,
+                file.order,
+                (*prepared.buffers, *workspaces),
+                MappingProxyType(regions),
+                MappingProxyType({ARENA: arena}),
+            )
         )
     except CsdfgenError as error:
         raise error.at(file.where) from None
 
 
-def _slots(file: PlanFile, found: Sequence[Storage]) -> list[_Buffer]:
-    """The file's buffers in the order of the storages, each of the size of its rows; they end where
-    the arena ends.
-    """
-    given = {buffer.storage: buffer for buffer in file.buffers}
-    if len(given) != len(file.buffers):
+def _check_network(file: PlanFile, prepared: Prepared) -> None:
+    """The network is the one that the plan was made for: names, shapes and rows of all phases."""
+    digest = digest_of(prepared.conversion)
+    if file.digest and digest != file.digest:
+        network = prepared.conversion.network
+        name = Path(network.source).name or network.name
         raise PlanError(
-            f"lists {len(file.buffers)} buffers for {len(given)} storages; one each is needed"
+            f"made for '{file.model}' ({file.digest}), whose phases have other names, rows or shapes "
+            f"than those of '{name}' ({digest}); make a plan of this network"
         )
-    unknown = sorted(given.keys() - {storage.name for storage in found})
+
+
+def _blocks(file: PlanFile, buffers: Sequence[Buffer]) -> list[_Block]:
+    """The file's blocks in the order of the buffers, each of the size of its rows."""
+    given = {block.name: block for block in file.blocks}
+    if len(given) != len(file.blocks):
+        raise PlanError(
+            f"lists {len(file.blocks)} buffers by {len(given)} names; one each is needed"
+        )
+    unknown = sorted(given.keys() - {buffer.name for buffer in buffers})
     if unknown:
         raise PlanError(
-            f"has a buffer for '{unknown[0]}', which stores nothing here ({len(unknown)} such, {len(found)} storages)"
+            f"has a buffer '{unknown[0]}', which stores nothing here ({len(unknown)} such, {len(buffers)} buffers)"
         )
-    slots = []
-    for storage in found:
-        buffer = given.get(storage.name)
-        if buffer is None:
+    found = []
+    for buffer in buffers:
+        block = given.get(buffer.name)
+        if block is None:
             raise PlanError(
-                f"has no buffer for '{storage.name}' ({len(given)} buffers, {len(found)} storages)"
+                f"has no buffer '{buffer.name}' ({len(given)} of {len(buffers)} buffers)"
             )
-        needed = buffer.capacity * storage.row_bytes
-        if buffer.size != needed or buffer.capacity > max(1, storage.rows):
+        needed = block.capacity * buffer.row_bytes
+        if block.size != needed or block.capacity > max(1, buffer.rows):
             raise PlanError(
-                f"buffer '{storage.name}' has {buffer.size} bytes and {buffer.capacity} rows; "
-                f"its rows, at most {storage.rows}, take {storage.row_bytes} bytes each"
+                f"buffer '{buffer.name}' has {block.size} bytes and {block.capacity} rows; "
+                f"its rows, at most {buffer.rows}, take {buffer.row_bytes} bytes each"
             )
-        slots.append(buffer)
-    end = max((buffer.offset + buffer.size for buffer in slots), default=0)
-    if end != file.arena:
-        raise PlanError(f"has an arena of {file.arena} bytes, its buffers end at byte {end}")
-    return slots
+        found.append(block)
+    return found
 
 
-def _check_bytes(buffers: BufferPlan) -> None:
-    """Buffers that hold rows at the same time have bytes of their own, at offsets that suit every
-    number format.
-    """
-    active: list[BufferSlot] = []
-    for slot in sorted(buffers.slots, key=lambda slot: slot.first_firing):
-        if slot.offset % ALIGNMENT:
+def _table(one: _Scratch) -> Region:
+    return Region(one.name, min(one.offsets), max(one.sizes), 1, table=one.offsets)
+
+
+def _placed_anew(
+    file: PlanFile, prepared: Prepared, blocks: Sequence[_Block], lifetimes: Lifetimes
+) -> tuple[tuple[_Scratch, ...], int]:
+    """The scratch of a file of version 1, and the arena with it."""
+    _check_end(file, blocks, file.arena)
+    regions = {b.name: b.capacity for b in blocks}
+    sizes = _declared(prepared, regions)
+    times = times_of(file.order)
+    spans = [Block(b.size, *one.span) for b, one in zip(blocks, lifetimes.each, strict=True)]
+    wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
+    offsets, total = place_workspaces(spans, [block.offset for block in blocks], wanted)
+    scratch = tuple(
+        _Scratch(workspace_name(actor), offsets[actor], tuple(found.tolist()))
+        for actor, found in sizes.items()
+    )
+    return scratch, total
+
+
+def _declared(prepared: Prepared, capacities: Mapping[str, int]) -> Mapping[str, Any]:
+    """Bytes of scratch of each phase of the actors that need any, in buffers of these capacities."""
+    found = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, NUMPY)
+    return found.sizes_within(capacities)
+
+
+def _workspaces(
+    file: PlanFile, prepared: Prepared, given: Sequence[_Scratch], regions: Mapping[str, Region]
+) -> list[Buffer]:
+    """Buffers of the scratch in the file, at least as large as the kernels' need is here."""
+    wanted = _declared(prepared, {name: region.capacity for name, region in regions.items()})
+    actors = {workspace_name(actor): actor for actor in wanted}
+    by_name = {one.name: one for one in given}
+    if len(by_name) != len(given) or by_name.keys() != actors.keys():
+        odd = sorted(by_name.keys() ^ actors.keys())
+        raise PlanError(
+            f"has {len(given)} workspaces, {len(actors)} are needed here"
+            + (f"; one of them alone has '{odd[0]}'" if odd else "")
+        )
+    found = []
+    for one in given:
+        needs = wanted[actors[one.name]].tolist()
+        if len(needs) != len(one.sizes):
+            raise PlanError(f"'{one.name}' has {len(one.sizes)} sizes for {len(needs)} phases")
+        short = next((k for k, n in enumerate(needs) if one.sizes[k] < n), None)
+        if short is not None:
             raise PlanError(
-                f"buffer '{slot.storage}' starts at byte {slot.offset}, which is no multiple of {ALIGNMENT}"
+                f"'{one.name}' has {one.sizes[short]} bytes in phase {short}, its kernel needs {needs[short]}"
             )
-        active = [other for other in active if other.end_firing > slot.first_firing]
-        for other in active:
-            if slot.offset < other.offset + other.size and other.offset < slot.offset + slot.size:
-                raise PlanError(
-                    f"buffers '{other.storage}' (bytes {other.offset} to {other.offset + other.size}) and '{slot.storage}' "
-                    f"({slot.offset} to {slot.offset + slot.size}) hold rows at the same time"
-                )
-        active.append(slot)
+        found.append(workspace_buffer(actors[one.name], one.sizes))
+    return found
+
+
+def _check_end(file: PlanFile, items: Sequence[_Block | _Scratch], arena: int) -> None:
+    """The arena ends where its last buffer does."""
+    end = 0
+    for item in items:
+        if isinstance(item, _Block):
+            end = max(end, item.offset + item.size)
+        else:
+            ends = (o + size for o, size in zip(item.offsets, item.sizes, strict=True) if size)
+            end = max(end, *ends, 0)
+    if end != arena:
+        raise PlanError(f"has an arena of {arena} bytes, its buffers end at byte {end}")

@@ -1,34 +1,43 @@
-"""From a network to a plan, or to a graph, in one call: fuse, convert, place, order, pack.
+"""From a network to a checked plan, or to a graph, in one call: fuse, convert, share, order, place, check.
 
 Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager`
 (as soon as it can) and `layers` (one layer after another), with slab heights `auto` also `bounded`
-(as far ahead as fits into what
-`demand` takes); the plan with the smallest arena is kept. Nobody needs an external tool to get a
-schedule.
+(as far ahead as fits into what `demand` takes); the plan with the smallest arena, kernels'
+workspace included, is kept. Nobody needs an external tool to get a schedule, and no plan leaves
+this room unchecked.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import InputError, PlanError
+from csdfgen.errors import InputError, PlanError, option
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph
-from csdfgen.phases.heights import RowSpec
+from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
+from csdfgen.planning.buffers import ARENA, Buffer, buffers_of, workspace_buffer
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
-from csdfgen.planning.memory import BufferPlan, Occupancy, Storage, occupancy, pack
-from csdfgen.planning.plan import Plan, storages
-from csdfgen.planning.sharing import Placement, place
-from csdfgen.rewriting.fuse import FUSE_LEVELS
+from csdfgen.planning.checker import check
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.placement import Block, Region, place_blocks, place_workspaces, ring
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.sharing import Sharing, share
+from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
 from schedules.demand import POLICIES, firing_order
 from schedules.schedule import Schedule
 
 __all__ = [
+    "Prepared",
     "assemble",
     "graph_of",
     "named_order",
@@ -38,53 +47,136 @@ __all__ = [
     "whole_layer_live",
 ]
 
+Order = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """All of a plan that does not depend on the order of firings."""
+
+    options: PlanOptions
+    conversion: Conversion
+    sharing: Sharing
+    buffers: tuple[Buffer, ...]
+
 
 def plan(
     network: Network,
     *,
-    rows: int | str | RowSpec = "auto",
-    fuse: str = "full",
-    image: str = "streamed",
-    policy: str = "best",
+    rows: AskedRows = DEFAULTS.rows,
+    fuse: str = DEFAULTS.fuse,
+    image: str = DEFAULTS.image,
+    policy: str = DEFAULTS.policy,
+    frames: int = DEFAULTS.frames,
+    kernels: KernelSet = NUMPY,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
-    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", or "LAYER=N,..." (see
-        `heights`).
+    rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", "LAYER=N,...", or
+        a mapping {"LAYER": N, "*": N} (see `heights.parse_rows`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
-    Raises InputError for options that do not exist.
+    frames: images that the order of firings covers; they divide the network's batch.
+    kernels: the backend whose workspace is planned.
+    Raises InputError for options that do not exist, and for what is no network.
     """
-    if policy not in (*POLICIES, "best"):
-        raise InputError(f"--policy {policy}: not one of {', '.join(POLICIES)}, best")
-    conversion, placement, found = prepare(network, rows, fuse, image)
-    candidates: list[tuple[BufferPlan, Occupancy, tuple[tuple[str, int], ...], str]] = []
-    for name in _policies(conversion) if policy == "best" else (policy,):
-        order = named_order(conversion, name)
-        lifetimes = occupancy(order, found)
-        if any(lifetimes.peak_live >= buffers.arena_bytes for buffers, *_ in candidates):
+    if not isinstance(network, Network):
+        raise InputError(
+            f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
+        )
+    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames)
+    prepared = prepare(network, options)
+    declarations = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
+    best: _Candidate | None = None
+    for name in _policies(prepared) if policy == "best" else (policy,):
+        order = named_order(prepared.conversion, name)
+        lifetimes = lifetimes_of(order, prepared.buffers)
+        if best is not None and lifetimes.peak_live >= best.total:
             continue  # no arena for this order is smaller
-        candidates.append((pack(found, lifetimes), lifetimes, order, name))
-    buffers, lifetimes, order, chosen = min(
-        candidates, key=lambda c: (c[0].arena_bytes, c[1].peak_live)
+        found = _placed(name, order, lifetimes, declarations)
+        if best is None or found.rank < best.rank:
+            best = found
+    assert best is not None
+    return _finished(prepared, best)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """An order with everything placed: block offsets by buffer, scratch (bytes, offsets) by actor."""
+
+    policy: str
+    order: Order
+    lifetimes: Lifetimes
+    offsets: tuple[int, ...]
+    scratch: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    total: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return self.total, self.lifetimes.peak_live
+
+
+def _placed(
+    policy: str, order: Order, lifetimes: Lifetimes, declarations: Declarations
+) -> _Candidate:
+    """The order with its buffers and its scratch at the offsets that take the least."""
+    sizes = declarations.sizes(lifetimes)
+    times = times_of(order)
+    wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
+    blocks = [
+        Block(one.capacity * row_bytes, *one.span)
+        for one, row_bytes in zip(lifetimes.each, declarations.row_bytes, strict=True)
+    ]
+    best: tuple[int, tuple[int, ...], dict[str, tuple[int, ...]]] | None = None
+    for solution in place_blocks(blocks):
+        if best is not None and solution.total >= best[0]:
+            break  # they are sorted: no later one is smaller
+        scratch, total = place_workspaces(blocks, solution.offsets, wanted)
+        if best is None or total < best[0]:
+            best = total, solution.offsets, scratch
+    assert best is not None
+    total, offsets, scratch = best
+    pairs = {actor: (tuple(sizes[actor].tolist()), scratch[actor]) for actor in scratch}
+    return _Candidate(policy, order, lifetimes, offsets, pairs, total)
+
+
+def _finished(prepared: Prepared, found: _Candidate) -> Plan:
+    regions = {
+        buffer.name: ring(buffer, lifetime, offset)
+        for buffer, lifetime, offset in zip(
+            prepared.buffers, found.lifetimes.each, found.offsets, strict=True
+        )
+    }
+    workspaces = []
+    for actor, (sizes, offsets) in found.scratch.items():
+        buffer = workspace_buffer(actor, sizes)
+        workspaces.append(buffer)
+        regions[buffer.name] = Region(buffer.name, min(offsets), buffer.row_bytes, 1, table=offsets)
+    return assemble(
+        Plan(
+            prepared.conversion,
+            prepared.sharing,
+            prepared.options,
+            found.policy,
+            found.order,
+            (*prepared.buffers, *workspaces),
+            MappingProxyType(regions),
+            MappingProxyType({ARENA: found.total}),
+        )
     )
-    draft = Plan(conversion, placement, fuse, image, chosen, order, found, buffers, lifetimes)
-    return assemble(draft)
 
 
-def _policies(conversion: Conversion) -> tuple[str, ...]:
+def _policies(prepared: Prepared) -> tuple[str, ...]:
     """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights
     are `auto`.
     """
-    return tuple(
-        name for name in POLICIES if name != "bounded" or conversion.rows.general == "auto"
-    )
+    general = prepared.conversion.rows.general
+    return tuple(name for name in POLICIES if name != "bounded" or general == "auto")
 
 
 def graph_of(
     conversion: Conversion,
-    fuse: str,
-    image: str,
+    options: PlanOptions,
     *,
     tokens: str = "elements",
     rates: str = "exact",
@@ -93,34 +185,37 @@ def graph_of(
     """The CSDF graph of a conversion, which knows how it was made (`graph.origin`), without serial
     self-loops.
 
-    fuse, image: those with which the conversion was prepared. tokens: "elements" or "rows". rates:
+    options: those with which the conversion was prepared. tokens: "elements" or "rows". rates:
     "exact" by the row rule, or "paper" by Algorithm 1. overlap: with self-loops for the rows that a
     reader keeps. Raises InputError.
     """
     if rates not in ("exact", "paper"):
-        raise InputError(f"--rates {rates}: neither 'exact' nor 'paper'")
+        raise InputError(f"{option('rates', rates)}: neither 'exact' nor 'paper'")
     if rates == "paper":
         graph = algorithm1(conversion, tokens=tokens)
-        graph = (
-            graph
-            if overlap
-            else replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
-        )
+        graph = graph if overlap else _without_overlap(graph)
     else:
         graph = csdf_graph(conversion, tokens=tokens, overlap=overlap)
-    return replace(graph, origin=origin_of(conversion, fuse, image, tokens, rates))
+    return replace(graph, origin=origin_of(conversion, options, tokens, rates))
 
 
-def prepare(
-    network: Network, rows: int | str | RowSpec, fuse: str, image: str
-) -> tuple[Conversion, Placement, tuple[Storage, ...]]:
-    """All of a plan that does not depend on the order of firings; options as in `plan`."""
-    if fuse not in FUSE_LEVELS:
-        raise InputError(f"--fuse {fuse}: not one of {', '.join(FUSE_LEVELS)}")
-    fused = rewritten(network, fuse)
-    conversion = convert(fused, rows, image=image)
-    placement = place(fused, share=fuse == "full")
-    return conversion, placement, storages(conversion, placement)
+def _without_overlap(graph: CsdfGraph) -> CsdfGraph:
+    return replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
+
+
+_REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
+"""Networks as their layers were joined before, so that plans at other heights share packed weights."""
+
+
+def prepare(network: Network, options: PlanOptions) -> Prepared:
+    """Join, cut and share; raises InputError for rows that name no layer."""
+    known = _REWRITTEN.setdefault(network, {})
+    fused = known.get(options.fuse)
+    if fused is None:
+        fused = known[options.fuse] = rewritten(network, options.fuse)
+    conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
+    sharing = share(fused, together=options.fuse == "full")
+    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
 
 
 def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
@@ -139,59 +234,52 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
         )
     if origin.rates != "exact":
         raise PlanError(
-            f"is of a graph with --rates {origin.rates}, whose phases are not run; make it with --rates exact"
+            f"is of a graph with {option('rates', origin.rates)}, whose phases are not run; "
+            f"make it with {option('rates', 'exact')}"
         )
     if schedule.iterations != 1 or any(firing.iteration for firing in schedule.firings):
         last = max((firing.iteration for firing in schedule.firings), default=0) + 1
         raise PlanError(
             f"fires {max(schedule.iterations, last)} iterations; a plan has 1, which every image repeats"
         )
-    conversion, placement, found = prepare(network, origin.rows, origin.fuse, origin.image)
+    prepared = prepare(network, origin.plan_options)
+    conversion = prepared.conversion
     order = tuple((firing.actor, firing.phase) for firing in schedule.firings)
     check_order(order, conversion, origin.model, origin.options)
     digest = digest_of(conversion)
     if digest != origin.digest:
         raise PlanError(
-            f"made for '{origin.model}' ({origin.digest}), whose phases have other rows or shapes than those of "
-            f"'{network.name}' ({digest}); make graph and schedule from this model"
+            f"made for '{origin.model}' ({origin.digest}), whose phases have other rows or shapes "
+            f"than those of '{network.name}' ({digest}); make graph and schedule from this model"
         )
     rooms = check_channels(conversion, schedule)
-    lifetimes = occupancy(order, found)
-    check_buffers(found, lifetimes, row_limits(conversion, placement, rooms))
-    buffers = pack(found, lifetimes)
-    return assemble(
-        Plan(
-            conversion,
-            placement,
-            origin.fuse,
-            origin.image,
-            schedule.policy,
-            order,
-            found,
-            buffers,
-            lifetimes,
-        )
-    )
+    lifetimes = lifetimes_of(order, prepared.buffers)
+    limits = row_limits(conversion, prepared.sharing, rooms)
+    check_buffers(prepared.buffers, lifetimes, limits)
+    declarations = Declarations(conversion, prepared.sharing, prepared.buffers, NUMPY)
+    return _finished(prepared, _placed(schedule.policy, order, lifetimes, declarations))
 
 
-def named_order(conversion: Conversion, policy: str) -> tuple[tuple[str, int], ...]:
+def named_order(conversion: Conversion, policy: str) -> Order:
     """An order of firings (actor name, phase) of the conversion's graph."""
     names = [actor.name for actor in conversion.graph.actors]
     return tuple((names[actor], phase) for actor, phase in firing_order(conversion.graph, policy))
 
 
 def assemble(draft: Plan) -> Plan:
-    """The plan with its figures, once firings and buffers are settled."""
-    from runtime.program import workspace_bytes
-
+    """The plan with its figures, checked, once firings and regions are settled. Raises what
+    `checker.check` raises.
+    """
+    check(draft)
     network = draft.network
+    scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
     figures = {
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
         "whole_layer_live": whole_layer_live(network),
-        "sum_of_capacities": sum(slot.size for slot in draft.buffers.slots),
-        "peak_live": draft.occupancy.peak_live,
-        "arena": draft.buffers.arena_bytes,
-        "workspace": workspace_bytes(draft),
+        "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
+        "peak_live": draft.lifetimes.peak_live,
+        "arena": draft.planned_bytes,
+        "workspace": max(scratch, default=0),
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))
@@ -202,8 +290,6 @@ def whole_layer_live(network: Network) -> int:
     freed.
     """
     conversion = convert(network, "whole")
-    found = storages(conversion, place(network, share=False))
-    return occupancy(
-        [(work.name, phase) for work in conversion.actors for phase in range(len(work.phases))],
-        found,
-    ).peak_live
+    found = buffers_of(conversion, share(network, together=False))
+    order = [(work.name, n) for work in conversion.actors for n in range(len(work.phases))]
+    return lifetimes_of(order, found).peak_live

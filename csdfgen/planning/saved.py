@@ -18,6 +18,7 @@ from csdfgen.dataflow import graph_json
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.model.network import Network
+from csdfgen.model.options import CONVERSION
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.planning import plan_file
 from csdfgen.planning.plan import Plan
@@ -27,10 +28,7 @@ from schedules import schedule as schedule_json
 from schedules import starts
 from schedules.schedule import Schedule
 
-__all__ = ["CONVERSION_OPTIONS", "SavedPlan", "read_saved"]
-
-CONVERSION_OPTIONS = ("rows", "fuse", "image")
-"""How a network is cut into phases; a file says it, the user need not."""
+__all__ = ["SavedPlan", "read_saved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
         return _of_schedule(where, schedule_json.from_json(data, where, MAX_PHASES))
     if form == plan_file.FORMAT:
         plan = plan_file.from_json(data, where)
-        options = {name: plan.options[name] for name in CONVERSION_OPTIONS}
+        options = {name: getattr(plan.options, name) for name in CONVERSION}
         return SavedPlan(
             where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan
         )
@@ -96,7 +94,7 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
             "graph with csdfgen MODEL -o graph.xml",
             where=where,
         )
-    options = {name: origin.options[name] for name in CONVERSION_OPTIONS}
+    options = {name: getattr(origin.plan_options, name) for name in CONVERSION}
     return SavedPlan(
         where,
         origin.model,

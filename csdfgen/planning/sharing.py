@@ -1,8 +1,8 @@
 """Which tensors share memory? Concat and Split as views, elementwise results in place.
 
-A *storage* is a rolling buffer of rows. Every tensor lies in one storage, at an element offset
-and with one stride per dimension of its row. Without sharing each tensor is a storage of its own.
-Row i of a tensor always lies in row i of its storage.
+A *buffer* is a rolling buffer of rows. Every tensor lies in one buffer, at an element offset
+and with one stride per dimension of its row. Without sharing each tensor is a buffer of its own.
+Row i of a tensor always lies in row i of its buffer.
 
 Sharing is a forest: each tensor has at most one parent that its place is derived from.
  - VIEW: an output lies inside its input (Split, Slice, Reshape, Flatten, Transpose of unit axes).
@@ -19,42 +19,43 @@ from types import MappingProxyType
 
 import numpy as np
 
+from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
-__all__ = ["Place", "Placement", "place"]
+__all__ = ["Place", "Sharing", "share"]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies: storage, offset in its row and strides of the row's dimensions, in
+    """Where a tensor lies: buffer, offset in its row and strides of the row's dimensions, in
     elements.
     """
 
-    storage: str
+    buffer: str
     offset: int
     strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Places of all tensors; storages by name as the tensor whose rows they are.
+class Sharing(Pickled):
+    """Places of all tensors; buffers by name as the tensor whose rows they are.
 
     silent: layers whose outputs need no computation, because views put every element where it
         belongs.
     """
 
     places: Mapping[str, Place]
-    storages: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]
     silent: frozenset[str]
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
-        """Storage name -> names of the tensors in it."""
-        out: dict[str, list[str]] = {name: [] for name in self.storages}
+        """Buffer name -> names of the tensors in it."""
+        out: dict[str, list[str]] = {name: [] for name in self.buffers}
         for tensor, where in self.places.items():
-            out[where.storage].append(tensor)
+            out[where.buffer].append(tensor)
         return MappingProxyType({name: tuple(tensors) for name, tensors in out.items()})
 
 
@@ -125,12 +126,12 @@ class _Forest:
             return None
         if link.dim is not None:
             return Place(
-                outer.storage, outer.offset + link.start * outer.strides[link.dim], outer.strides
+                outer.buffer, outer.offset + link.start * outer.strides[link.dim], outer.strides
             )
         if tensor.row_shape == parent.row_shape:
-            return Place(outer.storage, outer.offset, outer.strides)
+            return Place(outer.buffer, outer.offset, outer.strides)
         strides = _reshaped(parent.row_shape, outer.strides, tensor.row_shape)
-        return None if strides is None else Place(outer.storage, outer.offset, strides)
+        return None if strides is None else Place(outer.buffer, outer.offset, strides)
 
     def try_link(self, child: str, link: _Link) -> bool:
         """Add a link unless it contradicts what is there (a second parent, a cycle, a place that
@@ -259,10 +260,10 @@ def _aliases(network: Network, kind: AliasKind) -> list[tuple[Layer, list[Alias]
     return found
 
 
-def place(network: Network, *, share: bool) -> Placement:
-    """Places of all tensors of a network; every tensor in a storage of its own unless `share`."""
+def share(network: Network, *, together: bool = True) -> Sharing:
+    """Places of all tensors of a network; every tensor in a buffer of its own unless `together`."""
     forest = _Forest(network)
-    if share:
+    if together:
         for layer, merges in reversed(_aliases(network, AliasKind.MERGE)):
             for alias in merges:
                 _link_merge(forest, layer, alias)
@@ -277,9 +278,9 @@ def place(network: Network, *, share: bool) -> Placement:
         where = forest.place(name)
         assert where is not None
         places[name] = where
-    storages = {w.storage: network.tensors[w.storage] for w in places.values()}
+    buffers = {w.buffer: network.tensors[w.buffer] for w in places.values()}
     silent = frozenset(layer.name for layer in network.layers if _is_silent(layer, places, network))
-    return Placement(MappingProxyType(places), MappingProxyType(storages), silent)
+    return Sharing(MappingProxyType(places), MappingProxyType(buffers), silent)
 
 
 def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> bool:
@@ -310,13 +311,13 @@ def _lies_within(
     if outer is None or inner is None or outer.rows != inner.rows:
         return False
     big, small = places[outer.name], places[inner.name]
-    if big.storage != small.storage:
+    if big.buffer != small.buffer:
         return False
     if alias.dim is not None:
         return small == Place(
-            big.storage, big.offset + alias.start * big.strides[alias.dim], big.strides
+            big.buffer, big.offset + alias.start * big.strides[alias.dim], big.strides
         )
     if outer.row_shape == inner.row_shape:
         return big == small
     strides = _reshaped(outer.row_shape, big.strides, inner.row_shape)
-    return strides is not None and small == Place(big.storage, big.offset, strides)
+    return strides is not None and small == Place(big.buffer, big.offset, strides)

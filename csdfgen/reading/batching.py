@@ -3,8 +3,8 @@
 A network is built for N images and for one. If every tensor has shape (N, *rest) in the first and
 (1, *rest) in the second, and every layer has the same constants and settings in both, then no layer
 reduces, moves or joins images (that would show in a shape); what is left are layers whose result
-has
-the shape of a batch although they mix its images: those whose settings touch axis 0.
+has the shape of a batch although they mix its images: those whose settings touch axis 0. The proof
+is the same for a network whose constants were lifted to N images (`lifting`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,37 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.reading.onnx_file import label
 
-__all__ = ["split_batch"]
+__all__ = ["obstacle", "one_by_one", "split_batch"]
 
 
 def split_batch(whole: Network, single: Network, batch: int) -> Network | None:
     """`single`, to be run for `batch` images one after another; None where that would not be
     `whole`.
     """
-    same_structure = (
-        len(whole.layers) == len(single.layers)
-        and all(_same_tensor(a, b, batch) for a, b in zip(whole.inputs, single.inputs, strict=True))
-        and all(_same_layer(a, b, batch) for a, b in zip(whole.layers, single.layers, strict=True))
-        and all(a.tensor is not None for a in whole.outputs)
-    )
-    return replace(single, batch=batch) if same_structure else None
+    return None if obstacle(whole, single, batch) else one_by_one(single, batch)
+
+
+def one_by_one(single: Network, batch: int, *, lifted: bool = False) -> Network:
+    """`single` for `batch` images that are known not to touch each other."""
+    return replace(single, batch=batch, lifted=lifted)
+
+
+def obstacle(whole: Network, single: Network, batch: int) -> str | None:
+    """Why the images cannot run one after another: the first layer that mixes them, or is not
+    known not to; None if they can.
+    """
+    if not all(_same_tensor(a, b, batch) for a, b in zip(whole.inputs, single.inputs, strict=True)):
+        return f"its inputs are not those of {batch} images"
+    for a, b in zip(whole.layers, single.layers, strict=False):
+        found = _difference(a, b, batch)
+        if found is not None:
+            return f"layer '{a.name}' ({label(a.op_type)}) {found}"
+    if len(whole.layers) != len(single.layers):
+        return f"it has {len(whole.layers)} layers for {batch} images, {len(single.layers)} for one"
+    fixed = next((o for o in whole.outputs if o.tensor is None), None)
+    return f"output '{label(fixed.name)}' is a constant, of no image" if fixed else None
 
 
 def _same_tensor(whole: Tensor, single: Tensor, batch: int) -> bool:
@@ -42,31 +58,66 @@ def _same_tensor(whole: Tensor, single: Tensor, batch: int) -> bool:
     )
 
 
-def _same_layer(whole: Layer, single: Layer, batch: int) -> bool:
+def _difference(whole: Layer, single: Layer, batch: int) -> str | None:
+    """What keeps a layer from being the same one for every image, None for nothing."""
     operands = [t for t in whole.inputs if t is not None]
+    if (
+        whole.op_type != single.op_type
+        or len(whole.outputs) != len(single.outputs)
+        or [t and t.name for t in whole.inputs] != [t and t.name for t in single.inputs]
+    ):
+        return f"is another one for {batch} images than for one"
+    for a, b in zip(whole.outputs, single.outputs, strict=True):
+        if not _same_tensor(a, b, batch):
+            return (
+                f"mixes them: '{label(a.name)}' is {_text(a)} for {batch} images, "
+                f"{_text(b)} for one, not {batch} and 1 along axis 0"
+            )
     # Operands of different rank would have their batch axes side by side, not one on the other.
-    aligned = len({len(t.shape) for t in operands}) == 1
-    return (
-        whole.op_type == single.op_type
-        and aligned
-        and len(whole.outputs) == len(single.outputs)
+    if len({len(t.shape) for t in operands}) != 1:
+        return f"mixes them: operands of {', '.join(map(_text, operands))} differ in rank"
+    if _mixes_images(whole):
+        return f"mixes them: it looks along axis 0, where {batch} images lie instead of 1"
+    same = (
+        whole.constants.keys() == single.constants.keys()
         and all(
-            _same_tensor(a, b, batch) for a, b in zip(whole.outputs, single.outputs, strict=True)
+            _same_constant(whole.constants[k], single.constants[k], whole.output, batch)
+            for k in whole.constants
         )
-        and [t and t.name for t in whole.inputs] == [t and t.name for t in single.inputs]
-        and whole.constants.keys() == single.constants.keys()
-        and all(_same_array(whole.constants[k], single.constants[k]) for k in whole.constants)
         and whole.attributes.keys() == single.attributes.keys()
         and all(
             _same_setting(whole.attributes[k], single.attributes[k], batch)
             for k in whole.attributes
         )
-        and not _mixes_images(whole)
+    )
+    return None if same else f"has other constants or settings for {batch} images than for one"
+
+
+def _text(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a scalar"
+
+
+def _same_constant(whole: np.ndarray, single: np.ndarray, output: Tensor, batch: int) -> bool:
+    """Equal, or that of one image once for every image, beside the images of the output."""
+    if _same_array(whole, single):
+        return True
+    return (
+        single.shape[:1] == (1,)
+        and whole.shape == (batch, *single.shape[1:])
+        and whole.ndim == len(output.shape)
+        and _same_array(whole, np.broadcast_to(single, whole.shape))
     )
 
 
 def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
-    return a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    if a is b:
+        return True
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind != "f":
+        return np.array_equal(a, b)
+    bits = f"u{a.itemsize}"  # several times as fast as telling NaN from NaN, which weights have not
+    return np.array_equal(a.view(bits), b.view(bits)) or np.array_equal(a, b, equal_nan=True)
 
 
 def _same_setting(whole: Any, single: Any, batch: int) -> bool:

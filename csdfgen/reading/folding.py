@@ -20,10 +20,19 @@ import onnx
 from onnx import helper
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import Operator, height_along, phases, presented, run_slab, stored_rows
+from csdfgen.ops.base import (
+    Operator,
+    height_along,
+    held_in,
+    phases,
+    presented,
+    run_slab,
+    stored_rows,
+)
 from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
@@ -311,7 +320,7 @@ def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarra
     data = node.inputs[0]
     if not isinstance(data, np.ndarray):
         raise ModelError("has no first operand")
-    source = Tensor("constant", data.shape, data.dtype.name)
+    source = Tensor("constant", data.shape, Format(data.dtype.name))
     layer = operator.build(
         Node(
             node.name,
@@ -342,6 +351,7 @@ def run_layer(
         for t, a in zip(layer.inputs, arrays, strict=False)
     ]
     outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
+    targets = held_in(operator, layer, outputs)
     tallest = max(
         height_along(t, axis)
         for t, axis in zip(layer.inputs, layer.input_axes, strict=True)
@@ -350,8 +360,11 @@ def run_layer(
     for phase in phases(operator, layer, max(tallest, layer.output.rows)):
         slabs = [_slab(stored, layer, k, rows) for k, rows in enumerate(phase.ins)]
         run_slab(
-            operator, layer, phase, slabs, [o[phase.out.start : phase.out.stop] for o in outputs]
+            operator, layer, phase, slabs, [o[phase.out.start : phase.out.stop] for o in targets]
         )
+    for output, target in zip(outputs, targets, strict=True):
+        if target is not output:
+            np.copyto(output, target, "unsafe")
     return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
 
 

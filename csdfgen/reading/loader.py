@@ -9,18 +9,19 @@ table. Our own shapes are authoritative; the inference of the onnx package is no
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError, option
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
-from csdfgen.reading.batching import split_batch
+from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.input_axes import row_axis_of_input
-from csdfgen.reading.input_shapes import input_shapes
+from csdfgen.reading.input_shapes import AskedShapes, input_shapes
 from csdfgen.reading.network_builder import (
     build_network,
     fold_constants,
@@ -38,14 +39,16 @@ __all__ = ["load"]
 def load(
     source: str | os.PathLike[str] | onnx.ModelProto,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: AskedShapes | None = None,
     batch: int | None = None,
 ) -> Network:
     """Read a model: a file, a name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model
     in memory.
 
-    shapes: input name -> its whole shape, for free sizes or instead of the declared ones.
-    batch: leading size of every input of rank 2 or more; a free leading size is 1 without it.
+    shapes: input name -> its whole shape, (1, 3, 224, 224) or "1x3x224x224", for free sizes or
+        instead of the declared ones; of a network with one input the shape alone will do.
+    batch: leading size of every input of rank 2 or more; a free leading size is 1 without it. Also
+        of a model whose constants fix one image, if its images do not touch each other.
     Raises ModelError, or UnsupportedOperatorError that lists all operators which are not known.
     """
     where = (
@@ -59,7 +62,7 @@ def load(
         folder = Folder(file.directory)
         try:
             graph = fold_constants(graph, folder)
-            sizes = input_shapes(graph, shapes or {}, batch)
+            sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
@@ -92,34 +95,69 @@ def _graph(file: ModelFile) -> Graph:
 def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:
     """The network for these input shapes; for one image at a time where its images do not touch
     each other.
+
+    A model that runs for N images as it stands means what it then does with them. Its constants
+    are lifted to N where it does not run, and where its inputs are declared for one image: a file
+    that says so says nothing of N images, and would blend them in a Resize to one.
     """
 
-    def build(shapes: Mapping[str, Shape]) -> Network:
+    def build(shapes: Mapping[str, Shape], lift_to: int | None = None) -> Network:
         inputs = [
             Tensor(
                 i.name,
                 shapes[i.name],
-                i.dtype,
+                Format(i.dtype),
                 row_axis_of_input(graph, i.name, len(shapes[i.name])),
             )
             for i in graph.inputs
         ]
-        return build_network(graph, inputs, folder, name=file.name, source=file.source)
+        return build_network(
+            graph, inputs, folder, name=file.name, source=file.source, lift_to=lift_to
+        )
 
     batches = {shape[:1] for shape in sizes.values()}
     batch = batches.pop()[0] if len(batches) == 1 and () not in batches else 1
     if batch == 1:
         return build(sizes)
     one = {name: (1, *shape[1:]) for name, shape in sizes.items()}
+    declared = {i.dims[0] if i.dims else None for i in graph.inputs}
     try:
         whole = build(sizes)
     except ModelError as error:
-        build(one)  # if this fails too, the batch is not to blame
-        raise ModelError(
-            f"takes one image at a time, not {batch}; run it without --batch: {error}"
-        ) from error
+        single = build(one)  # if this fails too, the batch is not to blame
+        if batch in declared:
+            raise _one_image_only(batch, str(error)) from error
+        found = _lifted(lambda: build(sizes, batch), single, batch)
+        assert found is not None, "what failed to build builds only if something was lifted"
+        return found
     try:
         single = build(one)
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
         return whole
-    return split_batch(whole, single, batch) or whole
+    return (
+        split_batch(whole, single, batch)
+        or (_lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None)
+        or whole
+    )
+
+
+def _lifted(build: Callable[[], Network], single: Network, batch: int) -> Network | None:
+    """`single` for every image, if that is what the model lifted to the batch does; None where
+    nothing fixes one image. Raises ModelError naming what does not go, or mixes images.
+    """
+    try:
+        whole = build()
+    except ModelError as error:
+        raise _one_image_only(batch, str(error)) from error
+    if not whole.lifted:
+        return None
+    found = obstacle(whole, single, batch)
+    if found is not None:
+        raise _one_image_only(batch, found)
+    return one_by_one(single, batch, lifted=True)
+
+
+def _one_image_only(batch: int, why: str) -> ModelError:
+    return ModelError(
+        f"takes one image at a time, not {batch}; run it without {option('batch')}: {why}"
+    )

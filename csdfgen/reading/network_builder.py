@@ -18,6 +18,7 @@ from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import ComputedOperandError, require_constant
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
+from csdfgen.reading.lifting import lifted
 from csdfgen.reading.onnx_file import ModelFile, label
 from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, operators_named
 from csdfgen.reading.onnx_schema import (
@@ -69,19 +70,30 @@ def fold_constants(graph: Graph, folder: Folder) -> Graph:
 
 
 def build_network(
-    graph: Graph, inputs: Sequence[Tensor], folder: Folder, *, name: str, source: str
+    graph: Graph,
+    inputs: Sequence[Tensor],
+    folder: Folder,
+    *,
+    name: str,
+    source: str,
+    lift_to: int | None = None,
 ) -> Network:
     """The network for inputs of these shapes, constants folded. Raises ModelError, see
     `loader.load`.
+
+    lift_to: a number of images; constants that fix a single one are lifted to it (`lifting`), and
+        the network says whether there were any.
     """
     for tensor in inputs:
         _check_size(tensor, f"input '{label(tensor.name)}' has")
-    visit = _Visit(graph, {t.name: t for t in inputs}, folder)
+    visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to)
     for operation in graph.operations:
         visit.operation(operation)
     visit.raise_what_was_found()
     outputs = tuple(visit.output(wanted) for wanted in graph.outputs)
-    return Network(name, tuple(inputs), outputs, tuple(visit.layers), source=source)
+    return Network(
+        name, tuple(inputs), outputs, tuple(visit.layers), source=source, lifted=visit.lifted
+    )
 
 
 def refuse_unsupported(graph: Graph, inputs: Sequence[GraphInput], folder: Folder) -> None:
@@ -144,12 +156,18 @@ class _Visit:
     """One walk over the operations of a graph: the value of every name, and what went wrong."""
 
     def __init__(
-        self, graph: Graph, inputs: Mapping[str, Tensor | _Unknown], folder: Folder
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Tensor | _Unknown],
+        folder: Folder,
+        lift_to: int | None = None,
     ) -> None:
         self.layers: list[Layer] = []
+        self.lifted = False
         self.unsupported: dict[str, list[str]] = {}
         self._graph = graph
         self._folder = folder
+        self._lift_to = lift_to
         self._inputs = inputs
         self._values: dict[str, _Value] = {"": None, **inputs}
         self._layer_names: set[str] = set()
@@ -239,8 +257,9 @@ class _Visit:
         known = [o for o in operands if not isinstance(o, _Unknown)]
         if len(known) < len(operands):
             return False
+        node = _node(operation, self._layer_name(operation.name), known)
         try:
-            layer = _layer(_node(operation, self._layer_name(operation.name), known))
+            layer = _layer(self._for_all_images(node))
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
         self._add(layer)
@@ -248,6 +267,13 @@ class _Visit:
         if missing:
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
+
+    def _for_all_images(self, node: Node) -> Node:
+        if self._lift_to is None:
+            return node
+        whole = lifted(node, self._lift_to)
+        self.lifted = self.lifted or whole is not node
+        return whole
 
     def _note_unsupported(self, operation: Operation) -> None:
         op_type = (
@@ -257,7 +283,7 @@ class _Visit:
 
     def _not_constant(self, error: ComputedOperandError) -> ModelError:
         """What the operand is computed from, and what can be done about it. Sizes and constants are
-        settled by now, so that neither --shape nor folding would change it.
+        settled by now, so that neither other shapes nor folding would change it.
         """
         name = label(error.name)
         if error.name in self._inputs:

@@ -8,8 +8,9 @@ read the rows of a map that was only flattened for it. Sharing of memory (in-pla
 Concat and Split as views) is decided in `placement`, not here.
 
 Every rewriting is a function of two layers, `producer` and the only reader of its output,
-that returns the layer which replaces both, or None where its conditions do not hold. Outputs
-stay equal up to rounding: the tests compare them for every rewriting.
+that returns the layer which replaces both, or None where its conditions do not hold. What must
+hold afterwards is checked each time one is applied (`conditions`). Outputs stay equal up to
+rounding: the tests compare them for every rewriting.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
+from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops.base import AliasKind, Mode
 from csdfgen.ops.linear import flattened_gemm
+from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
 
 __all__ = ["FUSE_LEVELS", "fuse"]
 
@@ -36,14 +39,14 @@ ConvTranspose).
 """
 
 
-def _onnx_nodes(*layers: Layer) -> tuple[str, ...]:
-    return tuple(name for layer in layers for name in (layer.onnx_nodes or (layer.name,)))
+PASSED_ON = frozenset({"Identity", "Dropout"})
+"""Operators that hand their input on as it is."""
 
 
 def _joined(producer: Layer, layer: Layer, **changes: Any) -> Layer:
     """`producer` with `layer`'s output, under the producer's name."""
     return replace(
-        producer, outputs=layer.outputs, onnx_nodes=_onnx_nodes(producer, layer), **changes
+        producer, outputs=layer.outputs, onnx_nodes=onnx_nodes(producer, layer), **changes
     )
 
 
@@ -72,16 +75,14 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
     shape = layer.output.shape
     if len(shape) < 2 or any(t is not None and t.shape != shape for t in layer.inputs):
         return None
+    if layer.epilogue:
+        return None
     channels = shape[1]
     if layer.op_type == "BatchNormalization":
         scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in (1, 2, 3, 4))
         gain = scale / np.sqrt(variance + layer.attributes["epsilon"])
         return gain, bias - mean * gain
-    if (
-        layer.op_type not in ("Add", "Sub", "Mul", "Div")
-        or len(layer.constants) != 1
-        or layer.epilogue
-    ):
+    if layer.op_type not in ("Add", "Sub", "Mul", "Div") or len(layer.constants) != 1:
         return None
     ((position, constant),) = layer.constants.items()
     value = _per_channel(constant, len(shape), channels)
@@ -179,7 +180,7 @@ def fold_pad_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
         layer,
         inputs=(source, *layer.inputs[1:]),
         attributes=MappingProxyType({**layer.attributes, "pads": new}),
-        onnx_nodes=_onnx_nodes(producer, layer),
+        onnx_nodes=onnx_nodes(producer, layer),
     )
 
 
@@ -229,14 +230,10 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
         or source.shape[0] != 1
     ):
         return None
-    if (
-        source.dtype not in ("float32", "float64")
-        or layer.attributes.get("transA")
-        or source.row_axis is None
-    ):
+    if source.dtype not in FLOATS or layer.attributes.get("transA") or source.row_axis is None:
         return None
     merged = flattened_gemm(layer, source)
-    return replace(merged, onnx_nodes=_onnx_nodes(producer, layer), epilogue=layer.epilogue)
+    return replace(merged, onnx_nodes=onnx_nodes(producer, layer), epilogue=layer.epilogue)
 
 
 # Whole-network passes ----------------------------------------------------------------------------
@@ -252,7 +249,7 @@ def drop_identities(network: Network) -> Network:
     for layer in network.layers:
         layer = _reading(layer, renamed)
         source = layer.inputs[0] if layer.inputs else None
-        passes = layer.op_type in ("Identity", "Dropout") and source is not None
+        passes = layer.op_type in PASSED_ON and source is not None
         if (
             passes
             and source is not None
@@ -269,7 +266,9 @@ def drop_identities(network: Network) -> Network:
         )
         for o in network.outputs
     )
-    return replace(network, layers=tuple(layers), outputs=outputs)
+    rewritten = replace(network, layers=tuple(layers), outputs=outputs)
+    check_network("drop_identities", network, rewritten, may_vanish=PASSED_ON)
+    return rewritten
 
 
 def _reading(layer: Layer, renamed: Mapping[str, Tensor]) -> Layer:
@@ -283,7 +282,7 @@ def _reading(layer: Layer, renamed: Mapping[str, Tensor]) -> Layer:
 
 def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
     """Apply pair rules from inputs to outputs, each layer against the producer it has become part
-    of.
+    of. Raises BrokenRewritingError if a rule does not keep its conditions.
     """
     rules = tuple(rules)
     readers = {name: len(pairs) for name, pairs in network.readers.items()}
@@ -297,9 +296,7 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
         if index is not None and readers[source] == 1 and source not in network.output_tensors:
             producer = done[index]
             assert producer is not None
-            merged = next(
-                (m for m in (rule(producer, layer) for rule in rules) if m is not None), None
-            )
+            merged = _merged(rules, producer, layer)
         if merged is not None:
             assert index is not None
             done[index] = merged
@@ -307,7 +304,19 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
             index = len(done)
             done.append(layer)
         where.update((t.name, index) for t in layer.outputs)
-    return replace(network, layers=tuple(layer for layer in done if layer is not None))
+    rewritten = replace(network, layers=tuple(layer for layer in done if layer is not None))
+    check_network("merge_pairs", network, rewritten)
+    return rewritten
+
+
+def _merged(rules: Iterable[PairRule], producer: Layer, layer: Layer) -> Layer | None:
+    """What the first rule that applies makes of the two, its conditions checked."""
+    for rule in rules:
+        merged = rule(producer, layer)
+        if merged is not None:
+            check_pair(getattr(rule, "__name__", repr(rule)), producer, layer, merged)
+            return merged
+    return None
 
 
 FOLD_RULES: tuple[PairRule, ...] = (

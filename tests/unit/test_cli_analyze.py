@@ -298,7 +298,8 @@ def test_the_five_layers_of_the_paper(call: Call) -> None:
         5,
         2,
     )
-    elements = call("zoo:cnn5", "--buffers", "--tokens", "elements", "--json").json
+    counted = "--tokens", "elements", "--unit", "tokens"
+    elements = call("zoo:cnn5", "--buffers", *counted, "--json").json
     assert list(elements["buffers"][0]["capacities"].values()) == [544, 384, 48, 2]
     assert elements["buffers"][0]["size"] == 978
     said = call("zoo:cnn5", "--buffers").out
@@ -306,6 +307,25 @@ def test_the_five_layers_of_the_paper(call: Call) -> None:
         "2 overlap self-loops for what actors keep between phases: 36 tokens, 5,120 bytes" in said
     )
     assert "--rows paper --fuse full --image streamed" in said
+
+
+def test_storage_is_least_in_bytes_of_a_model_and_in_tokens_of_a_graph(call: Call) -> None:
+    """Rows of tensors of different widths do not add up; `--unit` chooses."""
+    assert main(("zoo:cnn5", "--rows", "paper", "--tokens", "rows", "-o", "cnn5.xml")) == 0
+    asked = "--storage", "live", "--no-overlap", "--json"
+    found = [call("zoo:cnn5", *asked), call("cnn5.xml", *asked)]
+    found += [
+        call("zoo:cnn5", *asked, "--unit", "tokens"),
+        call("cnn5.xml", *asked, "--unit", "bytes"),
+    ]
+    sizes = [(one.json["unit"], one.json["buffers"][0]["size"]) for one in found]
+    assert sizes == [("bytes", 3912), ("tokens", 28), ("tokens", 28), ("bytes", 3912)]
+    said = call("zoo:cnn5", "--buffers", "-o", "p.json", "--occupancy", "o.svg").out
+    assert "least in bytes" in said and "of 3,912  of 4,168" in said
+    assert "p.json: 54 firings in buffers of 3,912 bytes, throughput" in said
+    assert "o.svg: bytes held, " in said and " within capacities of 3,912 bytes" in said
+    unasked = call("zoo:cnn5", "--occupancy", "o.svg", "--unit", "tokens").out
+    assert "o.svg: tokens held, " in unasked
 
 
 def test_overlap_self_loops_take_the_same_room_in_every_distribution(call: Call) -> None:
@@ -371,6 +391,7 @@ def test_the_least_storage_of_large_networks_is_soon_found_and_executed(
     """
     began = time.process_time()
     asked = "--throughput", "--latency", "--storage", "live", "--overlap", "--rows", "1"
+    asked += "--unit", "tokens"
     found = call(f"zoo:{name}", *asked, "-o", "plan.json", "--json").json
     assert time.process_time() - began < 10
     assert (found["buffers"][0]["size"], found["buffers"][0]["exact"]) == (rows, True)

@@ -67,8 +67,8 @@ def test_pictures_show_the_least_storage_that_was_found(csdfgen: Call) -> None:
         "bytes",
     )
     assert (code, err) == (0, "")
-    assert "pictures    g.dot: the graph within capacities of 7 tokens\n" in out
-    assert "g.svg: 64 firings, self-timed execution within capacities of 7 tokens\n" in out
+    assert "pictures    g.dot: the graph within capacities of 256 bytes\n" in out
+    assert "g.svg: 64 firings, self-timed execution within capacities of 256 bytes\n" in out
     assert title("g.svg") == "conv: self-timed execution"
     assert title("o.svg") == "conv: bytes held, self-timed execution"
     assert {"2 tokens", "80 bytes"} & set(texts("o.svg")) == {"80 bytes"}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import OPERATORS, operator_of
@@ -27,7 +28,7 @@ def build(
 ) -> Layer:
     weights = np.random.default_rng(0).standard_normal(w).astype(np.float32)
     return OPERATORS[op_type].build(
-        Node("c", op_type, 17, attributes, (Tensor("x", x, "float32", 2), weights, *more), ("y",))
+        Node("c", op_type, 17, attributes, (Tensor("x", x, FLOAT32, 2), weights, *more), ("y",))
     )
 
 
@@ -221,12 +222,13 @@ def test_running_the_calls_allocates_no_arrays(name: str) -> None:
         tracemalloc.stop()
 
 
-def test_a_convolution_of_the_whole_height_accumulates_in_float32_and_float64_only() -> None:
+def test_a_convolution_of_the_whole_height_accumulates_float16_in_float32() -> None:
     layer = build("Conv", (1, 4, 6, 6), (8, 4, 6, 6))
     assert operator_of(layer).mode(layer) is Mode.ACCUMULATE
     assert operator_of(layer).mode(build("Conv", (1, 4, 6, 6), (8, 4, 5, 6))) is Mode.ROWS
-    half = replace(layer, outputs=(replace(layer.output, dtype="float16"),))
-    assert operator_of(layer).mode(half) is Mode.ROWS
+    half = replace(layer, outputs=(replace(layer.output, format=Format("float16")),))
+    assert operator_of(layer).mode(half) is Mode.ACCUMULATE
+    assert operator_of(layer).state(half) == FLOAT32
 
 
 def test_cost_counts_multiply_accumulates() -> None:
@@ -293,6 +295,6 @@ def test_operands_of_other_kinds_are_refused() -> None:
         build("Conv", (1, 3, 8, 8), (4, 3, 3, 3), np.zeros(3, np.float32))
     with pytest.raises(ModelError, match="bias are float64"):
         build("Conv", (1, 3, 8, 8), (4, 3, 3, 3), np.zeros(4))
-    x, w = Tensor("x", (1, 3, 8, 8), "float32", 2), Tensor("w", (4, 3, 3, 3))
+    x, w = Tensor("x", (1, 3, 8, 8), FLOAT32, 2), Tensor("w", (4, 3, 3, 3))
     with pytest.raises(ModelError, match="must be a constant"):
         OPERATORS["Conv"].build(Node("c", "Conv", 17, {}, (x, w), ("y",)))

@@ -28,6 +28,7 @@ from csdfgen.devices.measure import Sampler, measured_profile, sample_network
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.devices.samples import sample_model
+from tests.builder import Graph
 from tests.small_models import residual_classifier
 
 JETSON = {
@@ -178,6 +179,17 @@ def test_firings_are_timed_in_order_and_the_frame_is_the_same() -> None:
     ticks = iter(range(10_000))
     ended = program.time_firings(x, lambda: next(ticks))
     assert ended == tuple(range(program.firings + 1))
+
+
+def test_inputs_of_every_type_are_random() -> None:
+    """Integers and booleans too, which a uniform draw from -1 to 1 would make all 0, or all 1."""
+    graph = Graph()
+    count = graph.input("count", (1, 2, 8, 8), "int64")
+    flag = graph.input("flag", (1, 2, 8, 8), "bool")
+    floats = [graph.node("Cast", name, to=1) for name in (count, flag)]
+    feeds = Sampler(csdfgen.load(graph.model(*floats)), (1,)).feeds
+    assert (feeds["count"].dtype, feeds["flag"].dtype) == (np.int64, np.bool_)
+    assert set(feeds["count"].flat) == set(range(10)) and set(feeds["flag"].flat) == {False, True}
 
 
 def test_what_reading_the_clock_adds_is_told_by_plain_frames(

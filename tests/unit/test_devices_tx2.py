@@ -8,8 +8,18 @@ import statistics
 
 import pytest
 
-from benchmarks.fit_tx2 import PAGE, PROFILE, compared, fit_table, fits, swept_profile
+from benchmarks.fit_tx2 import (
+    LAYERS_PLOT,
+    PAGE,
+    PROFILE,
+    compared,
+    fit_table,
+    fits,
+    layers_picture,
+    swept_profile,
+)
 from benchmarks.tx2_layers import DATA, NETWORKS, sweep
+from benchmarks.tx2_plot import HIGH, LOW, PANELS
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import profile_to_toml
 
@@ -57,3 +67,20 @@ def test_what_the_page_says_of_the_layers_holds() -> None:
     assert rates["vgg19caffe9"] == pytest.approx(0.41e12, rel=0.02) and rates[
         "yolov2"
     ] == pytest.approx(1.5e12, rel=0.02)
+
+
+def test_the_picture_of_the_layers_is_the_one_that_is_drawn() -> None:
+    found = compared((device("jetson-tx2"), device("jetson-tx2-sweep")))
+    assert LAYERS_PLOT.read_bytes() == layers_picture(found), (
+        "python -m benchmarks.fit_tx2 draws it anew"
+    )
+
+
+def test_every_layer_is_a_dot_inside_its_panel() -> None:
+    """Layers of a kind without a panel, or off the scale, would be lost without a word."""
+    found = compared((device("jetson-tx2"), device("jetson-tx2-sweep")))
+    kinds = [kind for _, members in PANELS for kind in members]
+    assert sorted({one.row.kind for one in found}) == sorted(kinds)
+    for one in found:
+        assert min(one.row.ms, one.published, one.swept) > LOW
+        assert max(one.row.ms, one.published, one.swept) < HIGH

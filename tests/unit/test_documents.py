@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import csdfgen
 from benchmarks.bench_frame import MARKER, PAGES
 from benchmarks.pages import between
+from csdfgen.demo import method
 from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
 from csdfgen.model.network import Node, Tensor
@@ -57,6 +59,38 @@ def test_readmes_operator_computes_what_onnx_says() -> None:
     np.testing.assert_allclose(
         y, np.where(x < -1.2, x + 0.5, np.where(x > 1.2, x - 0.5, 0)), rtol=1e-6
     )
+
+
+def test_readme_begins_with_the_figures_that_it_shows() -> None:
+    """The memory in the first paragraph is that of the demo's table, with the workspace."""
+    text = readme.README.read_text()
+    begin = text.partition("\n## ")[0]
+
+    def demo(row: str) -> float:
+        (found,) = re.findall(rf"│ +{row} +│ \w+ +│ +[\d.]+ MiB │ +([\d.]+) MiB │", text)
+        return float(found)
+
+    whole, rows = (
+        demo("whole layers, dead tensors freed"),
+        demo("csdfgen, the arena") + demo("csdfgen, workspace"),
+    )
+    assert f"{whole:.0f} MiB for a face detector" in begin
+    assert f"takes {rows:.0f} MiB." in begin
+
+
+def test_readmes_picture_is_told_to_those_who_do_not_see_it() -> None:
+    network = csdfgen.load(method.three_layers())
+    found, whole = (method.moments(csdfgen.plan(network, rows=rows)) for rows in (1, "whole"))
+    figures = method.memory(found, whole)
+    (told,) = re.findall(r"!\[([^]]*)\]\(docs/method.svg\)", readme.README.read_text())
+    assert told.endswith(f"{figures.buffers:,} bytes instead of {figures.whole:,}")
+
+
+def test_readmes_range_of_gains_is_that_of_its_table() -> None:
+    rows = re.findall(r"^\| [^*].*\| (\d+\.\d) \|$", between(PAGES[0], MARKER), re.MULTILINE)
+    gains = sorted(map(float, rows))
+    said = f"{gains[0]} to {gains[-1]} times less memory"
+    assert said in readme.README.read_text().replace("\n", " "), "the text above the table is old"
 
 
 def test_the_list_of_operators_is_current() -> None:

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
@@ -41,7 +42,14 @@ def applied(op_type: str, x: np.ndarray, opset: int = 24, **attributes: object) 
     """The operator on a vector."""
     operator = OPERATORS[op_type]
     layer = operator.build(
-        Node("node", op_type, opset, attributes, (Tensor("x", x.shape, str(x.dtype)),), ("y",))
+        Node(
+            "node",
+            op_type,
+            opset,
+            attributes,
+            (Tensor("x", x.shape, Format(str(x.dtype))),),
+            ("y",),
+        )
     )
     result = np.empty((1, *x.shape), layer.output.dtype)
     run_slab(operator, layer, Phase(Rows(0, 1), (Rows(0, 1),)), [x[None]], [result])

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import AliasKind, CountingScratch, Phase, phases
 
 X = Tensor("x", (1, 3, 4, 5), row_axis=2)
-NUMBERS = Tensor("n", (1, 3, 4, 5), "int32", 2)
+NUMBERS = Tensor("n", (1, 3, 4, 5), Format("int32"), 2)
 ONE = np.ones(1, np.float32)
 
 
@@ -56,7 +57,12 @@ def build(
         ("Gelu", (X,), {"opset": 20, "approximate": "sharp"}, "'sharp' is not one of none, tanh"),
         ("Dropout", (X,), {"outputs": ("y", "mask")}, "'mask', is used"),
         ("Dropout", (X, ONE, np.array(True)), {}, "training_mode is true"),
-        ("Dropout", (X, ONE, Tensor("mode", (), "bool")), {}, "input 2 is computed at run time"),
+        (
+            "Dropout",
+            (X, ONE, Tensor("mode", (), Format("bool"))),
+            {},
+            "input 2 is computed at run time",
+        ),
         ("Cast", (X,), {}, "'to' is missing"),
         ("Cast", (X,), {"to": 16}, "to=16 is not one of 1 .float32"),
         ("CastLike", (X,), {}, "input 1 is absent"),
@@ -119,7 +125,7 @@ def test_only_operands_of_equal_shape_type_and_rows_are_overwritten() -> None:
     assert positions(build("Add", X, X)) == [0, 1]
     assert positions(build("Add", X, Tensor("natural", X.shape))) == [0]
     assert positions(build("Less", X, X)) == []
-    assert positions(build("Where", Tensor("c", X.shape, "bool", 2), X, X)) == [2]
+    assert positions(build("Where", Tensor("c", X.shape, Format("bool"), 2), X, X)) == [2]
     assert OPERATORS["Cast"].aliases(build("Cast", X, to=1))[0].kind is AliasKind.VIEW
     assert OPERATORS["Cast"].aliases(build("Cast", X, to=6)) == ()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows, Window, slabs
 from csdfgen.ops import OPERATORS
@@ -18,7 +19,7 @@ from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases
 from tests.op_harness import Arg, Sample, run_in_place
 from tests.op_samples import normalization
 
-X = Tensor("x", (1, 4, 6, 5), "float32", 2)
+X = Tensor("x", (1, 4, 6, 5), FLOAT32, 2)
 
 
 def node(
@@ -47,10 +48,13 @@ REFUSED = [
     (node("MaxPool", kernel_shape=[2, 2], pads=[2, 0, 0, 0]), "reach the window"),
     (node("MaxPool", kernel_shape=[9, 2]), "do not fit"),
     (node("MaxPool", kernel_shape=[2, 2], auto_pad="SAME"), "auto_pad='SAME' is not one of"),
-    (node("MaxPool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 6, 5), "int32", 2)), "int32"),
+    (
+        node("MaxPool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 6, 5), Format("int32"), 2)),
+        "int32",
+    ),
     (node("MaxPool", kernel_shape=[2], x=Tensor("x", (4, 6))), "at least 3"),
     (
-        node("AveragePool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 0, 5), "float32", 2)),
+        node("AveragePool", kernel_shape=[2, 2], x=Tensor("x", (1, 4, 0, 5), FLOAT32, 2)),
         "no elements",
     ),
     (node("LpPool", kernel_shape=[2, 2], p=0), "'p'=0"),
@@ -72,8 +76,8 @@ REFUSED = [
     (node("Softmax", axis=-5), "axis -5"),
     (node("ReduceMean", np.array([4])), "axis 4"),
     (node("ReduceMean", np.array([1, -3])), "twice"),
-    (node("ReduceMean", Tensor("axes", (1,), "int64")), "computed at run time"),
-    (node("ReduceMean", x=Tensor("x", (1, 4), "bool")), "bool"),
+    (node("ReduceMean", Tensor("axes", (1,), Format("int64"))), "computed at run time"),
+    (node("ReduceMean", x=Tensor("x", (1, 4), Format("bool"))), "bool"),
     (node("ArgMax", x=Tensor("x", ())), "no axis"),
     (node("CumSum", np.array([0, 1])), "2 numbers"),
 ]
@@ -195,15 +199,21 @@ MODES = [
     (node("MaxPool", kernel_shape=[3, 3]), Mode.ROWS),
     (node("AveragePool", kernel_shape=[6, 2]), Mode.ACCUMULATE),
     (
-        node("AveragePool", kernel_shape=[6, 2], x=Tensor("x", (1, 4, 6, 5), "float16", 2)),
-        Mode.ROWS,
+        node("AveragePool", kernel_shape=[6, 2], x=Tensor("x", (1, 4, 6, 5), Format("float16"), 2)),
+        Mode.ACCUMULATE,
     ),
     (node("AveragePool", kernel_shape=[5, 5]), Mode.ROWS),
     (node("GlobalAveragePool"), Mode.ACCUMULATE),
     (node("ReduceMean", np.array([1])), Mode.ROWS),
     (node("ReduceMean", np.array([2, 3])), Mode.ACCUMULATE),
-    (node("ReduceMean", np.array([2, 3]), x=Tensor("x", (1, 4, 6, 5), "int32", 2)), Mode.WHOLE),
-    (node("ReduceMax", np.array([2, 3]), x=Tensor("x", (1, 4, 6, 5), "int32", 2)), Mode.ACCUMULATE),
+    (
+        node("ReduceMean", np.array([2, 3]), x=Tensor("x", (1, 4, 6, 5), Format("int32"), 2)),
+        Mode.ACCUMULATE,
+    ),
+    (
+        node("ReduceMax", np.array([2, 3]), x=Tensor("x", (1, 4, 6, 5), Format("int32"), 2)),
+        Mode.ACCUMULATE,
+    ),
     (node("ArgMax", axis=1), Mode.ROWS),
     (node("ArgMax", axis=2), Mode.WHOLE),
     (node("Softmax", axis=1), Mode.ROWS),

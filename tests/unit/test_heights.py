@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import csdfgen
 from csdfgen.errors import InputError
+from csdfgen.model.formats import FLOAT32
 from csdfgen.model.network import Tensor
 from csdfgen.phases.conversion import MAX_PHASES, convert
 from csdfgen.phases.heights import RowSpec, parse_rows
@@ -25,7 +26,7 @@ ASKED = st.one_of(
 
 def test_a_number_holds_for_all_layers_and_a_name_for_one() -> None:
     spec = parse_rows("2,conv=5,last=whole")
-    tensor = Tensor("t", (1, 8, 40, 10), "float32", 2)
+    tensor = Tensor("t", (1, 8, 40, 10), FLOAT32, 2)
     assert spec.height("other", tensor, 40) == 2
     assert spec.height("conv", tensor, 40) == 5
     assert spec.height("last", tensor, 40) == 40

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
@@ -25,14 +26,14 @@ def build(op_type: str, *inputs: Tensor | np.ndarray | None, **attributes: Any) 
 
 
 MAPS = {
-    "map": Tensor("m", (1, 3, 5, 4), "float32", 2),
-    "channels last": Tensor("m", (1, 5, 4, 3), "float32", 1),
-    "volume": Tensor("m", (1, 3, 2, 5, 2), "float32", 2),
-    "one row": Tensor("m", (1, 60, 1, 1), "float32", 2),
-    "one column": Tensor("m", (1, 6, 10, 1), "float32", 2),
+    "map": Tensor("m", (1, 3, 5, 4), FLOAT32, 2),
+    "channels last": Tensor("m", (1, 5, 4, 3), FLOAT32, 1),
+    "volume": Tensor("m", (1, 3, 2, 5, 2), FLOAT32, 2),
+    "one row": Tensor("m", (1, 60, 1, 1), FLOAT32, 2),
+    "one column": Tensor("m", (1, 6, 10, 1), FLOAT32, 2),
     "natural": Tensor("m", (1, 6, 10)),
-    "float64": Tensor("m", (1, 3, 5, 4), "float64", 2),
-    "float16": Tensor("m", (1, 3, 5, 4), "float16", 2),
+    "float64": Tensor("m", (1, 3, 5, 4), Format("float64"), 2),
+    "float16": Tensor("m", (1, 3, 5, 4), Format("float16"), 2),
 }
 
 LAYERS = {
@@ -79,7 +80,7 @@ def run(layer: Layer, x: np.ndarray, height: int, *, strided: bool = False) -> n
 @pytest.mark.parametrize("where", MAPS)
 def test_a_flattened_gemm_is_the_gemm_of_the_flattened_map(where: str, name: str) -> None:
     source = MAPS[where]
-    ordinary = LAYERS[name](Tensor("f", (1, 60), source.dtype), source.dtype)
+    ordinary = LAYERS[name](Tensor("f", (1, 60), source.format), source.dtype)
     flattened = flattened_gemm(ordinary, source)
     x = np.random.default_rng(0).uniform(-1, 1, source.shape).astype(source.dtype)
     want = run(ordinary, x.reshape(1, 60), 1)
@@ -101,9 +102,9 @@ def test_a_flattened_gemm_accumulates_over_the_rows_of_the_map() -> None:
     assert layer.constants[1].shape == (5, 4, 1, 3, 7)
     assert operator.cost(layer, Rows(0, 1)) == 60 * 7
     half = flattened_gemm(
-        LAYERS["plain"](Tensor("f", (1, 60), "float16"), "float16"), MAPS["float16"]
+        LAYERS["plain"](Tensor("f", (1, 60), Format("float16")), "float16"), MAPS["float16"]
     )
-    assert operator.mode(half) is Mode.WHOLE
+    assert operator.mode(half) is Mode.ACCUMULATE and operator.state(half) == FLOAT32
 
 
 def test_slabs_of_a_flattened_gemm_are_multiplied_where_they_lie() -> None:
@@ -120,7 +121,7 @@ def test_slabs_of_a_flattened_gemm_are_multiplied_where_they_lie() -> None:
 
 
 def test_rows_of_tokens_are_multiplied_without_a_copy() -> None:
-    layer = build("MatMul", Tensor("x", (1, 9, 6), "float32", 1), const(6, 4))
+    layer = build("MatMul", Tensor("x", (1, 9, 6), FLOAT32, 1), const(6, 4))
     assert (layer.output.row_axis, layer.input_axes) == (1, (1, None))
     phase = phases(operator_of(layer), layer, 3)[1]
     slab, out, scratch = (
@@ -172,13 +173,13 @@ REFUSED: Mapping[str, tuple[Any, ...]] = {
     "input 2 of shape \\(3,\\) does not broadcast": ("Gemm", (X, W, const(3)), {}),
     "alpha=0.5 with int32; whole numbers": (
         "Gemm",
-        (Tensor("x", (5, 6), "int32"), const(6, 4, dtype="int32")),
+        (Tensor("x", (5, 6), Format("int32")), const(6, 4, dtype="int32")),
         {"alpha": 0.5},
     ),
     "dtypes float32, float64; inputs must share": ("MatMul", (X, const(6, 4, dtype="float64")), {}),
     "dtypes int8; inputs must share": (
         "MatMul",
-        (Tensor("x", (5, 6), "int8"), const(6, 4, dtype="int8")),
+        (Tensor("x", (5, 6), Format("int8")), const(6, 4, dtype="int8")),
         {},
     ),
     "all inputs are constants": ("MatMul", (const(5, 6), W), {}),

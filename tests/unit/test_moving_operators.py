@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
@@ -123,7 +124,7 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         ("Reshape", (MAP, ints(1, 7)), {}, 18, "120 elements .* do not fit .*7"),
         ("Reshape", (MAP, ints(-1, -1)), {}, 18, "more than one free dimension"),
         ("Reshape", (MAP, ints(1, 4, 6, 5, 0)), {}, 18, "rank 4 does not have"),
-        ("Reshape", (MAP, Tensor("shape", (2,), "int64")), {}, 18, "computed at run time"),
+        ("Reshape", (MAP, Tensor("shape", (2,), Format("int64"))), {}, 18, "computed at run time"),
         ("Reshape", (MAP, np.ones((2, 2), np.int64)), {}, 18, "rank 2, a 1-D integer array"),
         ("Flatten", (MAP,), {"axis": 5}, 18, "axis 5 is outside"),
         ("Squeeze", (MAP, ints(1)), {}, 18, "not all of size 1"),
@@ -143,7 +144,7 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         ),
         (
             "Concat",
-            (MAP, Tensor("z", (1, 4, 6, 5), "float64", 2)),
+            (MAP, Tensor("z", (1, 4, 6, 5), Format("float64"), 2)),
             {"axis": 1},
             18,
             "cannot be joined",
@@ -181,7 +182,7 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         ("Resize", (MAP, None, TWICE), {"antialias": 1}, 18, "does not go with mode 'nearest'"),
         (
             "Resize",
-            (Tensor("x", MAP.shape, "uint8", 2), None, TWICE),
+            (Tensor("x", MAP.shape, Format("uint8"), 2), None, TWICE),
             {"mode": "linear"},
             18,
             "cast to float32",

@@ -170,8 +170,8 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
         PlanError,
         "1 iteration",
     ),
-    ("other rows than its firings have", _set("options.rows", "1"), ScheduleError, "--rows 1"),
-    ("rows that are none", _set("options.rows", "-1"), InputError, "--rows"),
+    ("other rows than its firings have", _set("options.rows", "1"), ScheduleError, "rows='1'"),
+    ("rows that are none", _set("options.rows", "-1"), InputError, "rows='-1'"),
     ("rows of a layer that is none", _set("options.rows", "nobody=1"), InputError, "nobody"),
     ("a fuse level that is none", _set("options.fuse", "most"), InputError, "most"),
     (

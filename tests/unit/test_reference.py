@@ -16,6 +16,7 @@ from runtime.images import random_inputs
 from runtime.reference import MismatchError, Reference, compare, same_classes
 from runtime.report import kept_whole
 from runtime.verify import check_layers, check_outputs, mismatch
+from tests.models import model as model_of
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs, weight
 
 ONES = np.ones((1, 2, 4, 3), np.float32)
@@ -147,9 +148,7 @@ def test_a_model_that_onnxruntime_refuses_is_one_line(capfd: pytest.CaptureFixtu
     model = residual_classifier()
     network = csdfgen.load(model)
     model.graph.node[0].op_type = "Nope"
-    with pytest.raises(
-        ModelError, match="onnxruntime cannot load it, run without --check"
-    ) as caught:
+    with pytest.raises(ModelError, match="onnxruntime cannot load it, run without check") as caught:
         Reference(model, network)
     assert "\n" not in str(caught.value)
     good = Reference(residual_classifier(), network)
@@ -178,6 +177,35 @@ def test_layers_of_a_batch() -> None:
     feeds = random_inputs(network, 1)
     assert all(entry.comparison.ok for entry in check_layers(model, plan, feeds))
     assert all(one.ok for one in check_outputs(model, plan, feeds, runtime.run(plan, feeds)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float x) => (float y) { y = Relu(x) }",
+        "g (int64 x) => (int64 y) { y = Add(x, x) }",
+        "g (float x) => (float y) { y = Identity(x) }",
+        "g (float[1,3,4,5] x) => (float y) { y = ReduceMean <keepdims = 0> (x) }",
+        "g (float x, float[1,3,4,5] z) => (float[1,3,4,5] y, float w) { y = Mul(x, z)  w = Neg(x) }",
+    ],
+)
+def test_scalars_stay_scalars(text: str) -> None:
+    """A scalar input once reached onnxruntime as an array of shape (1,), and its output differed."""
+    proto = model_of(text)
+    plan = csdfgen.plan(csdfgen.load(proto))
+    feeds = random_inputs(plan.network, 1)
+    found = runtime.run(plan, feeds)
+    assert {k: v.shape for k, v in found.items()} == {
+        k: v.shape for k, v in Reference(proto, plan.network)(feeds).items()
+    }
+    assert all(one.ok for one in check_outputs(proto, plan, feeds, found))
+    assert all(entry.comparison.ok for entry in check_layers(proto, plan, feeds))
+
+
+def test_inputs_in_another_order_in_memory_reach_onnxruntime() -> None:
+    proto = model_of("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert np.array_equal(Reference(proto, csdfgen.load(proto))({"x": x})["y"], x)
 
 
 def test_a_fault_is_traced_to_its_layer() -> None:

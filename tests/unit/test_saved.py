@@ -339,9 +339,9 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
         "other rows than its firings have",
         _set("origin.options.rows", "2"),
         ScheduleError,
-        "--rows 2",
+        "rows='2'",
     ),
-    ("rows that are none", _set("origin.options.rows", "-1"), InputError, "--rows"),
+    ("rows that are none", _set("origin.options.rows", "-1"), InputError, "rows='-1'"),
     ("rows of a layer that is none", _set("origin.options.rows", "nobody=1"), InputError, "nobody"),
     ("a fuse level that is none", _set("origin.options.fuse", "most"), InputError, "most"),
     (
@@ -357,7 +357,7 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
         ScheduleError,
         "fires 16 phases of 'input:x', which has 1",
     ),
-    ("rates of the paper", _set("origin.options.rates", "paper"), PlanError, "--rates paper"),
+    ("rates of the paper", _set("origin.options.rates", "paper"), PlanError, "rates='paper'"),
     (
         "another digest",
         _set("origin.digest", "0" * 16),

@@ -4,14 +4,18 @@ checker's refusals.
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import schedules
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from csdfgen.errors import (
     CapacityExceededError,
@@ -268,6 +272,15 @@ def test_graphs_without_an_iteration_or_with_too_long_a_one_are_refused() -> Non
         GraphError, match="policy 'lazy' is not one of demand, eager, layers, bounded"
     ):
         demand_driven(ring(), policy="lazy")
+
+
+def test_no_module_takes_the_name_of_a_scheduler() -> None:
+    """A module that is imported later would: schedules.bounded was one."""
+    for module in pkgutil.iter_modules(schedules.__path__):
+        importlib.import_module(f"schedules.{module.name}")
+    for name in schedules.__all__:
+        assert not isinstance(getattr(schedules, name), ModuleType), name
+    assert schedules.bounded is SCHEDULERS["bounded"]
 
 
 def test_a_hundred_thousand_firings_take_seconds() -> None:

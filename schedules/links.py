@@ -1,4 +1,4 @@
-"""What do capacities add to a graph? A channel back, with the free space as its tokens.
+"""Which actors wait for which? Channels, and for those with a capacity the space left in them.
 
 A firing claims its output space when it starts and frees its input space when it ends
 (docs/model.md), so a capacity is a channel in the opposite direction with the rates exchanged and
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from csdfgen.dataflow.graph import Channel, CsdfGraph
-from csdfgen.errors import CapacityExceededError, GraphError
+from csdfgen.dataflow.transform import check_capacities
 from schedules.order import component_numbers
 
 __all__ = [
@@ -55,30 +55,21 @@ def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> l
     """The channels of a valid graph and, for those with a capacity, their space; channels that no
     token ever enters are left out.
 
-    Raises GraphError for a capacity of an unknown channel, CapacityExceededError for one below the
-    initial tokens.
+    Raises what `check_capacities` does.
     """
+    room = capacities or {}
+    check_capacities(graph, room)
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
-    rest = dict(capacities or {})
     links: list[Link] = []
     for number, channel in enumerate(graph.channels):
-        capacity = rest.pop(channel.name, None)
-        if capacity is not None and capacity < channel.initial_tokens:
-            counts = f"{channel.initial_tokens} initial tokens, but the capacity is {capacity}"
-            raise CapacityExceededError(counts, where=f"channel '{channel.name}'")
         if not any(channel.production):
             continue
         ends = index[channel.source], index[channel.target]
         links.append(
             Link(*ends, channel.production, channel.consumption, channel.initial_tokens, number)
         )
-        if capacity is not None:
-            links.append(space_link(channel, ends, capacity, number))
-    if rest:
-        raise GraphError(
-            f"has no channel '{min(rest)}', which is given a capacity",
-            where=f"graph '{graph.name}'",
-        )
+        if channel.name in room:
+            links.append(space_link(channel, ends, room[channel.name], number))
     return links
 
 

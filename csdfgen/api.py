@@ -1,0 +1,345 @@
+"""What can a Python program ask in one line? Everything that the command line answers, as values.
+
+    net = csdfgen.load("model.onnx")
+    graph = csdfgen.convert(net, rows=2)             # csdfgen MODEL --rows 2 -o graph.xml
+    csdfgen.save_graph(graph, "graph.xml")
+    order = csdfgen.schedule(graph)                  # csdfgen schedule graph.xml
+    found = csdfgen.analyze(graph, buffers="live")   # csdfgen analyze graph.xml --buffers
+    plan = csdfgen.plan(net)
+    csdfgen.save_plan(plan, "plan.json")             # csdfgen schedule MODEL -o plan.json
+    told = csdfgen.report(plan)                      # csdfgen run MODEL --check
+
+A thin room: each function calls the stages that know, and makes what a command makes. What is
+only about graphs loads nothing of networks. All of it is to be had from `csdfgen` itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from csdfgen.dataflow.graph import CsdfGraph
+from csdfgen.errors import CsdfgenError, InputError, PlanError, option
+from csdfgen.model.describe import sizes
+from csdfgen.model.options import DEFAULTS, PlanOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    from csdfgen.model.network import Network
+    from csdfgen.phases.heights import AskedRows
+    from csdfgen.planning.plan import Plan
+    from runtime.report import Report
+    from schedules.analysis import Analysis, Buffers
+    from schedules.schedule import Schedule
+    from schedules.storage import Unit
+    from schedules.throughput import Method
+
+    Model = Network | str | os.PathLike[str] | onnx.ModelProto
+    """A network, or what `csdfgen.load` reads one from."""
+
+__all__ = [
+    "analyze",
+    "convert",
+    "read_graph",
+    "read_plan",
+    "report",
+    "save_graph",
+    "save_plan",
+    "schedule",
+]
+
+_ROWS, _FUSE, _IMAGE, _TOKENS = DEFAULTS.rows, DEFAULTS.fuse, DEFAULTS.image, "elements"
+
+
+# Graphs -----------------------------------------------------------------------------------------
+
+
+def convert(
+    network: Model,
+    *,
+    rows: AskedRows = _ROWS,
+    fuse: str = _FUSE,
+    image: str = _IMAGE,
+    tokens: str = _TOKENS,
+    rates: str = "exact",
+    overlap: bool = True,
+    serial: bool = True,
+) -> CsdfGraph:
+    """The CSDF graph of a network, or of a model that is loaded first: `csdfgen MODEL -o graph.xml`.
+
+    rows: rows a phase: a number, "auto", "whole", "paper", "LAYER=N,...", or {"LAYER": N, "*": N}.
+    fuse: "none", "fold" or "full". image: "streamed" or "resident". tokens: "elements" or "rows".
+    rates: "exact" by the row rule, or "paper" by Algorithm 1 of the paper. overlap: with self-loops
+    for the rows that a reader keeps between phases. serial: with a self-loop of one token on every
+    actor, so that none overlaps with itself.
+    Raises InputError for an option that does not exist; ModelError.
+    """
+    from csdfgen.phases.heights import parse_rows
+    from csdfgen.planning.planner import graph_of, prepare
+    from sdf3_bridge.variants import WriteOptions, variant
+
+    net = _network(network)
+    try:
+        options = PlanOptions(str(parse_rows(rows)), fuse, image)
+        conversion = prepare(net, options).conversion
+        graph = graph_of(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
+    except CsdfgenError as error:
+        raise error.at(_name(net)) from None
+    return variant(graph, WriteOptions(serial="add" if serial else "keep"))[0]
+
+
+def schedule(
+    graph: CsdfGraph | Model,
+    capacities: Mapping[str, int] | None = None,
+    *,
+    policy: str = "demand",
+    iterations: int = 1,
+    rows: AskedRows | None = None,
+    fuse: str | None = None,
+    image: str | None = None,
+    tokens: str | None = None,
+) -> Schedule:
+    """A checked firing order of a graph on one processor, with the capacity that every channel needs
+    for it: `csdfgen schedule GRAPH`. (What runs a network is its plan, see `csdfgen.plan`.)
+
+    graph: a graph, or a network, which is converted with `rows`, `fuse`, `image` and `tokens` as in
+        `convert`. capacities: channel name -> tokens that must do.
+    policy: "demand", "eager", "layers", "bounded" or "self-timed".
+    Raises InconsistentError, DeadlockError; GraphError for capacities or a policy that do not fit;
+    InputError for options of networks beside a graph.
+    """
+    from schedules.check import check
+    from schedules.static import static_schedule
+
+    options = {"rows": rows, "fuse": fuse, "image": image, "tokens": tokens}
+    subject = _graph(graph, options, {})
+    made = static_schedule(subject, capacities, iterations, policy)
+    check(subject, made)
+    return made
+
+
+def analyze(
+    graph: CsdfGraph | Model,
+    capacities: Mapping[str, int] | None = None,
+    *,
+    with_throughput: bool = True,
+    with_latency: bool = False,
+    buffers: Buffers = "none",
+    unit: Unit = "tokens",
+    method: Method = "auto",
+    seconds: float = 10.0,
+    rows: AskedRows | None = None,
+    fuse: str | None = None,
+    image: str | None = None,
+    tokens: str | None = None,
+    overlap: bool | None = None,
+) -> Analysis:
+    """Whether a graph is consistent and live, how fast it is, in which buffers: `csdfgen analyze`.
+
+    graph: a graph, or a network, which is converted as in `convert`, unless said otherwise with
+        rows "paper", tokens "rows" and without overlap self-loops, as the command does.
+    capacities: channel name -> tokens, which limit throughput and latency. buffers: "none", "live"
+    (the least storage without deadlock), "maximal" (with the highest throughput) or "front" (all
+    trade-offs), counted in `unit`, "tokens" or "bytes", sought for `seconds`.
+    Raises GraphError for a graph or capacities that are not valid; InputError for options of
+    networks beside a graph. A graph that is inconsistent or deadlocks is an answer.
+    """
+    from schedules import analysis
+
+    options = {"rows": rows, "fuse": fuse, "image": image, "tokens": tokens, "overlap": overlap}
+    return analysis.analyze(
+        _graph(graph, options, {"rows": "paper", "tokens": "rows", "overlap": False}),
+        capacities,
+        method=method,
+        with_throughput=with_throughput,
+        with_latency=with_latency,
+        buffers=buffers,
+        unit=unit,
+        seconds=seconds,
+    )
+
+
+def save_graph(graph: CsdfGraph, path: str | os.PathLike[str]) -> None:
+    """Write a graph: .xml for the SDF3 tools, .json lossless, .dot to draw. The same graph gives the
+    same bytes.
+
+    Raises InputError for another suffix or a file that cannot be written; GraphError for a graph
+    that is malformed.
+    """
+    suffix = _suffix(path, (".xml", ".json", ".dot"), "written")
+    if suffix == ".xml":
+        from sdf3_bridge import sdf3xml
+
+        # what is read back is what was saved: no self-loop is added
+        sdf3xml.write(path, graph, sdf3xml.WriteOptions(serial="keep"))
+    elif suffix == ".json":
+        from csdfgen.dataflow.graph_json import write_graph
+
+        write_graph(path, graph)
+    else:
+        from csdfgen.dataflow.dot import to_dot
+        from csdfgen.files import write_bytes
+
+        write_bytes(path, to_dot(graph).encode())
+
+
+def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
+    """Read a graph from .xml (of SDF3, of Kiter or ours) or .json. Raises InputError, GraphError."""
+    if _suffix(path, (".xml", ".json"), "read") == ".xml":
+        from sdf3_bridge import sdf3xml
+
+        return sdf3xml.read(path)
+    from csdfgen.dataflow import graph_json
+
+    return graph_json.read_graph(path)
+
+
+# Plans ------------------------------------------------------------------------------------------
+
+
+def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Write a plan as JSON, for `read_plan` and `csdfgen run MODEL --plan`. Raises InputError."""
+    from csdfgen.planning.plan_file import write_plan
+
+    write_plan(path, plan)
+
+
+def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
+    """The plan in a file, checked against its network. Weights are the network's; a file has none.
+
+    path: a plan, or a schedule of the network's graph. network: loaded with the shapes and the batch
+        that the plan is for; a model that is still to be loaded is loaded with them.
+    Raises PlanError where file and network do not fit each other, and what a plan that cannot run
+    raises: ScheduleError, CapacityExceededError; InputError for a file that cannot be read.
+    """
+    from csdfgen.phases.provenance import whole_shape
+    from csdfgen.planning.saved import read_saved
+
+    saved = read_saved(path)
+    net = _network(network, shapes=saved.inputs)
+    shapes = {tensor.name: whole_shape(net, tensor) for tensor in net.inputs}
+    if shapes != saved.inputs or net.batch != saved.batch:
+        raise PlanError(
+            f"is for {_listed(saved.inputs)}, batch {saved.batch}; '{net.name}' has {_listed(shapes)}, "
+            f"batch {net.batch}; load it with the shapes of the plan",
+            where=saved.where,
+        )
+    return saved.plan(net)
+
+
+def report(
+    model: Plan | Model,
+    inputs: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    *,
+    rows: AskedRows | None = None,
+    fuse: str | None = None,
+    image: str | None = None,
+    check: str | None = "outputs",
+    reference: str | os.PathLike[str] | onnx.ModelProto | None = None,
+    threads: int = 1,
+    repeat: int = 1,
+    seed: int = 0,
+) -> Report:
+    """Run a model, measure its memory and its time, compare it with onnxruntime: `csdfgen run MODEL
+    --check`.
+
+    model: a plan, or a model or network, which is planned with `rows`, `fuse` and `image` as in
+        `csdfgen.plan`. inputs: an array, or arrays by input name; random ones of this `seed`
+        without. check: "outputs", "layers" (one by one), or None (onnxruntime is left out).
+    reference: what onnxruntime runs, by default the file (or the name of the zoo) that the network
+        was loaded from. threads: of matrix products, on both sides. repeat: frames that are timed;
+        the median counts.
+    `report(...).ok` says whether the outputs are onnxruntime's; a difference is no error.
+    `runtime.report.to_json` has it as JSON values. Raises InputError, ModelError.
+    """
+    from threadpoolctl import threadpool_limits
+
+    from csdfgen.model.network import Network
+    from csdfgen.planning.plan import Plan
+    from csdfgen.planning.planner import plan as planned
+    from runtime.images import SYMMETRIC, random_inputs
+    from runtime.report import measure_and_compare
+
+    options = {"rows": rows, "fuse": fuse, "image": image}
+    with threadpool_limits(limits=threads, user_api="blas"):
+        if isinstance(model, Plan):
+            _refuse(options, "a plan")
+            plan = model
+        else:
+            plan = planned(_network(model), **_given(options))
+        network = plan.network
+        source = reference if reference is not None else network.source
+        if reference is None and not isinstance(model, Plan | Network):
+            source = model
+        if inputs is None:
+            inputs = random_inputs(network, seed, _span(network) or SYMMETRIC)
+        elif not isinstance(inputs, Mapping):
+            inputs = _only(network, inputs)
+        return measure_and_compare(
+            plan, inputs, source, check=check, threads=threads, repeat=repeat
+        )
+
+
+# What is given ----------------------------------------------------------------------------------
+
+
+def _network(model: Model, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Network:
+    """A network as it is, anything else loaded."""
+    from csdfgen.model.network import Network
+    from csdfgen.reading.loader import load
+
+    return model if isinstance(model, Network) else load(model, shapes=shapes)
+
+
+def _graph(
+    given: CsdfGraph | Model, options: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> CsdfGraph:
+    """A graph as it is, anything else converted."""
+    if isinstance(given, CsdfGraph):
+        _refuse(options, "a graph")
+        return given
+    return convert(given, **{**defaults, **_given(options)})
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(options: Mapping[str, Any], what: str) -> None:
+    """Options that say how a network is cut have no effect on what has been cut."""
+    for name, value in _given(options).items():
+        raise InputError(f"{option(name, value)} is for networks; {what} is cut already")
+
+
+def _only(network: Network, array: np.ndarray) -> dict[str, np.ndarray]:
+    """One array, by the name of the one input."""
+    names = [tensor.name for tensor in network.inputs]
+    if len(names) != 1:
+        raise InputError(f"one array for {len(names)} inputs; give a dict with {', '.join(names)}")
+    return {names[0]: array}
+
+
+def _span(network: Network) -> tuple[float, float] | None:
+    """What a network of the zoo was made for; None for any other."""
+    from csdfgen.reading.zoo import is_zoo_name, look_up
+
+    return look_up(network.source)[0].pixels if is_zoo_name(network.source) else None
+
+
+def _name(network: Network) -> str:
+    return network.source or network.name
+
+
+def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {sizes(shape)}" for name, shape in shapes.items()) or "no input"
+
+
+def _suffix(path: str | os.PathLike[str], known: tuple[str, ...], done: str) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in known:
+        raise InputError(f"a graph is {done} as {', '.join(known)}", where=str(path))
+    return suffix

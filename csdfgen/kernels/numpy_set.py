@@ -1,0 +1,294 @@
+"""How does numpy compute a step? Strided views of its rows, and the calls that its operator emits.
+
+The operators' numpy kernels work on arrays (`csdfgen.ops.base`). Here the rows of a step become
+arrays: rows that are evenly spaced in their pool are one strided view; where they are not (a
+rolling buffer wraps), rows that are read are gathered in the workspace, a phase that writes is cut,
+and so is one that only reads row by row. The workspace of a step is declared by emitting its calls
+once for every structure, into memory that is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from csdfgen.errors import PlanError
+from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, runs
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops.base import (
+    CountingScratch,
+    Emit,
+    Mode,
+    Phase,
+    Scratch,
+    presented,
+    stored_rows,
+)
+
+__all__ = ["NUMPY", "NumpyKernels", "array_of"]
+
+
+class NumpyKernels:
+    """The numpy backend. Weights are packed once for each layer, and live as long as the layer."""
+
+    name = "numpy"
+
+    def __init__(self) -> None:
+        self._kernels: WeakKeyDictionary[Layer, Emit] = WeakKeyDictionary()
+
+    def refusal(self, layer: Layer) -> str | None:
+        """Every operator of the table has a numpy kernel."""
+        return None if layer.op_type in OPERATORS else f"{layer.op_type} has no numpy kernel"
+
+    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+        """See `KernelSet.workspace`."""
+        memory = {name: np.empty(sizes[name], np.uint8) for name in _pools(step)}
+        needed = 0
+        for one in by_image(step):
+            for part in _parts(one):
+                scratch = CountingScratch()
+                self._emit(part, memory, scratch)
+                needed = max(needed, scratch.end)
+        return needed
+
+    def bind(self, step: Step, memory: Memory) -> list[Call]:
+        """See `KernelSet.bind`."""
+        pad = step.workspace
+        block = memory[pad.pool][pad.offset : pad.offset + pad.size]
+        calls: list[Call] = []
+        try:
+            for one in by_image(step):
+                for part in _parts(one):
+                    calls.extend(self._emit(part, memory, Scratch(block)))
+        except PlanError as error:
+            raise error.at(f"firing {step.firing} ({step.actor})") from None
+        return calls
+
+    def _kernel(self, layer: Layer) -> Emit:
+        """The bound kernel of a layer; weights are packed once."""
+        found = self._kernels.get(layer)
+        if found is None:
+            found = self._kernels[layer] = operator_of(layer).kernel(layer)
+        return found
+
+    def _emit(self, step: Step, memory: Memory, scratch: Scratch) -> list[Call]:
+        """The calls of a step whose results are one array each, or are gathered."""
+        layer, phase = step.layer, step.phase
+        calls: list[Call] = []
+        slabs = [
+            None if rows is None else self._slab(step, position, rows, memory, scratch, calls)
+            for position, rows in enumerate(phase.ins)
+        ]
+        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
+        held = step.states or step.outputs
+        kept = accumulates and not phase.first
+        results = [_target(view, memory, scratch, calls, load=kept) for view in held]
+        calls.extend(self._kernel(layer)(phase, slabs, results, scratch))
+        if not accumulates or phase.last:
+            outputs = results
+            if step.states:
+                outputs = [_target(view, memory, scratch, calls) for view in step.outputs]
+                pairs = zip(outputs, results, strict=True)
+                calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
+            for after in layer.epilogue:
+                calls.extend(self._epilogue(after, phase.out, outputs[0], scratch))
+            if step.states:
+                calls.extend(_stored(step.outputs, outputs, memory))
+        if not step.states or not phase.last:
+            calls.extend(_stored(held, results, memory))
+        return [prepared for call in calls for prepared in _in_place(call, scratch)]
+
+    def _epilogue(
+        self, after: Layer, out: Rows, result: np.ndarray, scratch: Scratch
+    ) -> Iterable[Call]:
+        ins = operator_of(after).input_rows(after, out)
+        slabs = [None if rows is None else result for rows in ins]
+        return self._kernel(after)(Phase(out, ins), slabs, [result], scratch)
+
+    def _slab(
+        self,
+        step: Step,
+        position: int,
+        rows: Rows,
+        memory: Memory,
+        scratch: Scratch,
+        calls: list[Call],
+    ) -> np.ndarray:
+        """The rows as the layer wants to see them; gathered in the workspace where they are not
+        evenly spaced in their pool.
+        """
+        view = step.inputs[position]
+        assert view is not None
+        found = runs(view.rows)
+        if len(found) <= 1:
+            return presented(array_of(view, memory), step.layer, position, rows)
+        gathered = scratch.take((len(view.rows), *view.shape), view.format.dtype)
+        for start, stop in found:
+            source = array_of(view.part(start, stop), memory)
+            calls.append((np.copyto, (gathered[start:stop], source)))
+        return presented(gathered, step.layer, position, rows)
+
+
+NUMPY = NumpyKernels()
+"""The one set: layers are packed once, whoever plans or runs them."""
+
+
+def array_of(view: View, memory: Memory) -> np.ndarray:
+    """Evenly spaced rows as an array of shape (rows, *shape)."""
+    rows = view.rows
+    step = rows[1] - rows[0] if len(rows) > 1 else 0
+    offset = rows[0] if rows else 0
+    return np.ndarray(
+        (len(rows), *view.shape),
+        view.format.dtype,
+        memory[view.pool],
+        offset,
+        (step, *view.strides),
+    )
+
+
+def _pools(step: Step) -> set[str]:
+    return {view.pool for view in (*step.inputs, *step.outputs, *step.states) if view is not None}
+
+
+def _target(
+    view: View, memory: Memory, scratch: Scratch, calls: list[Call], *, load: bool = False
+) -> np.ndarray:
+    """Where a kernel writes rows: the rows themselves, or an array of the workspace, filled with what
+    the rows hold if the kernel goes on from there.
+    """
+    found = runs(view.rows)
+    if len(found) <= 1:
+        return array_of(view, memory)
+    array = scratch.take((len(view.rows), *view.shape), view.format.dtype)
+    if load:
+        for start, stop in found:
+            calls.append((np.copyto, (array[start:stop], array_of(view.part(start, stop), memory))))
+    return array
+
+
+def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory) -> list[Call]:
+    """Calls that put results which were made in the workspace where their rows lie."""
+    return [
+        (np.copyto, (array_of(view.part(start, stop), memory), array[start:stop]))
+        for view, array in zip(views, arrays, strict=True)
+        if len(runs(view.rows)) > 1
+        for start, stop in runs(view.rows)
+    ]
+
+
+# A phase in parts --------------------------------------------------------------------------------
+
+
+def _parts(step: Step) -> list[Step]:
+    """The step cut so that the rows of no output jump, and of no input either where rows are
+    independent; an accumulating one so that those it adds up do not jump.
+    """
+    operator = operator_of(step.layer)
+    mode = operator.mode(step.layer)
+    if mode is Mode.WHOLE:
+        return [step]
+    if mode is Mode.ACCUMULATE:
+        return _accumulating_parts(step, operator.accumulate_over)
+    out = step.phase.out
+    cuts = {0, len(out)}
+    for view in step.outputs:
+        cuts.update(stop for _, stop in runs(view.rows))
+    if operator.rowwise:
+        for position, rows in enumerate(step.phase.ins):
+            tensor, held = step.layer.inputs[position], step.inputs[position]
+            if held is not None and tensor is not None and _runs_along(tensor, rows, step):
+                cuts.update(stop for _, stop in runs(held.rows))
+    if len(cuts) == 2:
+        return [step]
+    return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
+
+
+def _runs_along(tensor: Tensor, rows: Rows | None, step: Step) -> bool:
+    """Whether an operand is read row by row, as the result is written."""
+    return rows == step.phase.out and tensor.rows == step.layer.output.rows
+
+
+def _cut(step: Step, start: int, stop: int) -> Step:
+    """Rows [start, stop) of what the step writes, with the rows that they read."""
+    layer, phase = step.layer, step.phase
+    out = Rows(phase.out.start + start, phase.out.start + stop)
+    ins = operator_of(layer).input_rows(layer, out)
+    inputs: list[View | None] = []
+    for position, (held, rows, before) in enumerate(zip(step.inputs, ins, phase.ins, strict=True)):
+        if held is None or rows is None or before is None:
+            inputs.append(None)
+            continue
+        first = stored_rows(layer, position, before).start
+        stored = stored_rows(layer, position, rows)
+        inputs.append(held.part(stored.start - first, stored.stop - first))
+    outputs = tuple(view.part(start, stop) for view in step.outputs)
+    return _changed(step, Phase(out, ins, phase.first, phase.last, phase.image), inputs, outputs)
+
+
+def _accumulating_parts(step: Step, over: int) -> list[Step]:
+    layer, phase = step.layer, step.phase
+    view, rows = step.inputs[over], phase.ins[over]
+    assert view is not None and rows is not None
+    pieces = runs(view.rows)
+    if len(pieces) <= 1 or stored_rows(layer, over, rows) != rows:
+        return [step]
+    last = len(pieces) - 1
+    found = []
+    for i, (start, stop) in enumerate(pieces):
+        piece = Rows(rows.start + start, rows.start + stop)
+        ins = (*phase.ins[:over], piece, *phase.ins[over + 1 :])
+        part = Phase(phase.out, ins, phase.first and i == 0, phase.last and i == last, phase.image)
+        inputs = [*step.inputs[:over], view.part(start, stop), *step.inputs[over + 1 :]]
+        found.append(_changed(step, part, inputs, step.outputs))
+    return found
+
+
+def _changed(
+    step: Step, phase: Phase, inputs: Sequence[View | None], outputs: tuple[View, ...]
+) -> Step:
+    return Step(
+        step.firing,
+        step.actor,
+        step.layer,
+        phase,
+        tuple(inputs),
+        outputs,
+        step.states,
+        step.workspace,
+    )
+
+
+# Copies among tensors that share buffers -----------------------------------------------------------
+
+
+def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
+    """A copy as it is to run when tensors share buffers: not at all if the operand already lies
+    there (a Concat that is a view), through the workspace if the two may interleave: numpy then
+    would go through memory of its own.
+    """
+    function, arguments = call
+    if function is not np.copyto or not isinstance(arguments[1], np.ndarray) or len(arguments) > 2:
+        return (call,)
+    target, source = arguments
+    if _address(target) == _address(source) and _steps(target) == _steps(source):
+        return ()
+    if target.dtype != source.dtype or not np.may_share_memory(target, source):
+        return (call,)
+    between = scratch.take(source.shape, source.dtype)
+    return (np.copyto, (between, source)), (np.copyto, (target, between))
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _steps(array: np.ndarray) -> list[tuple[int, int]]:
+    """(size, stride) of every dimension that is stepped along."""
+    pairs = zip(array.shape, array.strides, strict=True)
+    return [(size, stride) for size, stride in pairs if size > 1]

@@ -1,0 +1,193 @@
+"""What is a step of a program, for any backend? One firing: a layer, a slab, and where its rows lie.
+
+A slab is a list of rows, each at an offset of its own in a pool of memory; rows that happen to lie
+evenly spaced are what numpy likes best, and `runs` finds them. Nothing in a step is a live array,
+and nothing in it depends on a backend or on data: a program is the list of a plan's steps
+(`csdfgen.lowering`), and a backend is a `KernelSet` that binds each of them to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Shape
+from csdfgen.model.rows import Rows
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode, Phase, stored_rows
+
+__all__ = ["Call", "KernelSet", "Memory", "Scratchpad", "Step", "View", "by_image", "runs"]
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A prepared call: function(*arguments), without a result."""
+
+Memory = Mapping[str, np.ndarray]
+"""Pool -> its bytes (uint8), writable, aligned as the plan's buffers are."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows of a tensor, or of a layer's state, in a pool.
+
+    rows: byte offset of each row. shape, strides: of one row, strides in bytes. format: of the
+    elements.
+    """
+
+    pool: str
+    rows: tuple[int, ...]
+    shape: Shape
+    strides: tuple[int, ...]
+    format: Format
+
+    def part(self, start: int, stop: int) -> View:
+        """Rows [start, stop) of the view."""
+        return replace(self, rows=self.rows[start:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class Scratchpad:
+    """The workspace of a step: `size` bytes of a pool at an offset, its own for this firing alone."""
+
+    pool: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One firing of a layer.
+
+    inputs: by input position the stored rows that the phase reads (those that `stored_rows` names,
+    of all its images), None for constants. outputs: the rows that it writes; of a layer that
+    accumulates, all of them, in every phase. states: as outputs, where an accumulating layer holds
+    its sums apart; () if they are held in the outputs. The activations that follow in the slab are
+    the layer's `epilogue`.
+    """
+
+    firing: int
+    actor: str
+    layer: Layer
+    phase: Phase
+    inputs: tuple[View | None, ...]
+    outputs: tuple[View, ...]
+    states: tuple[View, ...]
+    workspace: Scratchpad
+
+
+class KernelSet(Protocol):
+    """A backend. Sets are values without a state that matters: caches alone."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    def refusal(self, layer: Layer) -> str | None:
+        """Why this backend cannot compute a layer; None if it can."""
+
+    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+        """Bytes that `bind` will need for a step, before anything is placed: every view then lies in
+        a pool of its buffer's name, which has `sizes[name]` bytes. Where rows lie relative to each
+        other in their buffer is as it will be.
+        """
+
+    def bind(self, step: Step, memory: Memory) -> Sequence[Call]:
+        """Calls that compute the step in this memory. Raises PlanError if it needs more workspace
+        than the step has.
+        """
+
+
+def runs(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """Maximal ranges of positions whose offsets rise evenly.
+
+    >>> runs((0, 64, 128)), runs((128, 0, 64)), runs(())
+    ([(0, 3)], [(0, 1), (1, 3)], [])
+    """
+    found: list[tuple[int, int]] = []
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        if stop < len(rows):
+            step = rows[stop] - rows[start]
+            while step > 0 and stop < len(rows) and rows[stop] - rows[stop - 1] == step:
+                stop += 1
+        found.append((start, stop))
+        start = stop
+    return found
+
+
+def by_image(step: Step) -> tuple[Step, ...]:
+    """The step as one for each of its images, for kernels that work on one image at a time.
+
+    A layer that accumulates over several phases has one image in each of them.
+    """
+    images = step.phase.images
+    if images == 1:
+        return (step,)
+    layer = step.layer
+    found = []
+    for image in range(images):
+        phase = replace(step.phase, image=step.phase.image + image, images=1)
+        heights = [0 if t is None else t.rows for t in layer.inputs]
+        inputs = tuple(
+            None if view is None else view.part(image * rows, (image + 1) * rows)
+            for view, rows in zip(step.inputs, heights, strict=True)
+        )
+        outputs = tuple(
+            view.part(image * t.rows, (image + 1) * t.rows)
+            for view, t in zip(step.outputs, layer.outputs, strict=True)
+        )
+        found.append(
+            replace(step, phase=phase, inputs=_held(layer, phase, inputs), outputs=outputs)
+        )
+    return tuple(found)
+
+
+def _held(layer: Layer, phase: Phase, whole: Sequence[View | None]) -> tuple[View | None, ...]:
+    """Of views of all rows of an image those that the phase reads."""
+    found: list[View | None] = []
+    for position, (view, rows) in enumerate(zip(whole, phase.ins, strict=True)):
+        if view is None or rows is None:
+            found.append(None)
+            continue
+        stored = stored_rows(layer, position, rows)
+        found.append(view.part(stored.start, stored.stop))
+    return tuple(found)
+
+
+def structure(layer: Layer, phase: Phase) -> tuple[Any, ...]:
+    """Phases of a layer with equal structures make equal calls at equal addresses, but for weights.
+
+    Interior phases of layers that are shifted copies of each other have one structure; what reads a
+    border of the map, and phases of layers whose rows have values of their own, have their own.
+    """
+    operator = operator_of(layer)
+    mode = operator.mode(layer)
+    lengths = tuple(None if rows is None else len(rows) for rows in phase.ins)
+    if mode is Mode.ROWS and not phase.first and not phase.last and _repeats(layer):
+        whole = _reads_whole(layer, phase)
+        if whole is not None:
+            return len(phase.out), lengths, whole
+    return phase.out, phase.ins, phase.first, phase.last
+
+
+def _repeats(layer: Layer) -> bool:
+    return all(operator_of(one).repeats(one) for one in (layer, *layer.epilogue))
+
+
+def _reads_whole(layer: Layer, phase: Phase) -> tuple[bool, ...] | None:
+    """Which operands the phase reads whole; None where a border of another one is in sight."""
+    rowwise = operator_of(layer).rowwise
+    found = []
+    for position, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
+        if tensor is None:
+            continue
+        stored = stored_rows(layer, position, rows or Rows(0, 0))
+        whole = rowwise and len(stored) == tensor.rows  # of a window, all rows means both borders
+        if not whole and (stored.start == 0 or stored.stop == tensor.rows):
+            return None
+        found.append(whole)
+    return tuple(found)

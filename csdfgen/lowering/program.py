@@ -1,0 +1,98 @@
+"""What is run for a plan, whatever runs it? Pools of memory, and steps in the order of the firings.
+
+A program says everything by numbers: which rows of an input go to which bytes, which layer works on
+which rows at which bytes with which scratch, where the outputs lie at the end. A backend binds its
+steps to memory of its own (`csdfgen.kernels.steps.KernelSet`), or writes them as source; nothing in
+them is a live array, and nothing depends on the images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from csdfgen.errors import PlanError
+from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View
+from csdfgen.model.network import Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.planning.buffers import ARENA
+from csdfgen.planning.checker import checked
+from csdfgen.planning.plan import Plan
+
+__all__ = ["Feed", "Program", "Result", "lower"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Feed:
+    """One firing of a network input: rows of an image (of those of an iteration) go into a pool."""
+
+    firing: int
+    tensor: Tensor
+    image: int
+    rows: Rows
+    target: View
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """A tensor as it lies after the last firing: all its rows, image after image."""
+
+    tensor: Tensor
+    images: int
+    source: View
+
+    def image(self, number: int) -> View:
+        """The rows of one image."""
+        rows = self.tensor.rows
+        return self.source.part(number * rows, (number + 1) * rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
+    there is nothing to do (outputs, and layers that are views). results: by network output that is
+    computed. frames: images that one run takes.
+    """
+
+    pools: Mapping[str, int]
+    firings: tuple[Step | Feed | None, ...]
+    results: Mapping[str, Result]
+    frames: int
+
+
+def lower(plan: Plan, kernels: KernelSet) -> Program:
+    """The program of a plan.
+
+    Raises what the checker raises for a plan that is not sound, PlanError for a layer that the
+    backend cannot compute, named with the reason.
+    """
+    checked(plan)
+    addresses, conversion = plan.addresses, plan.conversion
+    for layer in plan.network.layers:
+        for one in (layer, *layer.epilogue):
+            why = kernels.refusal(one)
+            if why is not None and layer.name not in plan.sharing.silent:
+                raise PlanError(f"layer '{layer.name}': backend '{kernels.name}': {why}")
+    firings: list[Step | Feed | None] = []
+    for number, (name, phase) in enumerate(plan.order):
+        work = conversion.actor[name]
+        if work.kind == "input":
+            tensor, slab = work.writes[0].tensor, work.phases[phase]
+            view = addresses.view(tensor, slab.slab(slab.out).span(tensor.rows))
+            firings.append(Feed(number, tensor, slab.image, slab.out, view))
+        elif work.layer is None or name in plan.sharing.silent:
+            firings.append(None)
+        else:
+            pad = Scratchpad(ARENA, *plan.workspace(name, phase))
+            firings.append(addresses.step(work, phase, number, pad))
+    frames = conversion.frames
+    results = {
+        output.name: Result(
+            output.tensor,
+            frames,
+            addresses.view(output.tensor, Rows(0, output.tensor.rows * frames)),
+        )
+        for output in plan.network.outputs
+        if output.tensor is not None
+    }
+    return Program(plan.pools, tuple(firings), results, frames)

@@ -1,0 +1,87 @@
+"""How does a value look in a prompt and in a notebook? One short line, one small table.
+
+Names come from files of strangers: they stay on the line, are cut where they are endless, and say
+nothing to HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+__all__ = ["by_count", "html_table", "mebibytes", "one_line", "plain", "sizes"]
+
+_LONGEST_NAME = 60
+_SHOWN_ENTRIES = 3
+
+
+def mebibytes(size: int) -> str:
+    """Bytes in MiB (2^20 bytes), with the unit.
+
+    >>> mebibytes(176_424), mebibytes(3 * 2**30)
+    ('0.168 MiB', '3,072.000 MiB')
+    """
+    return f"{size / 2**20:,.3f} MiB"
+
+
+def sizes(shape: Sequence[int]) -> str:
+    """A shape as the command line writes it.
+
+    >>> sizes((1, 3, 224, 224)), sizes(())
+    ('1x3x224x224', 'scalar')
+    """
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def plain(text: str, limit: int = _LONGEST_NAME) -> str:
+    r"""A name on one line, its end cut off where it is long.
+
+    >>> plain("conv\n1"), plain("x" * 99, 6)
+    ('conv\ufffd1', 'xxxxx…')
+    """
+    # cut first: a name may have megabytes
+    shown = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
+
+
+def by_count(entries: Sequence[str]) -> str:
+    """The first few of several entries, and how many more there are.
+
+    >>> by_count(["a", "b"]), by_count(list("abcde"))
+    ('a, b', 'a, b, c and 2 more')
+    """
+    shown = ", ".join(plain(entry) for entry in entries[:_SHOWN_ENTRIES])
+    more = len(entries) - _SHOWN_ENTRIES
+    return (f"{shown} and {more} more" if more > 0 else shown) or "none"
+
+
+def one_line(kind: str, name: str, **facts: object) -> str:
+    """What a value is, for `__repr__`: its type, its name, and facts by word; None is left out.
+
+    >>> one_line("Network", "lenet5", inputs="x 1x1x28x28", layers=1200, batch=None)
+    "<Network 'lenet5': inputs x 1x1x28x28, layers 1,200>"
+    """
+    said = ", ".join(f"{word} {_shown(fact)}" for word, fact in _known(facts.items()))
+    return f"<{kind} '{plain(name)}'{': ' if said else ''}{said}>"
+
+
+def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """A small table for `_repr_html_`: a title over rows of (word, fact); None is left out.
+
+    >>> html_table("Network <x>", [("layers", 1200)])
+    '<table><caption>Network &lt;x&gt;</caption><tr><th>layers</th><td>1,200</td></tr></table>'
+    """
+    body = "".join(
+        f"<tr><th>{escape(plain(word))}</th><td>{escape(_shown(fact))}</td></tr>"
+        for word, fact in _known(rows)
+    )
+    return f"<table><caption>{escape(plain(title))}</caption>{body}</table>"
+
+
+def _known(facts: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
+    return ((word, fact) for word, fact in facts if fact is not None)
+
+
+def _shown(fact: object) -> str:
+    number = isinstance(fact, int) and not isinstance(fact, bool)
+    return f"{fact:,}" if number else plain(str(fact), 4 * _LONGEST_NAME)

@@ -1,0 +1,81 @@
+"""How are the values of a tensor stored, and in what are sums of them formed?
+
+A tensor has a `Format`: its element type and, where it is quantized, how its integers become
+values. A layer computes with an `Arithmetic`: products and sums are formed in the accumulator's
+type and rounded once to the result's. Both stand here alone; what a type may become later (int8
+with int32 sums) is one more row of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+__all__ = ["ARITHMETIC", "FLOAT32", "Arithmetic", "Format", "accumulator_of", "arithmetic_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The stored form of a tensor's elements: numpy's name of their type.
+
+    scale, zero_point: of quantized values, `(stored - zero_point) * scale`, one for the tensor or one
+    for each index along `axis`; None where the stored numbers are the values.
+
+    >>> Format("float16").itemsize, str(Format("int8", scale=(0.5,), zero_point=(3,)))
+    (2, 'int8*0.5+3')
+    """
+
+    dtype: str = "float32"
+    scale: tuple[float, ...] | None = None
+    zero_point: tuple[int, ...] | None = None
+    axis: int | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        if self.scale is None:
+            return self.dtype
+        along = "" if self.axis is None else f"@{self.axis}"
+        zero = "" if self.zero_point is None else f"+{','.join(map(str, self.zero_point))}"
+        return f"{self.dtype}*{','.join(f'{s:g}' for s in self.scale)}{zero}{along}"
+
+
+FLOAT32 = Format()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Types, by numpy's names, that sums are formed in and that results are rounded to."""
+
+    accumulator: str
+    result: str
+
+
+ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
+    {"float16": Arithmetic("float32", "float16")}
+)
+"""Stored type -> arithmetic, where sums are formed in another type than they are stored in: sums of
+float16 would lose what the weights say, and numpy's own float16 is slow. All other types are their
+own accumulators; integers wrap around, so that the order of their sums does not matter.
+"""
+
+
+def arithmetic_of(dtype: str | np.dtype) -> Arithmetic:
+    """The arithmetic of a stored type."""
+    name = str(dtype)
+    return ARITHMETIC.get(name) or Arithmetic(name, name)
+
+
+def accumulator_of(dtype: str | np.dtype) -> str:
+    """The type in which products and sums of values of a type are formed.
+
+    >>> accumulator_of("float16"), accumulator_of("float64"), accumulator_of(np.dtype("int32"))
+    ('float32', 'float64', 'int32')
+    """
+    return arithmetic_of(dtype).accumulator

@@ -1,0 +1,77 @@
+"""Which addresses does a firing touch? A step, from the row rule, the sharing and the regions.
+
+The same function makes the steps of a program (`lowering`) and, before anything is placed, those by
+which a backend declares its workspace: every buffer then is a pool of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from csdfgen.kernels.steps import Scratchpad, Step, View
+from csdfgen.model.network import Shape, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops.base import stored_rows
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.buffers import state_name
+from csdfgen.planning.placement import Region
+from csdfgen.planning.sharing import Sharing
+
+__all__ = ["Addresses"]
+
+
+@dataclass(frozen=True, eq=False)
+class Addresses:
+    """Where rows of tensors and states lie; regions by buffer."""
+
+    sharing: Sharing
+    regions: Mapping[str, Region]
+
+    def view(self, tensor: Tensor, rows: Rows) -> View:
+        """Rows of a tensor, counted through all images."""
+        place = self.sharing.places[tensor.name]
+        region = self.regions[place.buffer]
+        size = tensor.itemsize
+        shift = place.offset * size
+        addresses = region.addresses(rows.start, rows.stop)
+        return View(
+            region.pool,
+            tuple(address + shift for address in addresses) if shift else addresses,
+            tensor.row_shape,
+            tuple(step * size for step in place.strides),
+            tensor.format,
+        )
+
+    def state(self, work: ActorWork, group: int) -> View:
+        """The state of an accumulating layer in an image (or group of images), as output rows."""
+        assert work.state is not None
+        held, output = work.state.format, work.state.output
+        region = self.regions[state_name(work.name)]
+        base, row = region.address(group), output.row_elements * held.itemsize
+        rows = tuple(base + number * row for number in range(output.rows))
+        return View(
+            region.pool, rows, output.row_shape, _contiguous(output.row_shape, held.itemsize), held
+        )
+
+    def step(self, work: ActorWork, number: int, firing: int, workspace: Scratchpad) -> Step:
+        """The step of a layer's phase."""
+        layer, phase = work.layer, work.phases[number]
+        assert layer is not None
+        inputs: list[View | None] = []
+        for position, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
+            if tensor is None or rows is None:
+                inputs.append(None)
+            else:
+                stored = phase.slab(stored_rows(layer, position, rows)).span(tensor.rows)
+                inputs.append(self.view(tensor, stored))
+        outputs = tuple(self.view(t, phase.slab(phase.out).span(t.rows)) for t in layer.outputs)
+        states: tuple[View, ...] = ()
+        if work.state is not None:
+            states = (self.state(work, phase.image // phase.images),)
+        return Step(firing, work.name, layer, phase, tuple(inputs), outputs, states, workspace)
+
+
+def _contiguous(shape: Shape, size: int) -> tuple[int, ...]:
+    return tuple(size * prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,0 +1,189 @@
+"""What has to lie in memory? Rows of tensors, sums of accumulating layers, scratch of kernels: buffers.
+
+A buffer is a sequence of rows; which of them are alive when follows from who writes and who releases
+them (`planning.lifetimes`), and where each row lies from its region (`planning.placement`).
+A tensor buffer holds the rows of all tensors that share it (`planning.sharing`), a state the sums
+of a layer that accumulates in another format than its output's, one row an image, and a workspace
+the scratch of a layer's kernel, one row a phase, alive for that firing alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from csdfgen.model.network import Tensor
+from csdfgen.phases.conversion import ActorWork, Conversion, Write
+from csdfgen.planning.sharing import Sharing
+
+__all__ = [
+    "ALIGNMENT",
+    "ARENA",
+    "Access",
+    "Buffer",
+    "Part",
+    "buffers_of",
+    "state_name",
+    "workspace_buffer",
+    "workspace_name",
+]
+
+ALIGNMENT = 64
+"""Bytes; every buffer starts at a multiple, as vector units like it."""
+
+ARENA = "arena"
+"""The pool that everything lies in, until a device has several memories."""
+
+Kind = Literal["tensor", "state", "workspace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How far an actor has come in a buffer after each of its phases: rows written, or released."""
+
+    actor: str
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of every row that the same actors write: one tensor, or one operand of a Concat."""
+
+    tensors: tuple[str, ...]
+    row_bytes: int
+    writers: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`rows` rows, counted through all images of an iteration; `kept` to the end if it holds a
+    network output.
+
+    row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each.
+    """
+
+    name: str
+    rows: int
+    row_bytes: int
+    parts: tuple[Part, ...]
+    readers: tuple[Access, ...]
+    kept: bool = False
+    kind: Kind = "tensor"
+    sizes: tuple[int, ...] = ()
+    alignment: int = ALIGNMENT
+    pool: str = ARENA
+
+
+def state_name(actor: str) -> str:
+    """Name of the buffer that holds an actor's sums."""
+    return f"state:{actor}"
+
+
+def workspace_name(actor: str) -> str:
+    """Name of the buffer that holds an actor's scratch."""
+    return f"workspace:{actor}"
+
+
+def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
+    """The scratch of an actor's kernel: row i, `sizes[i]` bytes, is alive during its phase i alone."""
+    each = Access(actor, tuple(range(1, len(sizes) + 1)))
+    part = Part((), max(sizes), (each,))
+    name = workspace_name(actor)
+    return Buffer(
+        name, len(sizes), max(sizes), (part,), (each,), kind="workspace", sizes=tuple(sizes)
+    )
+
+
+def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
+    """Every buffer of tensors and states, with who writes and who releases its rows, and when.
+
+    A tensor that nobody reads is released by its writer. Layers without work of their own (views)
+    write nothing, but what they wait for is still needed.
+    """
+    network, frames = conversion.network, conversion.frames
+    writers: dict[str, list[tuple[ActorWork, Write]]] = {name: [] for name in sharing.buffers}
+    readers: dict[str, list[Access]] = {name: [] for name in sharing.buffers}
+    for work in conversion.actors:
+        for write in work.writes:
+            name = write.tensor.name
+            home = sharing.places[name].buffer
+            if work.name not in sharing.silent:
+                writers[home].append((work, write))
+            if not network.readers[name] and name not in network.output_tensors:
+                readers[home].append(Access(work.name, write.complete))
+        if work.kind != "output":
+            for read in work.reads:
+                home = sharing.places[read.tensor.name].buffer
+                readers[home].append(Access(work.name, read.release))
+    kept = {sharing.places[name].buffer for name in network.output_tensors}
+    tensors = [
+        Buffer(
+            name,
+            tensor.rows * frames,
+            tensor.row_bytes,
+            _parts(writers[name], tensor, sharing),
+            tuple(readers[name]),
+            name in kept,
+        )
+        for name, tensor in sharing.buffers.items()
+        if writers[name]
+    ]
+    return (*tensors, *_states(conversion))
+
+
+def _states(conversion: Conversion) -> list[Buffer]:
+    found = []
+    for work in conversion.actors:
+        if work.state is not None:
+            state = work.state
+            part = Part((), state.nbytes, (Access(work.name, state.claimed),))
+            free = (Access(work.name, state.released),)
+            rows = state.claimed[-1]
+            name = state_name(work.name)
+            found.append(Buffer(name, rows, state.nbytes, (part,), free, kind="state"))
+    return found
+
+
+def _parts(
+    written: Sequence[tuple[ActorWork, Write]], whole: Tensor, sharing: Sharing
+) -> tuple[Part, ...]:
+    """Writers grouped by the range of the row that they write; in-place results join their operand's
+    range.
+
+    Each element of a row counts for the smallest range that holds it: a Concat which copies one
+    operand beside others that were written in place adds that operand's bytes only.
+    """
+    ranges: dict[tuple[int, int], list[tuple[ActorWork, Write]]] = {}
+    for work, write in written:
+        offset = sharing.places[write.tensor.name].offset
+        ranges.setdefault((offset, write.tensor.row_elements), []).append((work, write))
+    groups = sorted(ranges.values(), key=lambda members: -members[0][1].tensor.row_elements)
+    sizes = [members[0][1].tensor.row_elements for members in groups]
+    if len(groups) > 1:
+        owner = np.zeros(whole.row_elements, np.int32)
+        for index, members in enumerate(groups):
+            elements_of(members[0][1].tensor, sharing, owner)[...] = index
+        sizes = np.bincount(owner, minlength=len(groups)).tolist()
+    return tuple(
+        Part(
+            tuple(write.tensor.name for _, write in members),
+            size * whole.itemsize,
+            tuple(Access(work.name, write.claimed) for work, write in members),
+        )
+        for size, members in zip(sizes, groups, strict=True)
+    )
+
+
+def elements_of(tensor: Tensor, sharing: Sharing, row: np.ndarray) -> np.ndarray:
+    """View of the places that a tensor's row has in a row of its buffer (a 1-D array)."""
+    where = sharing.places[tensor.name]
+    steps = tuple(row.itemsize * step for step in where.strides)
+    return np.lib.stride_tricks.as_strided(row[where.offset :], tensor.row_shape, steps)
+
+
+def names_of(buffers: Sequence[Buffer]) -> Mapping[str, Buffer]:
+    """Buffers by name."""
+    return {buffer.name: buffer for buffer in buffers}

@@ -1,0 +1,123 @@
+"""When is each row of each buffer alive? From the firing that claims it to the last one that reads it.
+
+A row is claimed when the firing that writes it starts, and free when the last firing that reads it
+has ended (SDF3's rule; docs/model.md). All follows from the order of firings and the row rule: the
+firings in which each row is alive, the rows that a buffer holds at most, and the bytes alive during
+each firing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from csdfgen.planning.buffers import Access, Buffer
+
+__all__ = ["Lifetime", "Lifetimes", "lifetimes_of", "times_of"]
+
+Order = Sequence[tuple[str, int]]
+"""Firings: (actor, phase), of each actor its phases in turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetime:
+    """Row i of a buffer is alive during firings [born[i], gone[i]): claimed when the first of them
+    starts, free when the last has ended.
+
+    capacity: most rows from the lowest that is needed to the highest that is claimed: what a
+    rolling buffer must hold.
+    """
+
+    buffer: str
+    born: np.ndarray
+    gone: np.ndarray
+    capacity: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Firings [first, end) in which anything of the buffer is alive."""
+        return int(self.born.min()), int(self.gone.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Lifetimes:
+    """What an order of firings needs: the lifetime of every buffer, and bytes alive in every firing.
+
+    live: bytes alive during each firing (claims made, nothing freed yet).
+    """
+
+    each: tuple[Lifetime, ...]
+    live: np.ndarray
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Lifetime]:
+        """Lifetimes by the name of their buffer."""
+        return {one.buffer: one for one in self.each}
+
+    @property
+    def peak_live(self) -> int:
+        """Most bytes alive at one time: no arena for this order is smaller."""
+        return int(self.live.max(initial=0))
+
+
+def times_of(order: Order) -> dict[str, np.ndarray]:
+    """Actor -> position in the order of each of its phases.
+
+    >>> {name: at.tolist() for name, at in times_of([("a", 0), ("b", 0), ("a", 1)]).items()}
+    {'a': [0, 2], 'b': [1]}
+    """
+    found: dict[str, list[int]] = {}
+    for position, (actor, _) in enumerate(order):
+        found.setdefault(actor, []).append(position)
+    return {actor: np.array(positions) for actor, positions in found.items()}
+
+
+def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
+    """Follow an order of firings, of each actor all phases in turn, through all buffers.
+
+    >>> from csdfgen.planning.buffers import Part
+    >>> line = Part(("x",), 10, (Access("a", (1, 2, 3, 4)),))
+    >>> x = Buffer("x", 4, 10, (line,), (Access("b", (0, 4)),))
+    >>> order = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("a", 3), ("b", 1)]
+    >>> found = lifetimes_of(order, [x])
+    >>> found.each[0].born.tolist(), found.each[0].capacity, found.peak_live
+    ([0, 1, 3, 4], 4, 40)
+    """
+    times, firings = times_of(order), len(order)
+    changes = np.zeros(firings + 1, np.int64)
+    found = []
+    for buffer in buffers:
+        rows = np.arange(buffer.rows)
+        claims = [_firing(part.writers, rows, times, np.minimum) for part in buffer.parts]
+        born = claims[0] if len(claims) == 1 else np.min(claims, axis=0)
+        if buffer.kept:
+            gone = np.full(buffer.rows, firings)
+        else:
+            gone = _firing(buffer.readers, rows, times, np.maximum) + 1
+        for part, claimed in zip(buffer.parts, claims, strict=True):
+            np.add.at(changes, claimed, part.row_bytes)
+            np.subtract.at(changes, gone, part.row_bytes)
+        found.append(Lifetime(buffer.name, born, gone, _capacity(born, gone)))
+    return Lifetimes(tuple(found), np.cumsum(changes[:-1]))
+
+
+def _firing(
+    accesses: Sequence[Access], rows: np.ndarray, times: Mapping[str, np.ndarray], choose: np.ufunc
+) -> np.ndarray:
+    """The firing in which each row is reached: first (`numpy.minimum`) or last (`numpy.maximum`) of
+    the actors.
+    """
+    reached = [
+        times[access.actor][np.searchsorted(np.array(access.rows), rows, side="right")]
+        for access in accesses
+    ]
+    return reached[0] if len(reached) == 1 else np.asarray(choose.reduce(reached))
+
+
+def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
+    """Most rows from the lowest needed to the highest claimed, when any is claimed."""
+    low = np.searchsorted(gone, born, side="right")
+    return int((np.arange(1, len(born) + 1) - low).max())

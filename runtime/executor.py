@@ -1,0 +1,426 @@
+"""How is a program run, frame after frame? Steps bound once to memory of its own, called in order.
+
+Compiling lowers the plan (which checks it), lets a backend bind every step to the arena, and keeps
+the calls in order; equal steps are bound once. In a frame nothing is looked up, no shape is computed
+and nothing is allocated but the outputs that the caller gets, unless he passes arrays for them
+(docs/model.md).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from csdfgen.errors import InputError, PlanError, option
+from csdfgen.kernels.numpy_set import NUMPY, array_of
+from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structure
+from csdfgen.lowering.program import Feed, lower
+from csdfgen.model.network import Network, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.plan import Plan
+
+__all__ = ["BACKENDS", "GUARD_BYTES", "Executable", "Measurement", "aligned_bytes", "kernels_of"]
+
+Progress = Callable[[int, int], None]
+"""(firings done, firings in all)"""
+
+Inputs = np.ndarray | Mapping[str, np.ndarray]
+
+BACKENDS: Mapping[str, KernelSet] = {"numpy": NUMPY}
+"""Backends by name."""
+
+UFUNC_BUFFER = 1024
+"""Elements of numpy's own buffers for strided operands: they are the only memory that the firings
+take beside the arena.
+"""
+
+SEGMENT = 64
+"""Firings between two reports of progress."""
+
+GUARD_BYTES = 4096
+"""Bytes behind the arena that nothing may touch; a measured frame checks them."""
+
+
+def kernels_of(backend: str) -> KernelSet:
+    """A backend by name. Raises InputError."""
+    if backend not in BACKENDS:
+        raise InputError(f"{option('backend', backend)}: not one of {', '.join(BACKENDS)}")
+    return BACKENDS[backend]
+
+
+def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
+    """Uninitialised bytes that start at a multiple of `alignment`."""
+    raw = np.empty(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a frame really used, in bytes: the highest byte touched in the arena, and the most that
+    Python and numpy had allocated beside it at one time: while firing, and in the whole call with
+    the outputs that the caller gets.
+    """
+
+    touched_bytes: int
+    python_peak_bytes: int
+    call_peak_bytes: int
+
+
+class Executable:
+    """A compiled plan: call it with inputs, get the outputs of a frame.
+
+    It has one arena, so that it runs one frame at a time: threads that share it wait for each
+    other, and each gets its own outputs. For frames at the same time compile the plan once a
+    thread: every program has an arena of its own; packed weights are shared.
+
+    kernels: the backend. taps: tensors that are kept whole, see `taps`. threads: of a matrix
+    product. Products of phases are so small that sharing one among threads takes several times as
+    long as computing it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        taps: Iterable[str] = (),
+        threads: int = 1,
+        kernels: KernelSet = NUMPY,
+    ) -> None:
+        self.plan = plan
+        self._one_frame = threading.Lock()
+        self._pools, self._threads = ThreadpoolController(), threads
+        self._program = lower(plan, kernels)
+        self._memory = {
+            name: aligned_bytes(size + GUARD_BYTES) for name, size in self._program.pools.items()
+        }
+        self._images: dict[tuple[str, int], np.ndarray] = {}
+        tensors = plan.network.tensors
+        self._taps = {
+            name: np.empty((_frames(plan), *tensors[name].storage_shape), tensors[name].dtype)
+            for name in taps
+        }
+        per_firing = self._bound(kernels)
+        self.firings = len(per_firing)
+        self._calls = tuple(map(len, per_firing))
+        self._segments = [
+            [call for calls in per_firing[start : start + SEGMENT] for call in calls]
+            for start in range(0, self.firings, SEGMENT)
+        ]
+
+    # Compiling -----------------------------------------------------------------------------------
+
+    def _bound(self, kernels: KernelSet) -> list[tuple[Call, ...]]:
+        """The calls of every firing."""
+        known: dict[tuple[Any, ...], tuple[Call, ...]] = {}
+        found = []
+        for firing, (actor, phase) in zip(self._program.firings, self.plan.order, strict=True):
+            calls: tuple[Call, ...] = ()
+            if isinstance(firing, Feed):
+                calls = self._feed(firing)
+            elif isinstance(firing, Step):
+                key = _key(firing)
+                if key not in known:
+                    known[key] = tuple(kernels.bind(firing, self._memory))
+                calls = known[key]
+            found.append(calls + self._tapped(self.plan.conversion.actor[actor], phase))
+        return found
+
+    def _feed(self, feed: Feed) -> tuple[Call, ...]:
+        """Calls that take rows of an input as they are needed, converted on the way."""
+        name, start = feed.tensor.name, feed.rows.start
+        return tuple(
+            (
+                self._take,
+                (
+                    array_of(feed.target.part(a, b), self._memory),
+                    name,
+                    feed.image,
+                    start + a,
+                    start + b,
+                ),
+            )
+            for a, b in runs(feed.target.rows)
+        )
+
+    def _take(self, target: np.ndarray, name: str, image: int, start: int, stop: int) -> None:
+        np.copyto(target, self._images[name, image][start:stop], "same_kind")
+
+    def _tapped(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
+        calls: list[Call] = []
+        for write in work.writes:
+            tap = self._taps.get(write.tensor.name)
+            if tap is None:
+                continue
+            before = write.complete[phase - 1] if phase else 0
+            from_, to = before, write.complete[phase]
+            if to > from_:
+                flat = tap.reshape(-1, *tap.shape[2:])
+                view = self.plan.addresses.view(write.tensor, Rows(from_, to))
+                for a, b in runs(view.rows):
+                    source = array_of(view.part(a, b), self._memory)
+                    calls.append((np.copyto, (flat[from_ + a : from_ + b], source)))
+        return tuple(calls)
+
+    @property
+    def taps(self) -> Mapping[str, np.ndarray]:
+        """The tapped tensors of the last images, in ONNX axis order; those of an iteration in turn
+        along axis 0.
+        """
+        tensors = self.plan.network.tensors
+        return {
+            name: _stacked([tensors[name].to_onnx(one) for one in array])
+            for name, array in self._taps.items()
+        }
+
+    # Frames --------------------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        x: Inputs,
+        progress: Progress | None = None,
+        out: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Run a frame (all images of the batch).
+
+        x: one array, or arrays by input name. out: arrays by output name to write the results into,
+        of their shapes and types; others are made. Raises InputError if they do not fit.
+        """
+        return self._frame(x, lambda done: self._fire(done, progress), out)
+
+    def _frame(
+        self,
+        x: Inputs,
+        fire: Callable[[int], None],
+        out: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[str, np.ndarray]:
+        network, frames = self.plan.network, self._program.frames
+        feeds = self.checked(x)
+        outputs = self._outputs(out or {})
+        with self._one_frame:
+            try:
+                for first in range(0, network.batch, frames):
+                    for tensor in network.inputs:
+                        for image in range(frames):
+                            one = _image(feeds[tensor.name], network, first + image)
+                            self._images[tensor.name, image] = tensor.to_storage(one)
+                    with self._pools.limit(limits=self._threads, user_api="blas"):
+                        fire(first)
+                    self._collect(outputs, first)
+            finally:
+                self._images.clear()
+        return outputs
+
+    def _fire(self, first: int, progress: Progress | None) -> None:
+        rounds = self.plan.network.batch // self._program.frames
+        total, done = self.firings * rounds, self.firings * (first // self._program.frames)
+        with _silent():
+            for index, segment in enumerate(self._segments):
+                for function, arguments in segment:
+                    function(*arguments)
+                if progress is not None:
+                    progress(done + min(self.firings, (index + 1) * SEGMENT), total)
+
+    def time_firings(
+        self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
+    ) -> tuple[int, ...]:
+        """Run a frame (of a batch, its last images count) and tell when each firing ended by
+        `clock`, the start in front.
+
+        The calls are those of every frame, in their order; only the clock is read between firings.
+        """
+        times: list[int] = []
+
+        def timed(first: int) -> None:
+            per_firing = self._per_firing
+            times.clear()
+            with _silent():
+                times.append(clock())
+                for firing in per_firing:
+                    for function, arguments in firing:
+                        function(*arguments)
+                    times.append(clock())
+
+        self._frame(x, timed)
+        return tuple(times)
+
+    @cached_property
+    def _per_firing(self) -> tuple[tuple[Call, ...], ...]:
+        calls = iter([call for segment in self._segments for call in segment])
+        return tuple(tuple(islice(calls, count)) for count in self._calls)
+
+    # Inputs and outputs --------------------------------------------------------------------------
+
+    def checked(self, x: Inputs) -> dict[str, np.ndarray]:
+        """The inputs by name as they are given; InputError naming shapes or types that do not fit."""
+        network = self.plan.network
+        names = [t.name for t in network.inputs]
+        given = dict(x) if isinstance(x, Mapping) else None
+        if given is None:
+            if len(names) != 1:
+                raise InputError(
+                    f"one array for {len(names)} inputs; give a dict with {', '.join(names)}"
+                )
+            given = {names[0]: np.asarray(x)}
+        feeds = {}
+        for tensor in network.inputs:
+            if tensor.name not in given:
+                raise InputError(
+                    f"input '{tensor.name}' is missing; given: {', '.join(sorted(given)) or 'nothing'}"
+                )
+            array = np.asarray(given[tensor.name])
+            shape = _whole(tensor, network)
+            if array.shape != shape:
+                raise InputError(
+                    f"input '{tensor.name}' has shape {array.shape}, the network takes {shape}; "
+                    f"load it with {option('shapes')}"
+                )
+            if array.dtype != tensor.dtype and not np.can_cast(
+                array.dtype, tensor.dtype, "same_kind"
+            ):
+                raise InputError(
+                    f"input '{tensor.name}' is {array.dtype}, the network takes {tensor.dtype}"
+                )
+            feeds[tensor.name] = array
+        return feeds
+
+    def _outputs(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """An array for every output: the caller's, or a new one."""
+        network = self.plan.network
+        unknown = sorted(given.keys() - {output.name for output in network.outputs})
+        if unknown:
+            raise InputError(f"out names '{unknown[0]}', which is no output of the network")
+        found = {}
+        for output in network.outputs:
+            array = given.get(output.name)
+            if output.tensor is None:
+                assert output.constant is not None
+                shape, dtype = output.constant.shape, output.constant.dtype
+            else:
+                shape, dtype = _whole(output.tensor, network), np.dtype(output.tensor.dtype)
+            if array is None:
+                array = np.empty(shape, dtype)
+            elif array.shape != shape or array.dtype != dtype or not array.flags.writeable:
+                raise InputError(
+                    f"out['{output.name}'] is {array.dtype} {array.shape}"
+                    f"{'' if array.flags.writeable else ', read only'}; {dtype} {shape} is needed"
+                )
+            if output.constant is not None:
+                np.copyto(array, output.constant)
+            found[output.name] = array
+        return found
+
+    def _collect(self, outputs: Mapping[str, np.ndarray], first: int) -> None:
+        network = self.plan.network
+        for name, result in self._program.results.items():
+            for image in range(result.images):
+                target = result.tensor.to_storage(_image(outputs[name], network, first + image))
+                view = result.image(image)
+                for a, b in runs(view.rows):
+                    np.copyto(target[a:b], array_of(view.part(a, b), self._memory))
+
+    # Measuring -----------------------------------------------------------------------------------
+
+    def measure(self, x: Inputs) -> tuple[dict[str, np.ndarray], Measurement]:
+        """Run a frame and measure it: which arena bytes change, and what Python and numpy allocate.
+
+        The arena is filled with a pattern first; a byte that keeps it was not touched. Should a
+        result happen to equal the pattern at the end of the arena, the complement tells. Bytes
+        behind the arena must keep theirs: PlanError otherwise.
+        """
+        import tracemalloc
+
+        (memory,) = self._memory.values()
+        planned, touched, firing, whole = self.plan.planned_bytes, 0, 0, 0
+        outputs: dict[str, np.ndarray] = {}
+
+        def traced(first: int) -> None:
+            nonlocal firing, whole
+            whole = max(whole, tracemalloc.get_traced_memory()[1])
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            self._fire(first, None)
+            peak = tracemalloc.get_traced_memory()[1]
+            firing, whole = max(firing, peak - before), max(whole, peak)
+
+        for pattern in (_PATTERN, ~_PATTERN):
+            _fill(memory, pattern)
+            tracemalloc.start()
+            try:
+                outputs = self._frame(x, traced)
+                whole = max(whole, tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+            touched = max(touched, _last_change(memory, pattern))
+            if touched > planned:
+                raise PlanError(
+                    f"byte {touched} was written, the arena has {planned} ({GUARD_BYTES} guard bytes follow)"
+                )
+            if touched == planned:
+                break
+        return outputs, Measurement(touched, firing, whole)
+
+
+def _frames(plan: Plan) -> int:
+    return plan.conversion.frames
+
+
+def _key(step: Step) -> tuple[Any, ...]:
+    """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
+    views = tuple(
+        None if v is None else v.rows for v in (*step.inputs, *step.outputs, *step.states)
+    )
+    pad = step.workspace
+    kind = structure(step.layer, step.phase)
+    return step.actor, kind, step.phase.images, views, pad.offset, pad.size
+
+
+def _whole(tensor: Tensor, network: Network) -> tuple[int, ...]:
+    """The shape of an input or an output with all images of the batch."""
+    return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
+
+
+def _image(whole: np.ndarray, network: Network, image: int) -> np.ndarray:
+    return whole if network.batch == 1 else whole[image : image + 1]
+
+
+def _stacked(images: list[np.ndarray]) -> np.ndarray:
+    return images[0] if len(images) == 1 else np.concatenate(images)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Small buffers of numpy's own, and no warnings: an overflow is a value (infinity) in ONNX."""
+    before = np.setbufsize(UFUNC_BUFFER)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        np.setbufsize(before)
+
+
+_PATTERN = np.frombuffer(bytes.fromhex("c71fa9ffc71fa9ff"), np.uint8).copy()
+
+
+def _fill(memory: np.ndarray, pattern: np.ndarray) -> None:
+    memory[...] = np.resize(pattern, memory.size)
+
+
+def _last_change(memory: np.ndarray, pattern: np.ndarray) -> int:
+    """One more than the index of the last byte that differs from the pattern."""
+    step = 1 << 20
+    for start in range((memory.size - 1) // step * step, -1, -step):
+        block = memory[start : start + step]
+        changed = np.flatnonzero(block != np.resize(pattern, block.size))
+        if changed.size:
+            return start + int(changed[-1]) + 1
+    return 0

@@ -1,0 +1,83 @@
+"""Batches of whole networks: every network of the zoo, and the light ones of the onnx package, runs
+two and three images, each as onnxruntime runs it alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime
+from runtime.images import random_inputs
+from runtime.reference import Reference, compare
+from runtime.verify import check_layers, check_outputs
+from tests.networks import LIGHT, light, with_last_scores
+from tests.unit.test_zoo import SMALL
+from zoo_models import ZOO
+
+pytestmark = pytest.mark.networks
+
+_OF_ONE = """
+    alexnet caffenet emotion_ferplus fcn_resnet50 googlenet inception_v1 inception_v2
+    lraspp_mobilenet_v3 mnist resnet101 resnet50 resnet50_v1 resnext50 shufflenet_v1
+    shufflenet_v1_g4 shufflenet_v2 super_resolution vgg16 vgg19 zfnet512
+"""
+ZOO_OF_ONE = frozenset(_OF_ONE.split())
+"""Networks of the zoo whose files fix one image: a Reshape to 1x9216, a Resize to 1x21x520x520."""
+
+LIGHT_OF_ONE = frozenset(LIGHT) - {"densenet121", "squeezenet"}
+
+BATCHES = (2, 3)
+
+
+def check(model: onnx.ModelProto, pixels: tuple[float, float], of_one: bool) -> None:
+    """Batches in slabs of rows beside onnxruntime's outputs for every image alone."""
+    single = csdfgen.load(model)
+    (tensor,) = single.inputs
+    rng = np.random.default_rng(3)
+    x = rng.uniform(*pixels, (max(BATCHES), *tensor.shape[1:])).astype(np.float32)
+    reference = Reference(model, single)
+    alone = [reference({tensor.name: image[None]}) for image in x]
+    for images in BATCHES:
+        network = csdfgen.load(model, batch=images)
+        assert (network.batch, network.lifted) == (images, of_one)
+        got = runtime.run(csdfgen.plan(network, rows="auto"), x[:images])
+        for name, array in got.items():
+            assert len(array) == images
+            for image, want in zip(array, alone, strict=False):
+                assert compare(name, image[None], want[name]).ok, f"{name} of {images} images"
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_batches_of_the_zoo(name: str) -> None:
+    entry = ZOO[name]
+    model = with_last_scores(entry.build(*SMALL.get(name, (64, 48))))
+    check(model, entry.pixels, name in ZOO_OF_ONE)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_networks_take_batches(name: str) -> None:
+    """Their files hold no weights, and the zoo has their topologies (test_zoo)."""
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    model = onnx.load(folder / f"light_{name}.onnx")
+    for images in BATCHES:
+        network = csdfgen.load(model, batch=images)
+        assert (network.batch, network.lifted) == (images, name in LIGHT_OF_ONE)
+
+
+def test_a_light_network_runs_batches() -> None:
+    check(with_last_scores(light("shufflenet")), (-1.0, 1.0), of_one=True)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "resnet18", "shufflenet_v1"])
+def test_the_check_of_a_run_takes_batches(name: str) -> None:
+    """Of a file that fixes one image, and of one that does not, layer by layer."""
+    model = ZOO[name].build(*SMALL.get(name, (64, 48)))
+    plan = csdfgen.plan(csdfgen.load(model, batch=2))
+    feeds = random_inputs(plan.network, 1)
+    assert all(one.ok for one in check_outputs(model, plan, feeds, runtime.run(plan, feeds)))
+    assert all(entry.comparison.ok for entry in check_layers(model, plan, feeds))
