@@ -118,15 +118,19 @@ def option(name: str, *value: object) -> str:
     return "=".join([name, *map(repr, value)])
 
 
-def shape_option(name: str, sizes: Sequence[int]) -> str:
-    """The option that gives an input its shape.
+def shape_option(name: str, sizes: Sequence[int | str]) -> str:
+    """The option that gives an input its shape; sizes: "N" is one for the reader to say.
 
     >>> shape_option("x", (1, 3, 8, 8))
     "shapes={'x': (1, 3, 8, 8)}"
+    >>> shape_option("x", (1, 3, "N", "N"))
+    "shapes={'x': '1x3xNxN'}"
     >>> with options_as_flags():
     ...     shape_option("x", (1, 3, 8, 8))
     '--shape x=1x3x8x8'
     """
+    text = "x".join(map(str, sizes))
     if _AS_FLAGS.get():
-        return option("shapes", f"{name}={'x'.join(map(str, sizes))}")
-    return option("shapes", {name: tuple(sizes)})
+        return option("shapes", f"{name}={text}")
+    known = all(isinstance(size, int) for size in sizes)
+    return option("shapes", {name: tuple(sizes) if known else text})

@@ -19,6 +19,7 @@ from schedules.cycle_ratio import constraint_values, maximum_cycle_ratio, policy
 from schedules.links import Component, components, links_of
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain
+from schedules.unlimited import why_unlimited
 
 __all__ = ["PeriodicSchedule", "earliest_starts", "periodic_schedule"]
 
@@ -57,9 +58,9 @@ def periodic_schedule(
     ]
     period = max(ratios, default=Fraction(0))
     if not period:
+        reason, way_out = why_unlimited(graph)
         raise ScheduleError(
-            "nothing limits its throughput; give its actors serial self-loops",
-            where=f"graph '{graph.name}'",
+            f"nothing limits its throughput, {reason}; {way_out}", where=f"graph '{graph.name}'"
         )
     system = expansion.precedence(Component(tuple(range(len(quota))), tuple(links)))
     instants = earliest_starts(system, period)

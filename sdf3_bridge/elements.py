@@ -70,11 +70,12 @@ class ElementReader:
             if known is not None and key not in known and not key.startswith("{"):
                 self.dropped[f"{shortened(key)} of {tag(element)}"] += 1
 
-    def assume(self, element: etree._Element, message: str) -> None:
-        """Remember what was filled in, and where; `say_warnings` tells each kind once, whatever its
-        numbers are.
+    def assume(self, element: etree._Element, message: str, kind: str = "") -> None:
+        """Remember what was filled in, and where; `say_warnings` tells each kind once: `kind`, or
+        else the message, whatever its numbers are.
         """
-        self.assumed.setdefault(_DIGITS.sub("", message), []).append(self.fault(element, message))
+        kind = kind or _DIGITS.sub("", message)
+        self.assumed.setdefault(kind, []).append(self.fault(element, message))
 
     def attribute(self, element: etree._Element, key: str) -> str:
         value = element.get(key)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd, lcm
+from math import gcd, lcm, log10
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
@@ -23,6 +23,9 @@ MAX_FIRINGS = 2**16
 
 MAX_COUNT = 2**31
 """Below it every number must be that SDF3 keeps in 32 bits."""
+
+_LONG = 10**15
+"""From here on the digits of a number tell a reader nothing."""
 
 MAX_TIME = 2**32 - 1
 """Below it an execution time must be; this long is the same as a deadlock."""
@@ -55,12 +58,26 @@ def beyond_counters(graph: CsdfGraph, iteration: Iteration) -> str:
     """What SDF3 cannot count of a graph's iteration, with both numbers; empty if it can."""
     actor, least = min(iteration.firings.items(), key=lambda item: item[1])
     if least >= MAX_FIRINGS:
-        counts = f"no actor fires less than {least} times ('{actor}') in an iteration of SDF3, {iteration.factor} minimal ones"
-        return f"{counts}; it counts right below {MAX_FIRINGS}"
+        counts = (
+            f"every actor fires {_readable(least)} times or more in an iteration ('{actor}' the fewest), "
+            f"and SDF3's counters hold only if one fires fewer than {_readable(MAX_FIRINGS)} times"
+        )
+        if iteration.factor == 1:
+            return counts
+        return f"SDF3 takes {_readable(iteration.factor)} iterations of the graph for one, so that {counts}"
     for what, value in _counted(graph, iteration):
         if value >= MAX_COUNT:
-            return f"{what} is {value}; SDF3 counts right below {MAX_COUNT}"
+            return f"{what} is {_readable(value)}; SDF3 counts right below {_readable(MAX_COUNT)}"
     return ""
+
+
+def _readable(number: int) -> str:
+    """A positive number as people read it: in groups of three, or its size.
+
+    >>> _readable(870501150), _readable(7**99)
+    ('870,501,150', 'about 10^83')
+    """
+    return f"{number:,}" if number < _LONG else f"about 10^{int(log10(number))}"
 
 
 def check_limits(graph: CsdfGraph, iteration: Iteration) -> None:
@@ -95,7 +112,7 @@ def _counted(graph: CsdfGraph, iteration: Iteration) -> Iterator[tuple[str, int]
         ):
             total = sum(rates) * (iteration.length // len(rates))
             yield (
-                f"the number of tokens {end} channel '{channel.name}' in {iteration.length} firings",
+                f"the number of tokens {end} channel '{channel.name}' in {_readable(iteration.length)} firings",
                 total,
             )
 
@@ -112,7 +129,8 @@ def _way_out(graph: CsdfGraph, iteration: Iteration) -> str:
         count = most * rounds
         listed = ", ".join(map(str, sorted(phases)[:6])) + (", ..." if len(phases) > 6 else "")
         parts.append(
-            f"equal phase counts (they are {listed}): lists padded to {most} entries with rates and times of 0 make it {count}"
+            f"equal phase counts (they are {listed}): lists padded to {most:,} entries with rates and times "
+            f"of 0 make it {_readable(count)}"
         )
     if any(gcd(*channel.production, *channel.consumption) > 1 for channel in graph.channels):
         parts.append("rows as tokens, or rates divided by their gcd")

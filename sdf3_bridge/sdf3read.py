@@ -2,15 +2,15 @@
 
 What the tools read without a word but differently, or cut (`010`, `1.5`, `1;2,3`, lists of unequal
 length, a name used twice), is refused with file, line and element. What is missing and has one
-plausible meaning is
-filled in, with a warning on the log: no `type` of the root (taken from what it holds), a port
-without a channel (ignored), no default processor (the last one), no execution time (0). What is not
-modelled is dropped, with one warning that names it; names of ports and types of processors, on
-which nothing depends, go without.
+plausible meaning is filled in, with a warning on the log: no `type` of the root (taken from what it
+holds), a port without a channel (ignored), no default processor (the last one), no execution time
+(0). What is not modelled is dropped, with one warning that names it; names of ports and types of
+processors, on which nothing depends, go without.
 
-Of several processors the last one that is marked default counts, as in SDF3; `default="false"`
-marks one only where no other is marked. The bytes of a token are Kiter's `size` or else SDF3's
-`tokenSize`, which counts bits.
+Of several processors that are marked default the first one counts, as in publications on SDF3's own
+graphs, with a warning that names actor and processors; `default="false"` marks one only where no
+other is marked. The bytes of a token are Kiter's `size` or else SDF3's `tokenSize`, which counts
+bits.
 """
 
 from __future__ import annotations
@@ -331,13 +331,22 @@ class _Reader(ElementReader):
         if not processors:
             return
         marked = [p for p in processors if p.get("default") is not None]
-        chosen = ([p for p in marked if p.get("default") != "false"] or marked or processors)[-1]
+        true = [p for p in marked if p.get("default") != "false"]
+        chosen = true[0] if true else (marked or processors)[-1]
+        if len(true) > 1:
+            names = [f"'{shortened(p.get('type', ''))}'" for p in true]
+            self.assume(
+                element,
+                f"marks processors {' and '.join(names)} as default; the time of the first is taken, SDF3 takes the last",
+                kind="default processors",
+            )
         if not marked:
             self.assume(
                 element,
                 "marks no processor as default; the last one is taken, SDF3 would refuse the file",
             )
-        self.dropped["processor that is not the default"] += len(processors) - 1
+        others = len(processors) - max(1, len(true))
+        self.dropped["processor that is not the default"] += others
         times = [e for e in children(chosen) if tag(e) == "executionTime"]
         self.dropped.update(tag(e) for e in children(chosen) if tag(e) != "executionTime")
         self.look(chosen)

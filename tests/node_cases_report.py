@@ -51,7 +51,7 @@ is a failure.
 
 EXPANDED_REASONS: tuple[tuple[str, str], ...] = (
     *REASONS,
-    (r"is computed at run time", "operand computed at run time that must be a constant"),
+    (r"it must be a constant", "operand computed at run time that must be a constant"),
 )
 
 

@@ -179,7 +179,8 @@ def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
         now += pace or times[actor][firing.phase]
     title = f"one processor, order '{schedule.policy}'" if schedule.policy else "one processor"
     note = f"{schedule.iterations} iterations in" if schedule.iterations > 1 else "one iteration in"
-    units = "firings; the graph gives no execution times" if pace else "time units"
+    unit, remark = ("firing", "; the graph gives no execution times") if pace else ("time unit", "")
+    lasts = f"{now:,} {unit if now == 1 else unit + 's'}{remark}"
     return Timeline(
         graph,
         title,
@@ -187,7 +188,7 @@ def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
         now,
         _room(graph, schedule.capacities),
         None,
-        (f"{note} {now:,} {units}",),
+        (f"{note} {lasts}",),
         pace,
     )
 

@@ -2,7 +2,8 @@
 
 Every command loads, calls one function and saves. Results go to stdout or to the file of
 `-o`; stderr is for what went wrong, in one line. Exit codes: 0 done, 1 an error of model, file
-or plan, 2 wrong usage, 130 interrupted.
+or plan, 2 wrong usage, 130 interrupted, 141 the reader of the output went away (as the shell has it
+of SIGPIPE), which is no error and says nothing.
 
 Importing this module is cheap; a command loads what it needs when it runs.
 """
@@ -25,6 +26,7 @@ _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
 """Read by BLAS when numpy is first imported; every thread that it starts reserves address space."""
 
 _INTERRUPTED = 130
+_NO_READER = 141
 
 _LONGEST_LINE = 4000
 """Characters; lists of operators that are not known are told whole, names of megabytes are not."""
@@ -67,17 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     """The exit code of a command; whatever escapes from it becomes one line on stderr."""
     try:
-        from csdfgen.cli.app import InterruptedByUserError, app
-
-        try:
-            app(arguments, prog_name="csdfgen")
-        except InterruptedByUserError:
-            raise KeyboardInterrupt from None
-        sys.stdout.flush()
-    except SystemExit as end:
-        if end.code == _INTERRUPTED:
-            _complain("interrupted")  # typer ends silently on Ctrl-C while it reads the arguments
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return _ended(arguments)
     except CsdfgenError as error:
         return _failed(str(error))
     except KeyboardInterrupt:
@@ -86,7 +78,7 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         # whoever read our output has gone; nothing is left to say
         _discard_output()
-        return 1
+        return _NO_READER
     except OSError as error:
         if error.errno != errno.ENOSPC:
             return _internal(error)
@@ -96,7 +88,33 @@ def _run(arguments: list[str]) -> int:
         return _failed(f"not enough memory: {error or 'an allocation failed'}")
     except Exception as error:
         return _internal(error)
-    return 0
+
+
+def _ended(arguments: list[str]) -> int:
+    """The exit code that a command ends with by itself, once all that it printed is written."""
+    from csdfgen.cli.app import InterruptedByUserError, app
+
+    code = 0
+    try:
+        app(arguments, prog_name="csdfgen")
+    except InterruptedByUserError:
+        raise KeyboardInterrupt from None
+    except SystemExit as end:
+        if _is_of_a_broken_pipe(end):
+            raise BrokenPipeError from end
+        if end.code == _INTERRUPTED:  # typer ends silently on Ctrl-C while it reads the arguments
+            raise KeyboardInterrupt from None
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    sys.stdout.flush()
+    return code
+
+
+def _is_of_a_broken_pipe(end: BaseException) -> bool:
+    """Whether that is why it ends: rich and typer make an exit with code 1 of it."""
+    cause: BaseException | None = end
+    while cause is not None and not isinstance(cause, BrokenPipeError):
+        cause = cause.__context__
+    return cause is not None
 
 
 def _open_closed_streams() -> None:

@@ -19,6 +19,7 @@ from schedules.liveness import Deadlock
 from schedules.selftimed import MAX_FIRINGS
 from schedules.storage import StorageDistribution, Unit
 from schedules.throughput import CriticalLink, Throughput
+from schedules.unlimited import why_unlimited
 
 __all__ = [
     "LeftOut",
@@ -160,10 +161,8 @@ def show_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> None
     execution was asked for.
     """
     if found.value == inf:
-        _tell(
-            "throughput",
-            "unlimited: no cycle of actors takes time (serial self-loops would keep actors from overlapping with themselves)",
-        )
+        reason, way_out = why_unlimited(graph)
+        _tell("throughput", f"unlimited: {reason}; to limit it, {way_out}")
         return
     if not found.value and found.deadlock is not None:
         _tell("throughput", "0, it deadlocks")
@@ -176,11 +175,11 @@ def show_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> None
     lines = [f"{_fraction(found.value)} iterations per time unit ({kind}; {found.method})"]
     if found.value:
         lines.append(
-            f"an iteration every {_time(1 / Fraction(found.value))} time units{_unit_of(graph)}"
+            f"an iteration every {_time_units(1 / Fraction(found.value))}{_unit_of(graph)}"
         )
     if found.transient is not None and found.period is not None:
         lines.append(
-            f"self-timed: transient of {found.transient:,} time units, then periods of {found.period:,}"
+            f"self-timed: transient of {counted(found.transient, 'time unit')}, then periods of {found.period:,}"
         )
     elif executed:
         lines.append(
@@ -197,7 +196,7 @@ def show_latency(graph: CsdfGraph, latency: int, peaks: Mapping[str, int]) -> No
     """Time of the first iteration and what its channels then held."""
     _tell(
         "latency",
-        f"{latency:,} time units from the first start to the last end of one iteration{_unit_of(graph)}",
+        f"{counted(latency, 'time unit')} from the first start to the last end of one iteration{_unit_of(graph)}",
     )
     _held(graph, peaks, "most tokens held in this iteration")
 
@@ -238,8 +237,15 @@ def _fraction(value: Fraction | float) -> str:
     return str(exact) if exact.denominator == 1 else f"{exact} = {float(exact):.9g}"
 
 
-def _time(value: Fraction) -> str:
-    return f"{value.numerator:,}" if value.denominator == 1 else f"{value} = {float(value):,.9g}"
+def _time_units(value: Fraction) -> str:
+    """An exact time, with its decimal where it is a fraction.
+
+    >>> _time_units(Fraction(1)), _time_units(Fraction(3, 2))
+    ('1 time unit', '3/2 = 1.5 time units')
+    """
+    if value.denominator == 1:
+        return counted(value.numerator, "time unit")
+    return f"{value} = {float(value):,.9g} time units"
 
 
 # Buffers ----------------------------------------------------------------------------------------

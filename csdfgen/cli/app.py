@@ -68,8 +68,28 @@ class InterruptedByUserError(Exception):
     """Ctrl-C, kept from typer's own handling so that `main` can say it in a word."""
 
 
+def _without_types(params: list[Any]) -> list[Any]:
+    """The parameters of a command, for its help: a flag takes no value, so that none is shown."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose flags stand in its help without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Options and arguments, `--help` among them."""
+        return _without_types(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """A group with a default: `csdfgen model.onnx` is `csdfgen convert model.onnx`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Options before any command."""
+        return _without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the default command in front where the first argument names none."""
@@ -77,11 +97,20 @@ class Commands(TyperGroup):
         if not args:
             args = [first]
         elif first not in self.commands and first not in _GROUP_OPTIONS:
-            near = difflib.get_close_matches(first, self.commands, 1)
-            if near and not first.startswith("zoo:") and not Path(first).exists():
-                ctx.fail(f"'{first}' is neither a command nor a file. Did you mean '{near[0]}'?")
+            self._check_model(ctx, first, args[1:])
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
+
+    def _check_model(self, ctx: Any, first: str, rest: Sequence[str]) -> None:
+        """Fail where the first argument can only be a command that does not exist: it is like one,
+        or it is no file and its help is wanted.
+        """
+        if first.startswith(("-", "zoo:")) or Path(first).exists():
+            return
+        near = difflib.get_close_matches(first, self.commands, 1)
+        if near or not {"-h", "--help"}.isdisjoint(rest):
+            hint = f"Did you mean '{near[0]}'?" if near else "csdfgen --help lists the commands."
+            ctx.fail(f"'{first}' is neither a command nor a file. {hint}")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; typer would end silently on Ctrl-C."""
@@ -91,7 +120,7 @@ class Commands(TyperGroup):
             raise InterruptedByUserError from interrupt
 
 
-class RunCommand(TyperCommand):
+class RunCommand(Command):
     """`run`, whose `--check` may stand alone or before the word `layers`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -154,9 +183,10 @@ def options(
 
 
 @app.command(
+    cls=Command,
     epilog="Examples:\n\n  csdfgen model.onnx -o graph.xml\n\n  csdfgen model.onnx -o graph.dot --rows 1 --tokens rows\n\n"
     "  csdfgen model.onnx --shape input=1x3x480x640\n\n  csdfgen graph.xml -o graph.json\n\n"
-    "  csdfgen graph.xml -o bounded.xml --capacities schedule.json --gcd --no-overlap"
+    "  csdfgen graph.xml -o bounded.xml --capacities schedule.json --gcd --no-overlap",
 )
 @grouped
 def convert(
@@ -205,7 +235,8 @@ def convert(
 
 
 @app.command(
-    epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml"
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml",
 )
 @grouped
 def schedule(
@@ -297,7 +328,8 @@ def run(
 
 
 @app.command(
-    epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n  csdfgen reproduce findings"
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n  csdfgen reproduce findings",
 )
 def reproduce(
     part: Annotated[
@@ -329,6 +361,7 @@ def reproduce(
 
 
 @app.command(
+    cls=Command,
     epilog="Examples:\n\n  csdfgen analyze model.onnx --device jetson-tx2\n\n"
     "  csdfgen analyze model.onnx --device cortex-m7 --rows 1 --json\n\n"
     "  csdfgen profile model.onnx -o host.toml && csdfgen analyze model.onnx --device host --csv layers.csv\n\n"
@@ -377,7 +410,8 @@ def analyze(
 
 
 @app.command(
-    epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json"
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json",
 )
 def devices(
     name: Annotated[
@@ -393,8 +427,9 @@ def devices(
 
 
 @app.command(
+    cls=Command,
     epilog="Examples:\n\n  csdfgen profile model.onnx -o host.toml\n\n  csdfgen profile --heights 1,4,16 --repeats 31\n\n"
-    "  csdfgen profile --diff before.toml after.toml"
+    "  csdfgen profile --diff before.toml after.toml",
 )
 def profile(
     model: Annotated[
@@ -456,7 +491,8 @@ def profile(
 
 
 @app.command(
-    epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1"
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1",
 )
 def zoo(
     name: Annotated[
@@ -506,7 +542,28 @@ def zoo(
         show_network(name, output, seed or 0, as_json)
 
 
-@app.command()
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen operators\n\n  csdfgen operators Conv\n\n  csdfgen operators --json",
+)
+def operators(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show this one.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: a list, or one object for one operator.")
+    ] = False,
+) -> None:
+    """List the ONNX operators that are supported, or show what is accepted of one: attributes and
+    their defaults, its phases, notes.
+    """
+    from csdfgen.cli.operators import run_operators
+
+    run_operators(name, as_json)
+
+
+@app.command(cls=Command)
 def doctor() -> None:
     """Show versions, threads, and what could be in the way; exit 1 if something is."""
     from csdfgen.cli.doctor import run_doctor

@@ -73,9 +73,11 @@ RowsOption = Annotated[
     str | None,
     typer.Option(
         "--rows",
-        metavar="N|auto|whole|paper|LAYER=N,...",
-        help="Rows a phase: a number, 'auto' (about 64 output pixels), 'whole', 'paper' (a phase for every output row; what "
-        "could accumulate over its input has it at once), or by layer: '4,conv1=1,pool5=whole,image=24+8'. "
+        metavar="ROWS",
+        help="How many rows of its output a layer computes at a time. A number; auto: rows of about 64 pixels together; "
+        "whole: all rows at once, as other runtimes do; paper: one row, except that a layer which needs its whole input "
+        "(global pooling, fully connected) takes it at once, as the paper has it. Single layers and inputs by name, behind "
+        "commas: 4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time. "
         "\\[default: auto]",
         show_default=False,
     ),

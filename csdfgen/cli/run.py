@@ -1,4 +1,6 @@
-"""`csdfgen run`: execute a model in row slabs, measure it, compare it, say what was gained."""
+"""`csdfgen run`: execute a model in row slabs, measure it, compare it, say what was gained, if
+anything was.
+"""
 
 from __future__ import annotations
 
@@ -172,12 +174,8 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"\nmeasured   {measured:,} bytes touched in the arena, {same}; "
         f"{report.python_peak_bytes:,} bytes allocated by Python in a frame"
     )
-    used = max(1, arena + plan.figures["workspace"])
-    gains = [
-        f"{name} is {plan.figures[name] / used:.1f} times that"
-        for name in ("whole_layer_live", "sum_of_tensors")
-    ]
-    out.print(f"gained     arena and workspace take {mebibytes(used)} MiB; {', '.join(gains)}")
+    word, said = _against_whole_layers(plan.figures)
+    out.print(f"{word:<11}{said}")
     frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
     if network.batch > 1:
         frames += f" of {network.batch} images"
@@ -190,6 +188,27 @@ def _print_report(report: Report, request: RunRequest) -> None:
         out.print(
             f"written    {request.output}: {', '.join(plain(name) for name in report.outputs)}"
         )
+
+
+def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
+    """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan.
+
+    >>> sizes = {"arena": 2**20, "sum_of_tensors": 3 * 2**20}
+    >>> _against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
+    'gained'
+    >>> _against_whole_layers({**sizes, "whole_layer_live": 2**19})
+    ('larger', 'arena takes 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
+    """
+    used = figures["arena"]
+    whole = figures["whole_layer_live"]
+    sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
+    below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
+    above = [
+        f"{name} is {n / max(1, used):.1f} times that" for name, n in sizes.items() if n > used
+    ]
+    ratios = ["that is " + " and ".join(below)] * bool(below) + above
+    word = "gained" if used < whole else "larger" if used > whole else "the same"
+    return word, f"arena takes {mebibytes(used)} MiB; {', '.join(ratios)}"
 
 
 def _print_check(report: Report) -> None:

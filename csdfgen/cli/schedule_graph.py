@@ -142,7 +142,8 @@ def _start_periodically(
         _show_starts(graph, schedule, room)
     out, firings = console(), sum(map(len, schedule.starts.values()))
     span = span_of(graph, schedule)
-    said = f"{counted(firings, 'firing')} every {_time(schedule.period)} time units, throughput {1 / schedule.period}"
+    units = "time unit" if schedule.period == 1 else "time units"
+    said = f"{counted(firings, 'firing')} every {_time(schedule.period)} {units}, throughput {1 / schedule.period}"
     out.print(f"{output or plain(graph.name)}: {said}")
     under_way = counted(ceil(span / schedule.period), "iteration")
     out.print(

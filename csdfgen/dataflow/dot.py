@@ -72,7 +72,10 @@ def to_dot(
         lines.append(f"  {ids[actor.name]} [label={_label(label)}{more}];")
     for channel in graph.channels:
         label = [
-            f"{_cut(short_form(channel.production))} -> {_cut(short_form(channel.consumption))}"
+            " -> ".join(
+                _cut(short_form(rates, ones=False))
+                for rates in (channel.production, channel.consumption)
+            )
         ]
         if channel.is_serial:
             label = ["1 token"]

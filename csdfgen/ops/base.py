@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import ModelError, PlanError, option
+from csdfgen.errors import ModelError, PlanError
 from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Slab, Window, slabs
@@ -32,6 +32,7 @@ __all__ = [
     "Alias",
     "AliasKind",
     "Call",
+    "ComputedOperandError",
     "CountingScratch",
     "Emit",
     "Mode",
@@ -45,6 +46,7 @@ __all__ = [
     "held_in",
     "in_the_accumulator",
     "is_aligned",
+    "onnx_page",
     "operand_view",
     "output_format",
     "phases",
@@ -181,6 +183,11 @@ def _row_phased(layer: Layer) -> Mode:
     return Mode.ROWS
 
 
+def onnx_page(op_type: str) -> str:
+    """The page of an operator in the ONNX documentation."""
+    return f"https://onnx.ai/onnx/operators/onnx__{op_type}.html"
+
+
 def output_format(layer: Layer) -> Format:
     """An accumulating layer's state is its output in the making."""
     return layer.output.format
@@ -237,7 +244,7 @@ class Operator:
     @property
     def url(self) -> str:
         """The operator's page in the ONNX documentation."""
-        return f"https://onnx.ai/onnx/operators/onnx__{self.op_type}.html"
+        return onnx_page(self.op_type)
 
     def repeats(self, layer: Layer) -> bool:
         """Whether interior phases of this layer differ by a shift alone, so that equal addresses
@@ -262,13 +269,28 @@ def require_tensor(node: Node, position: int) -> Tensor:
     return operand
 
 
+class ComputedOperandError(ModelError):
+    """An operand that must be a constant is an activation; what it is computed from, only the
+    reader of the network knows.
+    """
+
+    def __init__(self, message: str, *, where: str = "", position: int = 0, name: str = "") -> None:
+        super().__init__(message, where=where)
+        self.position, self.name = position, name
+
+
 def require_constant(node: Node, position: int) -> np.ndarray:
-    """The constant at a position; ModelError if it is computed at run time or absent."""
+    """The constant at a position; ModelError if it is absent, ComputedOperandError if it is
+    computed at run time.
+    """
     operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent, it must be a constant")
     if not isinstance(operand, np.ndarray):
-        state = "absent" if operand is None else f"computed at run time ('{operand.name}')"
-        raise ModelError(
-            f"input {position} is {state}; it must be a constant, fix free sizes with {option('shapes')} or fold it"
+        raise ComputedOperandError(
+            f"input {position} is computed at run time ('{operand.name}'), it must be a constant",
+            position=position,
+            name=operand.name,
         )
     return operand
 

@@ -10,17 +10,25 @@ from __future__ import annotations
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import REQUIRED, Operator
 
-__all__ = ["page"]
+__all__ = ["STRUCTURES", "default_text", "page"]
 
-_HEADER = """# Operators
+STRUCTURES = {
+    "row-phased": "a phase writes a slab of output rows and needs the input rows of its window alone",
+    "accumulating": "a phase adds a slab of input rows into a state of the output's size; the last phase completes it",
+    "whole": "one phase, all rows. Correct, and costs the memory of the whole tensor",
+}
+"""How an operator divides into phases -> what that means."""
+
+_LISTED = ";\n".join(f"- **{name}**: {meaning}" for name, meaning in STRUCTURES.items())
+
+_HEADER = f"""# Operators
 
 Generated from the table of operators by `make docs`; do not edit.
+`csdfgen operators` lists the same, `csdfgen operators NAME` shows one.
 
 An operator's phases are one of:
 
-- **row-phased**: a phase writes a slab of output rows and needs the input rows of its window alone;
-- **accumulating**: a phase adds a slab of input rows into a state of the output's size; the last phase completes it;
-- **whole**: one phase, all rows. Correct, and costs the memory of the whole tensor.
+{_LISTED}.
 
 "Constants" are inputs, by position, that must be known when the model is loaded. Any attribute that is not listed is refused.
 
@@ -53,9 +61,20 @@ def _line(operator: Operator) -> str:
 def _attribute(name: str, default: object) -> str:
     if default is REQUIRED:
         return f"`{name}` (required)"
+    return f"`{name}`" if default is None else f"`{name}={default_text(default)}`"
+
+
+def default_text(default: object) -> str:
+    """The default of an attribute as people read it; empty for none.
+
+    >>> default_text(0.1), default_text("NOTSET"), default_text(None), default_text(REQUIRED)
+    ('0.1', "'NOTSET'", '', 'required')
+    """
+    if default is REQUIRED:
+        return "required"
     if default is None:
-        return f"`{name}`"
-    return f"`{name}={default:.7g}`" if isinstance(default, float) else f"`{name}={default!r}`"
+        return ""
+    return f"{default:.7g}" if isinstance(default, float) else repr(default)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,14 @@ from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
 
-__all__ = ["DESCRIPTION_ONLY", "Folder", "is_foldable", "run_layer", "stand_in"]
+__all__ = [
+    "DESCRIPTION_ONLY",
+    "FOLDED_ONLY",
+    "Folder",
+    "is_foldable",
+    "run_layer",
+    "stand_in",
+]
 
 DESCRIPTION_ONLY: Mapping[str, frozenset[int]] = {
     "CastLike": frozenset({1}),
@@ -161,6 +168,10 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     "Tile": (_tiled, _MANY),
 }
 """Operator -> (most elements of its result, how many are accepted)."""
+
+
+FOLDED_ONLY = frozenset({*_BOUNDS, "Constant"}) - frozenset(OPERATORS)
+"""Operators that are evaluated when the model is loaded, and never run."""
 
 
 def is_foldable(op_type: str) -> bool:

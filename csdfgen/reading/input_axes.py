@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from csdfgen.reading.onnx_graph import Constants, Graph, Operation
 
-__all__ = ["row_axis_of_input"]
+__all__ = ["image_axes_of_input", "row_axis_of_input"]
 
 _AxisMap = tuple[int | None, ...]
 """For each axis of a tensor, the axis of the network input that it is; None for one that was added.
@@ -31,7 +31,9 @@ _AXIS_KEEPING_NAMES = """
 _AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split())
 """Operators whose result has the axes of its operand, in the same order."""
 
-_DEFAULTS = {4: 2}
+_IMAGE_RANK = 4
+
+_DEFAULTS = {_IMAGE_RANK: 2}
 """By rank, where no spatial operator says otherwise: NCHW has its rows along axis 2, others have
 none.
 """
@@ -41,6 +43,44 @@ def row_axis_of_input(graph: Graph, name: str, rank: int) -> int | None:
     """The axis of a network input that holds its rows, None for none. The first spatial operator
     decides.
     """
+    found = _first_spatial(graph, name, rank)
+    return _DEFAULTS.get(rank) if found is None else found[1][2]
+
+
+def image_axes_of_input(
+    graph: Graph, name: str, rank: int
+) -> tuple[int | None, int | None, frozenset[int]] | None:
+    """What the first spatial operator makes of an input that is an image: the axis of its channels,
+    how many they are (None: not known), and the axes of its rows and columns. None where no such
+    operator tells.
+    """
+    found = _first_spatial(graph, name, rank)
+    if found is None or len(found[1]) != _IMAGE_RANK:
+        return None
+    operation, axes = found
+    sides = frozenset(axis for axis in axes[2:] if axis is not None)
+    return axes[1], _channels(operation, graph.constants), sides
+
+
+def _channels(operation: Operation, constants: Constants) -> int | None:
+    """How many channels a convolution of an image takes, by its weights; None for any other
+    operation.
+    """
+    weights = operation.inputs[1] if len(operation.inputs) > 1 else ""
+    if operation.op_type not in ("Conv", "ConvTranspose") or weights not in constants:
+        return None
+    shape = constants[weights].shape
+    if len(shape) != _IMAGE_RANK:
+        return None
+    group = operation.attributes["group"].i if "group" in operation.attributes else 1
+    channels = shape[0] if operation.op_type == "ConvTranspose" else shape[1] * group
+    return channels if channels > 0 else None
+
+
+def _first_spatial(graph: Graph, name: str, rank: int) -> tuple[Operation, _AxisMap] | None:
+    """The first operation that slides over an input, and the input's axes as it sees them; None
+    where there is none, or the axes cannot be followed to it.
+    """
     maps: dict[str, _AxisMap] = {name: tuple(range(rank))}
     for operation in graph.operations:
         position = next((k for k, n in enumerate(operation.inputs) if n in maps), None)
@@ -49,12 +89,12 @@ def row_axis_of_input(graph: Graph, name: str, rank: int) -> int | None:
         axes = maps[operation.inputs[position]]
         if operation.op_type in _SPATIAL:
             if len(axes) in (3, 4, 5):
-                return axes[2]
+                return operation, axes
             continue
         moved = _moved(operation, axes, graph.constants)
         if moved is not None:
             maps.update((output, moved) for output in operation.outputs if output)
-    return _DEFAULTS.get(rank)
+    return None
 
 
 def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisMap | None:

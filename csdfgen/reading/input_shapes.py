@@ -1,5 +1,9 @@
 """Which shape does every network input have? The declared one, with its free sizes fixed by the
 user.
+
+An example of a shape keeps every size that is declared. A free one gets a number only where the
+first spatial operator tells what stands there: 224 rows and columns of an image, as many channels
+as it takes; any other is left as `N`, for the user to say.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from operator import index
 from csdfgen.errors import ModelError, option, shape_option
 from csdfgen.files import quoted
 from csdfgen.model.network import Shape
+from csdfgen.reading.input_axes import image_axes_of_input
 from csdfgen.reading.onnx_file import label
-from csdfgen.reading.onnx_graph import GraphInput
+from csdfgen.reading.onnx_graph import Graph, GraphInput
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
 
 __all__ = ["AskedShape", "AskedShapes", "input_shapes"]
@@ -25,25 +30,30 @@ AskedShapes = Mapping[str, AskedShape] | AskedShape
 """Shapes by the name of their input; where there is one input, also its shape alone."""
 
 _EXAMPLE_SIZES = (1, 3, 224, 224)
-"""What a free size is in an example of a shape, by axis."""
+"""A shape such as may be asked for."""
+
+_EXAMPLE_SIZE = 224
+"""Rows and columns of an image in an example of a shape for an input."""
+
+_IMAGE_RANK = 4
+"""Of an input that is declared without a shape, for its example."""
 
 
-def input_shapes(
-    inputs: Sequence[GraphInput], asked: AskedShapes, batch: int | None
-) -> dict[str, Shape]:
+def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[str, Shape]:
     """Input name -> its shape. asked and batch: see `loader.load`.
 
     Raises ModelError for a size that stays free (but for the leading one, which is then 1), a name
     that is no input, a rank that differs from the declared one, a shape that is none or absurdly
     large, and one shape where there are several inputs.
     """
+    inputs = graph.inputs
     shapes = _by_name(inputs, asked)
     unknown = [name for name in shapes if name not in {i.name for i in inputs}]
     if unknown:
         raise ModelError(f"'{label(unknown[0])}' is not an input; the inputs are {_known(inputs)}")
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise ModelError(f"a batch of {batch!r} images is not possible, at least 1 is needed")
-    return {i.name: _shape(i, shapes.get(i.name), batch) for i in inputs}
+    return {i.name: _shape(graph, i, shapes.get(i.name), batch) for i in inputs}
 
 
 def _known(inputs: Sequence[GraphInput]) -> str:
@@ -76,7 +86,7 @@ def _sizes(asked: AskedShapes, sizes: AskedShape) -> Shape:
         ) from None
 
 
-def _shape(info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
+def _shape(graph: Graph, info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
     where = f"input '{label(info.name)}'"
     dims = info.dims
     if given is not None:
@@ -92,7 +102,7 @@ def _shape(info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
         dims = given
     if dims is None:
         raise ModelError(
-            f"has no shape; give it with {shape_option(label(info.name), _EXAMPLE_SIZES)}",
+            f"has no shape; give it with {_example(graph, info.name, None)}",
             where=where,
         )
     if dims and batch is not None and (len(dims) > 1 or dims[0] is None):
@@ -101,9 +111,9 @@ def _shape(info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
         dims = (1, *dims[1:])
     shape = tuple(d for d in dims if d is not None)
     if len(shape) < len(dims):
-        example = [d or _EXAMPLE_SIZES[min(k, 3)] for k, d in enumerate(dims)]
+        example = _example(graph, info.name, dims)
         raise ModelError(
-            f"has free sizes ({_text(info.dims)}); fix them with {shape_option(label(info.name), example)}",
+            f"has free sizes ({_text(info.dims)}); fix them with {example}",
             where=where,
         )
     if prod(shape) > MAX_ELEMENTS:
@@ -112,6 +122,22 @@ def _shape(info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
             where=where,
         )
     return shape
+
+
+def _example(graph: Graph, name: str, dims: Sequence[int | None] | None) -> str:
+    """The option that gives an input a shape, with `N` where only the user can know; dims None: no shape is
+    declared.
+    """
+    found = image_axes_of_input(graph, name, _IMAGE_RANK if dims is None else len(dims))
+    axis, channels, sides = found or (None, None, frozenset[int]())
+    if dims is None:
+        if channels is None:  # not even the rank is certain
+            return shape_option(label(name), ("N", "N", "..."))
+        dims = (1, *[None] * (_IMAGE_RANK - 1))
+    sizes = [_EXAMPLE_SIZE if d is None and k in sides else d for k, d in enumerate(dims)]
+    if axis is not None and sizes[axis] is None:
+        sizes[axis] = channels
+    return shape_option(label(name), ["N" if d is None else d for d in sizes])
 
 
 def _text(dims: Sequence[int | None] | None) -> str:

@@ -22,7 +22,12 @@ from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.input_axes import row_axis_of_input
 from csdfgen.reading.input_shapes import AskedShapes, input_shapes
-from csdfgen.reading.network_builder import build_network, fold_constants, refuse_unsupported
+from csdfgen.reading.network_builder import (
+    build_network,
+    fold_constants,
+    refuse_unknown,
+    refuse_unsupported,
+)
 from csdfgen.reading.onnx_file import ModelFile, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.zoo import build as build_zoo_model
@@ -53,11 +58,11 @@ def load(
     )
     try:
         file = _read(source)
-        graph = read_graph(file)
+        graph = _graph(file)
         folder = Folder(file.directory)
-        graph = fold_constants(graph, folder)
         try:
-            sizes = input_shapes(graph.inputs, {} if shapes is None else shapes, batch)
+            graph = fold_constants(graph, folder)
+            sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
@@ -74,6 +79,17 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
     if is_zoo_name(source):
         return replace(from_proto(build_zoo_model(source)), source=source)
     return read_file(Path(source))
+
+
+def _graph(file: ModelFile) -> Graph:
+    """The graph of the file. Operators that are not known are told before anything else: they need
+    another model, whatever else is wrong with this one.
+    """
+    try:
+        return read_graph(file)
+    except ModelError:
+        refuse_unknown(file)
+        raise
 
 
 def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:

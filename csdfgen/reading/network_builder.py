@@ -16,21 +16,21 @@ import numpy as np
 from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import require_constant
+from csdfgen.ops.base import ComputedOperandError, require_constant
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.lifting import lifted
-from csdfgen.reading.onnx_file import label
-from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation
+from csdfgen.reading.onnx_file import ModelFile, label
+from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, operators_named
 from csdfgen.reading.onnx_schema import (
     attribute_values,
     check_attributes,
     check_operands,
     signature,
 )
-from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS
+from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
 from csdfgen.reading.unsupported import unsupported_error
 
-__all__ = ["build_network", "fold_constants", "refuse_unsupported"]
+__all__ = ["build_network", "fold_constants", "refuse_unknown", "refuse_unsupported"]
 
 # What a damaged model can make an operator raise beside ModelError: operators check what they read,
 # but a file can hold any combination of attributes and operands.
@@ -84,6 +84,8 @@ def build_network(
     lift_to: a number of images; constants that fix a single one are lifted to it (`lifting`), and
         the network says whether there were any.
     """
+    for tensor in inputs:
+        _check_size(tensor, f"input '{label(tensor.name)}' has")
     visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to)
     for operation in graph.operations:
         visit.operation(operation)
@@ -103,6 +105,18 @@ def refuse_unsupported(graph: Graph, inputs: Sequence[GraphInput], folder: Folde
         visit.operation(operation)
     if visit.unsupported:
         raise unsupported_error(visit.unsupported)
+
+
+def refuse_unknown(file: ModelFile) -> None:
+    """UnsupportedOperatorError for operators that are not known by their mere names, of a graph
+    that cannot be read.
+    """
+    found: dict[str, list[str]] = {}
+    for domain, op_type, name in operators_named(file):
+        if domain or not (op_type in OPERATORS or op_type == "If" or is_foldable(op_type)):
+            found.setdefault(f"{domain}::{op_type}" if domain else op_type, []).append(name)
+    if found:
+        raise unsupported_error(found)
 
 
 def _where(operation: Operation) -> str:
@@ -195,6 +209,10 @@ class _Visit:
         """
         result = _Unknown.COMPUTED
         try:
+            if not (_can_build(operation) or _can_fold(operation) or _can_open(operation)):
+                self._note_unsupported(operation)  # whatever its operands are
+                self._values.update((name, result) for name in operation.outputs if name)
+                return
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
             if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
                 result = _Unknown.CONSTANT
@@ -234,18 +252,17 @@ class _Visit:
         if not _can_build(operation) and (
             computed or not (_can_fold(operation) or _can_open(operation))
         ):
-            op_type = (
-                f"{operation.domain}::{operation.op_type}"
-                if operation.domain
-                else operation.op_type
-            )
-            self.unsupported.setdefault(op_type, []).append(operation.name)
+            self._note_unsupported(operation)
             return False
         known = [o for o in operands if not isinstance(o, _Unknown)]
         if len(known) < len(operands):
             return False
         node = _node(operation, self._layer_name(operation.name), known)
-        self._add(_layer(self._for_all_images(node)))
+        try:
+            layer = _layer(self._for_all_images(node))
+        except ComputedOperandError as error:
+            raise self._not_constant(error) from error
+        self._add(layer)
         missing = [n for n in operation.outputs if n and n not in self._values]
         if missing:
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
@@ -257,6 +274,40 @@ class _Visit:
         whole = lifted(node, self._lift_to)
         self.lifted = self.lifted or whole is not node
         return whole
+
+    def _note_unsupported(self, operation: Operation) -> None:
+        op_type = (
+            f"{operation.domain}::{operation.op_type}" if operation.domain else operation.op_type
+        )
+        self.unsupported.setdefault(op_type, []).append(operation.name)
+
+    def _not_constant(self, error: ComputedOperandError) -> ModelError:
+        """What the operand is computed from, and what can be done about it. Sizes and constants are
+        settled by now, so that neither other shapes nor folding would change it.
+        """
+        name = label(error.name)
+        if error.name in self._inputs:
+            return ModelError(
+                f"input {error.position} is the network input '{name}', it must be a constant; "
+                "store its values in the model as an initializer"
+            )
+        behind = ", ".join(f"'{label(n)}'" for n in self._inputs_behind(error.name))
+        return ModelError(
+            f"input {error.position} is computed at run time ('{name}', from network input {behind}), "
+            "it must be a constant; export the model with a constant there, or cut it in front of this layer"
+        )
+
+    def _inputs_behind(self, name: str) -> list[str]:
+        """The network inputs that a tensor depends on, in their order."""
+        makers = {tensor.name: layer for layer in self.layers for tensor in layer.outputs}
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            tensor = waiting.pop()
+            if tensor not in seen:
+                seen.add(tensor)
+                waiting += [t.name for t in makers[tensor].inputs if t] if tensor in makers else []
+        return [n for n in self._inputs if n in seen]
 
     def _add(self, layer: Layer) -> None:
         for tensor in layer.outputs:
@@ -324,7 +375,15 @@ def _check_tensor(tensor: Tensor) -> None:
         raise ModelError(
             f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes"
         )
+    _check_size(tensor, f"output '{label(tensor.name)}' would have")
+
+
+def _check_size(tensor: Tensor, what: str) -> None:
+    """Refuse a tensor that is absurdly large: only rows of it are held, but one row is."""
+    shape = "x".join(map(str, tensor.shape))
     if tensor.elements > MAX_ELEMENTS:
+        raise ModelError(f"{what} {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")
+    if max(tensor.row_elements, tensor.rows) > MAX_ROW_ELEMENTS:
         raise ModelError(
-            f"output '{label(tensor.name)}' would have {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}"
+            f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
         )

@@ -21,7 +21,7 @@ from csdfgen.errors import ModelError
 from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
 
-__all__ = ["Constants", "Graph", "GraphInput", "Operation", "read_graph"]
+__all__ = ["Constants", "Graph", "GraphInput", "Operation", "operators_named", "read_graph"]
 
 MAX_OPERATIONS = 200_000
 """Functions that call functions can stand for any number of operations."""
@@ -158,6 +158,17 @@ def read_graph(file: ModelFile) -> Graph:
     known = _Known(frozenset(i.name for i in inputs), reader.constants)
     ordered = _in_order(operations, outputs, known)
     return Graph(inputs, outputs, ordered, reader.constants, reader.branch)
+
+
+def operators_named(file: ModelFile) -> Iterator[tuple[str, str, str]]:
+    """(domain, operator, node name) of every node that calls no function of the model, of a graph
+    that need not hold together.
+    """
+    functions = {(_domain(f.domain), text(f.name)) for f in file.model.functions}
+    for index, node in enumerate(file.graph.node):
+        domain, op_type = _domain(node.domain), text(node.op_type)
+        if (domain, op_type) not in functions:
+            yield domain, op_type, _node_name(node, index)
 
 
 def _graph_input(info: onnx.ValueInfoProto) -> GraphInput:
@@ -338,9 +349,14 @@ def _domain(domain: str | bytes) -> str:
     return "" if name == "ai.onnx" else name
 
 
+def _node_name(node: onnx.NodeProto, index: int) -> str:
+    """What a node is called; one without a name after its operator and place."""
+    return " ".join(label(node.name).split()) or f"{label(node.op_type, 40)}_{index}"
+
+
 def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
     op_type, domain = text(node.op_type), _domain(node.domain)
-    name = scope.prefix + (" ".join(label(node.name).split()) or f"{label(op_type, 40)}_{index}")
+    name = scope.prefix + _node_name(node, index)
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
         key = text(attribute.name)

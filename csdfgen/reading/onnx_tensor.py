@@ -21,6 +21,7 @@ __all__ = [
     "MAX_CONSTANT_ELEMENTS",
     "MAX_ELEMENTS",
     "MAX_RANK",
+    "MAX_ROW_ELEMENTS",
     "decode",
     "densify",
     "dtype_name",
@@ -29,8 +30,11 @@ __all__ = [
 MAX_CONSTANT_ELEMENTS = 2**28
 """Of a constant whose size is only a claim: a sparse or a computed one."""
 
-MAX_ELEMENTS = 2**31
-"""Of one activation tensor or network input."""
+MAX_ELEMENTS = 2**40
+"""Of one activation tensor or network input. Only some of its rows are ever in memory."""
+
+MAX_ROW_ELEMENTS = 2**31
+"""Of one row of such a tensor, which is the whole tensor where it has no row axis; and rows."""
 
 MAX_RANK = 32
 """Dimensions of a tensor; numpy's arrays had no more before its version 2."""

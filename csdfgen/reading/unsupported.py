@@ -42,9 +42,7 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
             "control flow is not supported; export the model with fixed sizes and loops unrolled"
         )
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
-        advice.append(
-            "export the model without them; docs/operators.md lists the operators that are"
-        )
+        advice.append("export the model without them; 'csdfgen operators' lists those that are")
     return UnsupportedOperatorError(
         f"operators that are not supported: {', '.join(listed)}: {'; '.join(advice)}"
     )

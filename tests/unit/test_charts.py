@@ -207,6 +207,14 @@ def test_a_deadlock_is_drawn_until_it_is_stuck_and_explained() -> None:
     assert "tokens held" in occupancy_chart(timeline).decode()
 
 
+def test_one_time_unit_and_one_firing_are_singular() -> None:
+    one = CsdfGraph("one", (Actor("A", (1,)),), ())
+    assert of_schedule(one, demand_driven(one, 1)).notes == ("one iteration in 1 time unit",)
+    still = replace(one, actors=(Actor("A", (0,)),))
+    (note,) = of_schedule(still, demand_driven(still, 1)).notes
+    assert note == "one iteration in 1 firing; the graph gives no execution times"
+
+
 def test_a_graph_that_nothing_limits_is_drawn_for_a_few_iterations() -> None:
     graph = convolution(4)
     timeline = self_timed(replace(graph, channels=(graph.channels[0], graph.channels[2])))

@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,25 @@ def test_what_nothing_limits(call: Call) -> None:
     assert call("unlimited.json", "--at-throughput", "1/2", "--json").json["buffers"][0][
         "capacities"
     ] == {"ab": 3}
+
+
+def test_what_takes_no_time_is_not_told_to_add_serial_self_loops(call: Call) -> None:
+    still = replace(unlimited(), actors=(Actor("A", (0,)), Actor("B", (0,))))
+    graph_json.write_graph("looped.json", with_serial_loops(still))
+    graph_json.write_graph("still.json", still)
+    for name in ("looped.json", "still.json"):
+        said = call(name, "--throughput").out
+        assert "unlimited: no actor takes any time; to limit it, give its actors execution" in said
+        assert "serial self-loops" not in said
+    assert "to limit it, give its actors serial self-loops" in call("unlimited.json").out
+
+
+def test_one_time_unit_is_singular(call: Call) -> None:
+    quick = with_serial_loops(replace(unlimited(), actors=(Actor("A", (1,)), Actor("B", (0,)))))
+    graph_json.write_graph("quick.json", quick)
+    said = call("quick.json", "--throughput", "--latency", "--method", "self-timed").out
+    assert "latency     1 time unit from" in said and "an iteration every 1 time unit\n" in said
+    assert not re.search(r"\b1 time units", said)
 
 
 def test_capacities_with_any_name(call: Call) -> None:

@@ -362,7 +362,8 @@ REFUSED = [
     (("graph.xml", "--periodic", "-o", "starts.txt"), "starts.txt: a plan is written as .json"),
     (
         ("free.xml", "--periodic"),
-        "free.xml: graph 'net': nothing limits its throughput; give its actors serial self-loops",
+        "free.xml: graph 'net': nothing limits its throughput, no cycle of actors takes time; give its actors "
+        "serial self-loops",
     ),
 ]
 

@@ -8,12 +8,17 @@ import importlib
 import pytest
 
 MODULES = (
+    "csdfgen.cli.analyze_report",
+    "csdfgen.cli.run",
     "csdfgen.files",
     "csdfgen.dataflow.graph",
     "csdfgen.model.network",
     "csdfgen.model.rows",
+    "csdfgen.ops.page",
     "schedules.loops",
     "schedules.schedule",
+    "schedules.unlimited",
+    "sdf3_bridge.iteration",
     "sdf3_bridge.names",
 )
 

@@ -13,7 +13,8 @@ import pytest
 from onnx import helper
 
 import csdfgen
-from csdfgen.errors import ModelError, UnsupportedOperatorError
+import runtime
+from csdfgen.errors import ModelError, UnsupportedOperatorError, options_as_flags
 from csdfgen.reading.loader import load
 from tests.models import model, onnxruntime_outputs
 from tests.simple_executor import execute
@@ -61,17 +62,55 @@ def test_a_free_batch_is_one_and_shape_overrides_what_is_declared() -> None:
 
 
 def test_a_free_row_or_column_needs_a_shape() -> None:
-    free = model("g (float[N,3,H,W] x) => (float[N,3,H,W] y) { y = Relu(x) }")
-    error = refused(free, r"input 'x'.*shapes=\{'x': \(1, 3, 224, 224\)\}")
+    free = model("g (float[N,3,H,W] x) => (float[N,4,P,Q] y) { y = Conv(x, w) }", {"w": KERNEL})
+    error = refused(free, r"input 'x'.*shapes=\{'x': \(1, 3, 224, 224\)\}$")
     assert "?x3x?x?" in str(error)
     assert load(free, shapes={"x": [2, 3, 4, 5]}).batch == 2
 
 
-def test_an_input_without_a_shape_needs_one() -> None:
-    proto = model("g (float[1,3] x) => (float[1,3] y) { y = Relu(x) }")
+TRANSPOSED = "t = Transpose <perm = [0,3,1,2]> (x)  y = Conv(t, w)"
+
+
+@pytest.mark.parametrize(
+    ("declared", "nodes", "example"),
+    [
+        ("float[N,H,W,3]", TRANSPOSED, "1x224x224x3"),
+        ("float[N,H,W,C]", TRANSPOSED, "1x224x224x3"),
+        ("float[N,96,W,C]", TRANSPOSED, "1x96x224x3"),
+        ("float[N,C,H,W]", "y = ConvTranspose(x, w)", "1x4x224x224"),
+        ("float[N,C,H,W]", "y = Conv <group = 2> (x, w)", "1x6x224x224"),
+        ("float[N,C,H,W]", "y = MaxPool <kernel_shape = [2,2]> (x)", "1xNx224x224"),
+        ("float[N,H,W,3]", "y = Relu(x)", "1xNxNx3"),
+        ("float[2,B,128]", "y = Relu(x)", "2xNx128"),
+        ("float[B,T]", "y = Relu(x)", "1xN"),
+        ("float[B,1,T]", "y = Conv(x, line)", "1x1xN"),
+    ],
+)
+def test_the_example_of_a_shape_keeps_what_is_declared(
+    declared: str, nodes: str, example: str
+) -> None:
+    proto = model(
+        f"g ({declared} x) => (y) {{ {nodes} }}",
+        {"w": KERNEL, "line": np.ones((2, 1, 3), np.float32)},
+    )
+    with options_as_flags():
+        refused(proto, f"input 'x': has free sizes .*--shape x={example}$")
+
+
+def test_an_example_of_which_only_the_user_knows_all_sizes_is_text_in_python() -> None:
+    proto = model("g (float[N,H,W,3] x) => (y) { y = Relu(x) }")
+    refused(proto, r"fix them with shapes=\{'x': '1xNxNx3'\}$")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "example"), [("y = Conv(x, w)", "1x3x224x224"), ("y = Relu(x)", r"NxNx\.\.\.")]
+)
+def test_an_input_without_a_shape_needs_one(nodes: str, example: str) -> None:
+    proto = model(f"g (float[1,3] x) => (y) {{ {nodes} }}", {"w": KERNEL})
     proto.graph.input[0].type.tensor_type.ClearField("shape")
-    refused(proto, "shapes={'x': ")
-    assert load(proto, shapes={"x": (2, 3)}).inputs[0].shape == (1, 3)
+    with options_as_flags():
+        refused(proto, f"--shape x={example}$")
+    assert load(proto, shapes={"x": (2, 3, 5, 5)}).inputs[0].shape == (1, 3, 5, 5)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +119,32 @@ def test_an_input_without_a_shape_needs_one() -> None:
         ({"z": (1, 3)}, r"'z' is not an input; the inputs are x=1x3x8x8"),
         ({"x": (1, 3, 8)}, r"has 4 dimensions \(1x3x8x8\), shapes gives 3 \(1x3x8\)"),
         ({"x": (1, 3, 0, 8)}, "at least 1"),
-        ({"x": (1, 3, 2**16, 2**16)}, r"has 12884901888 elements .*at most 2147483648"),
+        ({"x": (1, 3, 2**20, 2**20)}, r"has 3298534883328 elements .*at most 1099511627776"),
+        ({"x": (1, 3, 8, 2**31)}, r"has 8 rows of 6442450944 elements .*at most 2147483648"),
+        ({"x": (1, 3, 2**32, 8)}, r"has 4294967296 rows of 24 elements .*at most 2147483648"),
     ],
 )
 def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], match: str) -> None:
     refused(
         model("g (float[1,3,8,8] x) => (float[1,3,8,8] y) { y = Relu(x) }"), match, shapes=shapes
     )
+
+
+def test_a_tensor_that_no_memory_holds_is_loaded_planned_and_run_by_its_rows() -> None:
+    """2.2 * 10^9 elements between input and output, of which a few rows are there at a time."""
+    weights = np.linspace(-1, 1, 520, dtype=np.float32).reshape(520, 1, 1, 1)
+    proto = model(
+        "g (float[1,1,64,65536] x) => (y) { c = Conv(x, w)  y = GlobalMaxPool(c) }", {"w": weights}
+    )
+    network = load(proto)
+    assert network.tensors["c"].elements > 2**31
+    plan = csdfgen.plan(network, rows=1)
+    assert plan.planned_bytes < network.tensors["c"].nbytes / 20
+    x = np.zeros((1, 1, 64, 65536), np.float32)
+    x[0, 0, 63, 65535], x[0, 0, 0, 0] = 3.0, -2.0
+    got = runtime.run(plan, x)["y"].reshape(-1)
+    want = np.maximum(3 * weights, -2 * weights).reshape(-1)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 def test_a_batch_below_one_is_refused() -> None:
@@ -274,13 +332,37 @@ def test_nodes_may_come_in_any_order_and_dead_ones_go() -> None:
         ("s = Constant <value_ints = [7]> ()  y = Reshape(x, s)", "7"),
         ("y = MaxPool <kernel_shape = [0, 1]> (x)", "kernel_shape"),
         (
-            "r = Constant <value_ints = [1,1,65536,65536]> ()  y = Tile(x, r)",
-            "elements .*at most 2147483648",
+            "r = Constant <value_ints = [1,1,1048576,65536]> ()  y = Tile(x, r)",
+            "elements .*at most 1099511627776",
         ),
     ],
 )
 def test_graphs_that_contradict_themselves(nodes: str, match: str) -> None:
     refused(model(f"g (float[1,3,8,8] x) => (y) {{ {nodes} }}"), match)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "match"),
+    [
+        (
+            "y = Gather(table, index)",
+            r"layer 'Gather_1' \(Gather\): input 1 is the network input 'index', it must be a "
+            "constant; store its values in the model as an initializer$",
+        ),
+        (
+            "twice = Add(index, index)  y = Gather(table, twice)",
+            r"input 1 is computed at run time \('twice', from network input 'index'\), it must be a "
+            "constant; export the model with a constant there, or cut it in front of this layer$",
+        ),
+    ],
+)
+def test_an_operand_that_must_be_a_constant_says_what_it_is_and_a_way_out(
+    nodes: str, match: str
+) -> None:
+    """Neither another shape nor folding makes a constant of what comes from a network input."""
+    proto = model(f"g (int64[4] index, float[5,8] x) => (y) {{ table = Relu(x)  {nodes} }}")
+    error = refused(proto, match)
+    assert "shape" not in str(error) and "fold" not in str(error)
 
 
 def test_all_unsupported_operators_are_named_at_once() -> None:
@@ -315,6 +397,47 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
     ):
         assert part in message
     assert "Constant" not in message and "Shape" not in message and "Concat" not in message
+
+
+UNKNOWN_BEFORE = {
+    "free sizes": ("float[1,3,H,8] x", "y, z, s = LSTM(x, x, x)"),
+    "free sizes behind it": ("float[1,3,H,8] x", "a = Det(x)  y = Conv(a, x)"),
+    "no shape of that rank": ("float[1,3] x", "y = NonZero(x)"),
+    "an input of strings": ("string[N] x", "y = TfIdfVectorizer(x)"),
+    "a sequence": ("seq(float[N]) x", "y = ConcatFromSequence(x)"),
+    "a constant that cannot be folded": (
+        "float[1,3,H,8] x",
+        'k = Constant <value_string = "a"> ()  a = Det(x)  y = Add(a, k)',
+    ),
+    "a name that nothing makes": ("float[1,3,4,8] x", "a = Det(x)  y = Add(a, gone)"),
+    "a weight of a kind that is not read": (
+        "float[1,3,4,8] x",
+        "k = Constant <value = bfloat16[1] {1}> ()  y = Det(x, k)",
+    ),
+    "a weight that is not read, in its place": ("float[1,3,4,8] x", "y = Det(x, w)"),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN_BEFORE)
+def test_unsupported_operators_are_told_before_anything_else(case: str) -> None:
+    """Whatever else is wrong would be mended in vain."""
+    info, nodes = UNKNOWN_BEFORE[case]
+    shapes = {"x": (1, 2, 3)} if case == "no shape of that rank" else None
+    proto = model(f"g ({info}) => (y) {{ {nodes} }}")
+    weight = proto.graph.initializer.add(name="w", data_type=onnx.TensorProto.BFLOAT16)
+    weight.raw_data = b""
+    with pytest.raises(UnsupportedOperatorError, match="'csdfgen operators' lists those that are"):
+        load(proto, shapes=shapes)
+
+
+def test_a_model_of_other_operator_sets_alone_is_refused_for_its_operators() -> None:
+    proto = model(
+        "g (float[N,4] x) => (y) { y = ai.onnx.ml.TreeEnsembleClassifier(x) }",
+        imports=', "ai.onnx.ml": 3',
+    )
+    del proto.opset_import[0]
+    error = refused(proto, "operators that are not supported: ai.onnx.ml::TreeEnsembleClassifier")
+    assert isinstance(error, UnsupportedOperatorError)
 
 
 def test_functions_are_opened() -> None:

@@ -192,7 +192,7 @@ PHASED = CsdfGraph(
             CsdfGraph("g", TIMED, (Channel("ab", "A", "B", (2**31,), (1,)),)),
             [
                 "graph 'g': SDF3 would count it wrongly, csdfgen does not: the number of firings of actor 'B' in an iteration "
-                "of SDF3 is 2147483648; SDF3 counts right below 2147483648"
+                "of SDF3 is 2,147,483,648; SDF3 counts right below 2,147,483,648"
             ],
         ),
         (
@@ -202,8 +202,8 @@ PHASED = CsdfGraph(
                 (Channel("ab", "A", "B", (1,) * 256, (1,) * 257),),
             ),
             [
-                "graph 'g': SDF3 would count it wrongly, csdfgen does not: no actor fires less than 65792 times ('A') in an "
-                "iteration of SDF3, 1 minimal ones; it counts right below 65536"
+                "graph 'g': SDF3 would count it wrongly, csdfgen does not: every actor fires 65,792 times or "
+                "more in an iteration ('A' the fewest), and SDF3's counters hold only if one fires fewer than 65,536 times"
             ],
         ),
         (
@@ -303,7 +303,8 @@ def test_a_default_namespace_comments_and_latin_1_do_not_matter() -> None:
     ("processors", "times"),
     [
         ([("default='true'", 1), ("", 2)], 1),
-        ([("default='true'", 1), ("default='true'", 2)], 2),
+        ([("default='true'", 1), ("default='true'", 2)], 1),
+        ([("", 3), ("default='true'", 1), ("default='true'", 2)], 1),
         ([("default='true'", 1), ("default='false'", 2)], 1),
         ([("default='false'", 1), ("", 2)], 1),
         ([("", 1), ("", 2)], 2),
@@ -316,6 +317,26 @@ def test_the_default_processor_counts(processors: list[tuple[str, int]], times: 
     )
     data = document(properties=f"<actorProperties actor='B'>{listed}</actorProperties>")
     assert sdf3xml.from_xml(data).actors[1].execution_times == (times,)
+
+
+def test_two_default_processors_are_told_of_which_actor(caplog: pytest.LogCaptureFixture) -> None:
+    """As in SDF3's h263decoder.xml."""
+    listed = "".join(
+        f"<processor type='{name}' default='true'><executionTime time='{time}'/></processor>"
+        for name, time in (("arm", 26018), ("dsp", 10958))
+    )
+    other = "<processor type='fpga'><executionTime time='7'/></processor>"
+    data = document(
+        properties=f"<actorProperties actor='A'>{listed}{other}</actorProperties>\n"
+        f"<actorProperties actor='B'>{listed}</actorProperties>".replace("26018", "26018,1", 1)
+    )
+    graph = sdf3xml.from_xml(data, "g.xml")
+    assert [a.execution_times for a in graph.actors] == [(26018, 1), (26018,)]
+    assert caplog.messages == [
+        "g.xml:8: <actorProperties> 'A': marks processors 'arm' and 'dsp' as default; the time of the "
+        "first is taken, SDF3 takes the last (and 1 more)",
+        "g.xml: not modelled and dropped: 1 processor that is not the default",
+    ]
 
 
 def test_several_property_blocks_are_joined() -> None:

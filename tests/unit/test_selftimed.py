@@ -58,8 +58,10 @@ def test_what_nothing_limits_is_infinite() -> None:
     for graph in (free, still):
         for method in ("auto", "self-timed", "1-periodic"):
             assert throughput(graph, method=method).value == inf  # type: ignore[arg-type]
-    with pytest.raises(ScheduleError, match="nothing limits its throughput"):
+    with pytest.raises(ScheduleError, match=r"nothing limits its throughput.*serial self-loops"):
         periodic_schedule(free)
+    with pytest.raises(ScheduleError, match="no actor takes any time; give its actors execution"):
+        periodic_schedule(still)
     assert to_json(analyze(free))["throughput"] == "inf"
 
 

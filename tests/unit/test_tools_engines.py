@@ -259,8 +259,9 @@ def with_phases(*counts: int) -> CsdfGraph:
 REFUSED: dict[str, tuple[CsdfGraph, str]] = {
     "firings": (
         with_phases(256, 257),
-        r"no actor fires less than 16842752 times \('a0'\) in an iteration of SDF3, 65792 minimal ones; it counts right below "
-        r"65536\. What would help: equal phase counts \(they are 256, 257\): lists padded to 257 entries .* make it 257",
+        r"SDF3 takes 65,792 iterations of the graph for one, so that every actor fires 16,842,752 times or more in an "
+        r"iteration \('a0' the fewest\), and SDF3's counters hold only if one fires fewer than 65,536 times\. "
+        r"What would help: equal phase counts \(they are 256, 257\): lists padded to 257 entries .* make it 257",
     ),
     "rates": (
         CsdfGraph(
@@ -268,13 +269,13 @@ REFUSED: dict[str, tuple[CsdfGraph, str]] = {
             (Actor("A", (1, 1)), Actor("B", (1,))),
             (Channel("ab", "A", "B", (2**31, 1), (2**31 + 1,), 2**30),),
         ),
-        "the number of tokens produced on channel 'ab' in 2 firings is 2147483649; SDF3 counts right below 2147483648",
+        "the number of tokens produced on channel 'ab' in 2 firings is 2,147,483,649; SDF3 counts right below 2,147,483,648",
     ),
     "entry": (
         CsdfGraph(
             "g", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (2**31,), (1,)),)
         ),
-        "the number of firings of actor 'B' in an iteration of SDF3 is 2147483648",
+        "the number of firings of actor 'B' in an iteration of SDF3 is 2,147,483,648",
     ),
     "tokens": (
         CsdfGraph(
@@ -282,7 +283,7 @@ REFUSED: dict[str, tuple[CsdfGraph, str]] = {
             ring().actors,
             (*ring().channels[:1], replace(ring().channels[1], initial_tokens=2**31)),
         ),
-        "the number of initial tokens of channel 'ba' is 2147483648",
+        "the number of initial tokens of channel 'ba' is 2,147,483,648",
     ),
     "time": (
         CsdfGraph("g", (Actor("A", (2**32 - 1,)), *ring().actors[1:]), ring().channels),
