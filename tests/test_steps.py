@@ -21,7 +21,7 @@ from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.heights import parse_rows
-from csdfgen.planning.checker import check
+from csdfgen.planning.checker import check as check_plan
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.planning.saved import read_saved
 from csdfgen.reading.zoo import build
@@ -82,7 +82,7 @@ def run_steps(
     saved = read_saved(folder / "plan.json")
     assert dict(saved.options) == {"rows": rows, "fuse": level, "image": "streamed"}
     plan = saved.plan(network)
-    check(plan)
+    check_plan(plan)
     got, measured = runtime.compile(plan).measure(x)
     assert measured.touched_bytes == plan.planned_bytes
     for name, want in expected.items():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.planning.checker import check
+from csdfgen.planning.checker import check as check_plan
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 from tests.networks import feeds
@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Run a model in slabs and compare everything that can be compared."""
     plan = csdfgen.plan(csdfgen.load(model), rows=rows, fuse=level, image=image)
-    check(plan)
+    check_plan(plan)
     got, measured = runtime.compile(plan).measure(feeds(model))
     for name, want in expected.items():
         assert got[name].shape == want.shape, name
