@@ -101,9 +101,10 @@ class Graph:
         )
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        values = [
-            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs
-        ]
+        half = onnx.TensorProto.FLOAT16
+        kinds = {i.type.tensor_type.elem_type for i in self.inputs}
+        kind = half if half in kinds else onnx.TensorProto.FLOAT
+        values = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
         graph = helper.make_graph(self.nodes, "test", self.inputs, values, self.weights)
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8

@@ -353,8 +353,9 @@ def _local_response_kernel(layer: Layer) -> Emit:
         padded = scratch.take((*x.shape[:-1], before + channels + after), dtype)
         row = padded.reshape(-1)
         count = row.size - before - after
-        sums = scratch.take((row.size,), dtype)
-        total = sums[:count]
+        total = scratch.take((count,), dtype)
+        # the sums of every pixel alone: those that straddle two are skipped
+        sums = as_strided(total, (*padded.shape[:-1], channels), padded.strides)
         inside = padded[..., before : before + channels]
         calls: list[Call] = [
             (np.copyto, (padded[..., :before], zero)),
@@ -376,7 +377,7 @@ def _local_response_kernel(layer: Layer) -> Emit:
             ]
         else:
             calls.append((np.power, (total, beta, total)))
-        return [*calls, (np.divide, (x, sums.reshape(padded.shape)[..., :channels], y))]
+        return [*calls, (np.divide, (x, sums, y))]
 
     return in_float32(emit)
 

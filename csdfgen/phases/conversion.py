@@ -189,7 +189,9 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
             Write(t, _running(p.out for p in work), _running(p.out for p in work))
             for t in layer.outputs
         )
-        times = tuple(operator.cost(layer, p.out) for p in work)
+        costs = {len(p.out): p.out for p in work}  # the work of equally many rows is equal
+        times_of = {n: operator.cost(layer, out) for n, out in costs.items()}
+        times = tuple(times_of[len(p.out)] for p in work)
         state = None
     else:
         zeros = (0,) * (len(work) - 1)

@@ -31,8 +31,10 @@ __all__ = [
     "workspace_name",
 ]
 
-ALIGNMENT = 64
-"""Bytes; every buffer starts at a multiple, as vector units like it."""
+ALIGNMENT = 16
+"""Bytes; every buffer starts at a multiple, as vector units and every number format like it. Rows of a
+buffer follow each other without gaps, so that a larger one would align few of them.
+"""
 
 ARENA = "arena"
 """The pool that everything lies in, until a device has several memories."""

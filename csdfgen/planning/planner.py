@@ -35,6 +35,7 @@ from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
 from schedules.demand import POLICIES, firing_order
+from schedules.order import topological_order
 from schedules.schedule import Schedule
 
 __all__ = [
@@ -266,6 +267,11 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
 
 def named_order(conversion: Conversion, policy: str) -> Order:
     """An order of firings (actor name, phase) of the conversion's graph."""
+    if policy == "layers":
+        # what firing one by one comes to, as nothing limits a layer whose operands are whole
+        actors = conversion.graph.actors
+        inorder = [actors[at] for at in topological_order(conversion.graph)]
+        return tuple((actor.name, phase) for actor in inorder for phase in range(actor.phases))
     names = [actor.name for actor in conversion.graph.actors]
     return tuple((names[actor], phase) for actor, phase in firing_order(conversion.graph, policy))
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from csdfgen.kernels.steps import KernelSet, Scratchpad, structures
 from csdfgen.model.network import Tensor
-from csdfgen.model.rows import Rows
-from csdfgen.ops.base import stored_rows
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer, state_name
@@ -72,8 +72,7 @@ class Declarations:
     def _declared(self, one: _Work, regions: Mapping[str, Region]) -> np.ndarray:
         addresses = Addresses(self._sharing, regions)
         sizes = {home: regions[home].size for home in one.homes}
-        nothing = Scratchpad("", 0, 0)
-        known: dict[tuple[int, ...], int] = {}
+        nothing, known = Scratchpad("", 0, 0), one.declared
         declared = []
         for phase, relation in enumerate(zip(*one.relations(regions), strict=True)):
             if relation not in known:
@@ -84,44 +83,53 @@ class Declarations:
 
 
 class _Work:
-    """A layer's phases by what a declaration depends on."""
+    """A layer's phases by what a declaration depends on, and what was declared so far."""
 
     def __init__(self, work: ActorWork, sharing: Sharing) -> None:
         self.work = work
         layer = work.layer
         assert layer is not None
+        self.declared: dict[tuple[int, ...], int] = {}
+        operator = operator_of(layer)
+        self.gathers = operator.mode(layer) is not Mode.ACCUMULATE and not operator.rowwise
         known: dict[object, int] = {}
         self.kinds = [
             known.setdefault((kind, phase.images), len(known))
             for kind, phase in zip(structures(layer, work.phases), work.phases, strict=True)
         ]
-        reads = [
-            (tensor, [stored_rows(layer, k, phase.ins[k] or Rows(0, 0)) for phase in work.phases])
-            for k, tensor in enumerate(layer.inputs)
-            if tensor is not None
+        self.reads = [
+            self._spans(
+                read.tensor, [r.start for r in read.rows], [len(r) for r in read.rows], sharing
+            )
+            for read in work.reads
         ]
-        writes = [(tensor, [phase.out for phase in work.phases]) for tensor in layer.outputs]
-        self.reads = [self._spans(tensor, rows, sharing) for tensor, rows in reads]
-        self.writes = [self._spans(tensor, rows, sharing) for tensor, rows in writes]
+        self.writes = []
+        for tensor in layer.outputs:
+            starts = [p.image * tensor.rows + p.out.start for p in work.phases]
+            counts = [tensor.rows * p.images if p.images > 1 else len(p.out) for p in work.phases]
+            self.writes.append(self._spans(tensor, starts, counts, sharing))
         homes = [home for home, _, _ in (*self.reads, *self.writes)]
         if work.state is not None:
             homes.append(state_name(work.name))
         self.homes = tuple(dict.fromkeys(homes))
 
+    @staticmethod
     def _spans(
-        self, tensor: Tensor, rows: Sequence[Rows], sharing: Sharing
+        tensor: Tensor, starts: Sequence[int], counts: Sequence[int], sharing: Sharing
     ) -> tuple[str, np.ndarray, np.ndarray]:
         """(buffer, first row, number of rows) of each phase."""
-        spans = [p.slab(r).span(tensor.rows) for p, r in zip(self.work.phases, rows, strict=True)]
-        home = sharing.places[tensor.name].buffer
-        return home, np.array([s.start for s in spans]), np.array([len(s) for s in spans])
+        return sharing.places[tensor.name].buffer, np.array(starts), np.array(counts)
 
     def relations(self, regions: Mapping[str, Region]) -> list[list[int]]:
         """Columns that are equal for phases whose rows lie alike: kind, wraps, distances."""
         columns = [self.kinds]
-        for home, start, count in (*self.reads, *self.writes):
-            slot = start % regions[home].capacity
-            left = regions[home].capacity - slot
+        for home, start, count in self.reads:
+            left = regions[home].capacity - start % regions[home].capacity
+            # rows that are gathered take the same wherever they are cut
+            cut = count > left if self.gathers else np.where(count > left, left, 0)
+            columns.append(cut.tolist())
+        for home, start, count in self.writes:
+            left = regions[home].capacity - start % regions[home].capacity
             columns.append(np.where(count > left, left, 0).tolist())
         for home, start, _ in self.reads:
             for other, begin, _ in self.writes:

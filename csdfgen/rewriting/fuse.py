@@ -132,7 +132,10 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     if 2 not in producer.constants and len(producer.inputs) > 2 and producer.inputs[2] is not None:
         return None
     constants = dict(producer.constants)
-    constants[1] = (weight * factor).astype(weight.dtype)
+    # rounded once from float64, in numpy's own buffers instead of arrays of that type
+    folded = np.empty_like(weight)
+    np.multiply(weight, factor, out=folded, dtype=np.float64, casting="unsafe")
+    constants[1] = folded
     constants[2] = (bias * scale + shift).astype(weight.dtype)
     inputs, axes = (producer.inputs + (None,) * 3)[:3], (producer.input_axes + (None,) * 3)[:3]
     return _joined(

@@ -163,7 +163,7 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
     ("all buffers at the same place", _stack_buffers, PlanError, "at the same time"),
     ("an arena of a terabyte", _set("arena", 2**40), PlanError, "its buffers end at"),
     ("an arena too small", _set("arena", 64), PlanError, "its buffers end at"),
-    ("an odd offset", _move_last_buffer, PlanError, "no multiple of 64"),
+    ("an odd offset", _move_last_buffer, PlanError, "no multiple of 16"),
     ("a negative offset", _set("buffers.0.offset", -64), PlanError, "a whole number from 0"),
     ("a buffer for nothing", _set("buffers.0.name", "nothing"), PlanError, "'nothing'"),
     (
