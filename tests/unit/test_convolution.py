@@ -129,10 +129,10 @@ def calls(layer: Layer, height: int) -> tuple[list[Call], int]:
     for phase in phases(operator_of(layer), layer, height):
         counting = CountingScratch()
         emitted(phase, counting)
-        used = max(used, counting.used)
-        real = Scratch(np.empty(counting.used, np.uint8))
+        used = max(used, counting.end)
+        real = Scratch(np.empty(counting.end, np.uint8))
         found += emitted(phase, real)
-        assert real.used == counting.used
+        assert real.end == counting.end
     return found, used
 
 

@@ -72,7 +72,7 @@ def test_no_call_allocates_anything_of_a_slabs_size(sample: Sample) -> None:
         emit = sample.operator.kernel(layer)
         count = CountingScratch()
         list(emit(phase, slabs, [result], count))
-        scratch = Scratch(np.zeros(count.used + Scratch.ALIGN, np.uint8))
+        scratch = Scratch(np.zeros(count.end + Scratch.ALIGN, np.uint8))
         calls = list(emit(phase, slabs, [result], scratch))
         tracemalloc.start()
         for function, arguments in calls:

@@ -115,7 +115,7 @@ def test_slabs_of_a_flattened_gemm_are_multiplied_where_they_lie() -> None:
     scratch = CountingScratch()
     first, *_ = phases(operator_of(layer), layer, 2)
     (product, bias) = operator_of(layer).kernel(layer)(first, [slab, None, None], [out], scratch)
-    assert (product[0], bias[0], scratch.used) == (np.matmul, np.add, 0)
+    assert (product[0], bias[0], scratch.end) == (np.matmul, np.add, 0)
     left, _, result = product[1]
     assert np.shares_memory(left, slab) and np.shares_memory(result, out)
 
@@ -131,7 +131,7 @@ def test_rows_of_tokens_are_multiplied_without_a_copy() -> None:
     )
     calls = list(operator_of(layer).kernel(layer)(phase, [slab, None], [out], scratch))
     assert [function for function, _ in calls] == [np.matmul]
-    assert scratch.used == 0
+    assert scratch.end == 0
 
 
 @pytest.mark.parametrize(
