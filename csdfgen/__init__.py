@@ -46,7 +46,7 @@ __all__ = [
     "schedule",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {"load": "csdfgen.reading.loader", "plan": "csdfgen.planning.planner"}
 """Where a function is imported from, if not from `csdfgen.api`."""
