@@ -231,10 +231,10 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
 
-def _reasons(plan: Plan, storage: str) -> Iterator[str]:
-    """Why all rows of a storage are there at one time, the strongest reason first."""
-    members = set(plan.sharing.members[storage])
-    rows = plan.sharing.buffers[storage].rows
+def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
+    """Why all rows of a buffer are there at one time, the strongest reason first."""
+    members = set(plan.sharing.members[buffer])
+    rows = plan.sharing.buffers[buffer].rows
     actors = plan.conversion.actors
     writers = [
         work for work in actors if any(write.tensor.name in members for write in work.writes)

@@ -33,9 +33,9 @@ is shipped or fetched. `zoo:NAME` stands for it wherever a model file can, `zoo:
 `tests/unit/test_zoo.py` holds both. [Below](#where-the-figures-come-from) is where they come from.
 
 Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
-connected layers. Activations are elements of all tensors that are computed, no layers fused. The arena (workspace included) is planned
-at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against onnxruntime
-together, the start of the process included.
+connected layers. Activations are elements of all tensors that are computed, no layers fused. The arena, workspace included,
+is planned at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against
+onnxruntime together, the start of the process included.
 
 | network | input | parameters | MACs | activations | arena, MiB | whole layers, MiB | seconds |
 |---|---|---:|---:|---:|---:|---:|---:|
