@@ -1,9 +1,9 @@
 """How is a program run, frame after frame? Steps bound once to memory of its own, called in order.
 
 Compiling lowers the plan (which checks it), lets a backend bind every step to the arena, and keeps
-the calls in order; equal steps are bound once. In a frame nothing is looked up, no shape is computed
-and nothing is allocated but the outputs that the caller gets, unless he passes arrays for them
-(docs/model.md).
+the calls in order; equal steps are bound once. While firing nothing is looked up, no shape is
+computed and no array is made; before that inputs are checked, and outputs are new arrays unless the
+caller passes some (docs/model.md).
 """
 
 from __future__ import annotations

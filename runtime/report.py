@@ -60,13 +60,15 @@ class KeptWhole:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
-    check.
+    check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated
+    beside it, while firing and in the whole call (see `executor.Measurement`).
     """
 
     model: str
     plan: Plan
     measured_bytes: int
     python_peak_bytes: int
+    call_peak_bytes: int
     latency_ms: float
     threads: int
     repeat: int
@@ -146,6 +148,7 @@ def measure(
         plan=plan,
         measured_bytes=measured.touched_bytes,
         python_peak_bytes=measured.python_peak_bytes,
+        call_peak_bytes=measured.call_peak_bytes,
         latency_ms=1e3 * statistics.median(times),
         threads=threads,
         repeat=repeat,
@@ -228,10 +231,10 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
 
-def _reasons(plan: Plan, storage: str) -> Iterator[str]:
-    """Why all rows of a storage are there at one time, the strongest reason first."""
-    members = set(plan.sharing.members[storage])
-    rows = plan.sharing.buffers[storage].rows
+def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
+    """Why all rows of a buffer are there at one time, the strongest reason first."""
+    members = set(plan.sharing.members[buffer])
+    rows = plan.sharing.buffers[buffer].rows
     actors = plan.conversion.actors
     writers = [
         work for work in actors if any(write.tensor.name in members for write in work.writes)
@@ -276,6 +279,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "planned_bytes": plan.planned_bytes,
         "measured_bytes": report.measured_bytes,
         "python_peak_bytes": report.python_peak_bytes,
+        "call_peak_bytes": report.call_peak_bytes,
         "figures": dict(plan.figures),
         "rows": str(plan.conversion.rows),
         "fuse": plan.options.fuse,

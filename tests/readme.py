@@ -32,7 +32,7 @@ MASKS = (
     (r"[\d,.]+ frames/s; .* measured", "#"),
     (r"median of the largest fit error of each [\d.]+ %", "#"),
     (r"\d(\.\d+)?e[-+]\d+", "#"),
-    (r"[\d,]+ bytes allocated by Python", "# bytes allocated by Python"),
+    (r"[\d,]+ bytes allocated by Python .*, outputs", "# bytes allocated, outputs"),
     (r"│ (onnxruntime, memory|less memory by) .*", "#"),
     (r"\w+, numpy \d.*", "#"),
     (r"[ ━─]+", " "),

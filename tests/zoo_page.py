@@ -33,11 +33,11 @@ is shipped or fetched. `zoo:NAME` stands for it wherever a model file can, `zoo:
 `tests/unit/test_zoo.py` holds both. [Below](#where-the-figures-come-from) is where they come from.
 
 Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
-connected layers. Activations are elements of all tensors that are computed, no layers fused. Arena and workspace are planned
-at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against onnxruntime
-together, the start of the process included.
+connected layers. Activations are elements of all tensors that are computed, no layers fused. The arena, workspace included,
+is planned at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against
+onnxruntime together, the start of the process included.
 
-| network | input | parameters | MACs | activations | arena + workspace, MiB | whole layers, MiB | seconds |
+| network | input | parameters | MACs | activations | arena, MiB | whole layers, MiB | seconds |
 |---|---|---:|---:|---:|---:|---:|---:|
 """
 
@@ -98,9 +98,7 @@ def run(name: str) -> Outcome:
     if report["measured_bytes"] != report["planned_bytes"]:
         trouble += f" planned {report['planned_bytes']} bytes, touched {report['measured_bytes']}"
     figures = report["figures"]
-    return Outcome(
-        name, seconds, trouble, figures["arena"] + figures["workspace"], figures["whole_layer_live"]
-    )
+    return Outcome(name, seconds, trouble, figures["arena"], figures["whole_layer_live"])
 
 
 def counted_cells(entry: ZooEntry) -> tuple[str, ...]:

@@ -145,14 +145,14 @@ def _show_memory(plan: Plan, needs: tuple[Demand, ...], height: FittingHeight | 
     for need in needs:
         said = "fits" if need.fits else "does not fit"
         out.print(
-            f"memory     {said}: {need.what} take {need.needed:,} bytes ({mebibytes(need.needed)} MiB), usable are "
+            f"memory     {said}: {need.said} {need.needed:,} bytes ({mebibytes(need.needed)} MiB), usable are "
             f"{need.there:,} ({mebibytes(need.there)} MiB)"
         )
     if not all(need.fits for need in needs[1:]):
         out.print("           no slab height makes the parameters smaller")
     if height is not None and height.rows is not None:
         out.print(
-            f"           --rows {height.rows} would fit, the tallest of 1, 2, 4, ..., whole: {needs[0].what} take "
+            f"           --rows {height.rows} would fit, the tallest of 1, 2, 4, ..., whole: {needs[0].said} "
             f"{height.least_needed:,} bytes"
         )
     elif height is not None:

@@ -171,8 +171,9 @@ def _print_report(report: Report, request: RunRequest) -> None:
     arena, measured = plan.planned_bytes, report.measured_bytes
     same = "as planned" if arena == measured else f"{arena:,} were planned"
     out.print(
-        f"\nmeasured   {measured:,} bytes touched in the arena, {same}; "
-        f"{report.python_peak_bytes:,} bytes allocated by Python in a frame"
+        f"\nmeasured   {measured:,} bytes touched in the arena, {same}\n"
+        f"beside it  {report.python_peak_bytes:,} bytes allocated by Python while firing, "
+        f"{report.call_peak_bytes:,} bytes in the whole call, outputs included"
     )
     word, said = _against_whole_layers(plan.figures)
     out.print(f"{word:<11}{said}")

@@ -16,7 +16,11 @@ __all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a plan takes of one memory of a device. Bytes; what: the figures that count, in words."""
+    """What a plan takes of one memory of a device. Bytes; what: the figures that count, in words.
+
+    >>> Demand("arena", 10, 20).said, Demand("arena and parameters", 10, 20).said
+    ('arena takes', 'arena and parameters take')
+    """
 
     what: str
     needed: int
@@ -25,6 +29,11 @@ class Demand:
     @property
     def fits(self) -> bool:
         return self.needed <= self.there
+
+    @property
+    def said(self) -> str:
+        """The figures with their verb."""
+        return f"{self.what} takes" if self.what == "arena" else f"{self.what} take"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class FittingHeight:
 
 
 def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
-    """The arena, which has the workspace in it, and the parameters in the same memory or in their own (flash)."""
+    """The arena (workspace included) and the parameters, in the same memory or in their own (flash)."""
     figures = plan.figures
     working = figures["arena"]
     usable = int(profile.memory.usable.value)

@@ -1,9 +1,9 @@
 """What comes out for Table III of paper 002: counted as its authors did, and as our schedules need
 it?
 
-`paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters, the
-arena, of which every byte was touched in a frame, and the kernels' workspace, for which the paper
-counts nothing. m_DL is then the parameters
+`paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters and the
+arena, of which every byte was touched in a frame, the kernels' workspace included, for which the
+paper counts nothing. m_DL is then the parameters
 and every tensor of the unfused network once: the paper's own m_DL counts a tensor once a reader.
 The times are the same model's, with the phases of our schedule.
 """

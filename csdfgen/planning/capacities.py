@@ -197,7 +197,7 @@ def _leads(
     readers: Mapping[str, Sequence[_Reader]],
     writers: Mapping[str, tuple[ActorWork, Write]],
 ) -> Any:
-    """A networkx graph: by how many rows (`weight`) each tensor of a storage can be ahead of those
+    """A networkx graph: by how many rows (`weight`) each tensor of a buffer can be ahead of those
     that a layer makes of it, or that it is made of. The least sum on any way counts.
     """
     import networkx as nx

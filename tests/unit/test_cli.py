@@ -294,6 +294,7 @@ JSON_KEYS = {
     "planned_bytes": int,
     "measured_bytes": int,
     "python_peak_bytes": int,
+    "call_peak_bytes": int,
     "figures": dict,
     "rows": str,
     "fuse": str,
