@@ -40,7 +40,7 @@ _DOUBLE = _CODES["float64"]
 class _Cells:
     """Elements of a tensor by ONNX index, those of the stored rows from `first` on that a view has."""
 
-    memory: np.ndarray
+    memory: memoryview
     view: View
     tensor: Tensor
     first: int
@@ -89,7 +89,7 @@ _Operand = _Cells | _Constant
 class _Doubles:
     """The workspace of a step as numbers: its bytes and no others, so that more is an error."""
 
-    block: np.ndarray
+    block: memoryview
 
     def get(self, position: int) -> float:
         value: float = _DOUBLE.unpack_from(self.block, 8 * position)[0]
@@ -100,7 +100,7 @@ class _Doubles:
 
 
 def _cells(memory: Memory, view: View, tensor: Tensor, first: int) -> _Cells:
-    return _Cells(memory[view.pool], view, tensor, first, _CODES[view.format.dtype])
+    return _Cells(memory[view.pool].data, view, tensor, first, _CODES[view.format.dtype])
 
 
 def _indices(tensor: Tensor, rows: Rows) -> Iterator[Index]:
@@ -173,7 +173,7 @@ def _work(step: Step, memory: Memory) -> _Work:
     (held,) = step.states or step.outputs
     out = _cells(memory, held, layer.output, phase.out.start)
     pad = step.workspace
-    block = memory[pad.pool][pad.offset : pad.offset + pad.size]
+    block = memory[pad.pool].data[pad.offset : pad.offset + pad.size]
     return _Work(layer, phase, tuple(operands), out, _Doubles(block))
 
 
