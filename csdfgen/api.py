@@ -129,7 +129,7 @@ def analyze(
     with_throughput: bool = True,
     with_latency: bool = False,
     buffers: Buffers = "none",
-    unit: Unit = "tokens",
+    unit: Unit | None = None,
     method: Method = "auto",
     seconds: float = 10.0,
     rows: AskedRows | None = None,
@@ -144,7 +144,7 @@ def analyze(
         rows "paper", tokens "rows" and without overlap self-loops, as the command does.
     capacities: channel name -> tokens, which limit throughput and latency. buffers: "none", "live"
     (the least storage without deadlock), "maximal" (with the highest throughput) or "front" (all
-    trade-offs), counted in `unit`, "tokens" or "bytes", sought for `seconds`.
+    trade-offs), counted in `unit` ("tokens", of a network "bytes", unless it is given), sought for `seconds`.
     Raises GraphError for a graph or capacities that are not valid; InputError for options of
     networks beside a graph. A graph that is inconsistent or deadlocks is an answer.
     """
@@ -158,7 +158,7 @@ def analyze(
         with_throughput=with_throughput,
         with_latency=with_latency,
         buffers=buffers,
-        unit=unit,
+        unit=unit or ("tokens" if isinstance(graph, CsdfGraph) else "bytes"),
         seconds=seconds,
     )
 

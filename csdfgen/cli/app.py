@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import os
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -105,7 +106,7 @@ class Commands(TyperGroup):
         """Fail where the first argument can only be a command that does not exist: it is like one,
         or it is no file and its help is wanted.
         """
-        if first.startswith(("-", "zoo:")) or Path(first).exists():
+        if first.startswith(("-", "zoo:")) or os.path.exists(first):  # noqa: PTH110 (no error of its own)
             return
         near = difflib.get_close_matches(first, self.commands, 1)
         if near or not {"-h", "--help"}.isdisjoint(rest):

@@ -62,7 +62,7 @@ def second_owners(owners: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def diagnose() -> list[Finding]:
     """Everything that `csdfgen doctor` shows."""
     return [
-        Finding("csdfgen", f"{__version__} ({Path(__file__).parent})"),
+        Finding("csdfgen", f"{__version__} ({Path(__file__).parents[1]})"),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
         Finding("system", f"{platform.system()} {platform.machine()}, {_cores()}"),
         *(_version(name) for name in DEPENDENCIES),
@@ -123,7 +123,7 @@ def _tool(family: Family) -> Finding:
 
 def _import_names() -> list[Finding]:
     others = second_owners(metadata.packages_distributions())
-    home = Path(__file__).resolve().parent.parent
+    home = Path(__file__).resolve().parents[2]
     found = []
     for name in IMPORT_NAMES:
         spec = importlib.util.find_spec(name)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,7 @@ from csdfgen.dataflow.origin import read_shapes
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
@@ -42,6 +43,7 @@ from csdfgen.planning.buffers import (
     workspace_name,
 )
 from csdfgen.planning.capacities import check_order
+from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Block, Region, place_workspaces
 from csdfgen.planning.plan import Plan
@@ -201,13 +203,13 @@ def _scratch(item: Fields, limit: int) -> _Scratch:
     return _Scratch(item.text("name"), offsets, sizes)
 
 
-def to_plan(file: PlanFile, network: Network) -> Plan:
+def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Plan:
     """The plan of a file for the network that it was made for, loaded with the file's shapes and
     batch.
 
     Raises PlanError where the file does not fit the network or its buffers share bytes, InputError
     for options that do not exist, ScheduleError and CapacityExceededError where its firings cannot
-    run in its buffers.
+    run in its buffers. kernels: the backend whose workspace the file must have.
     """
     try:
         prepared = prepare(network, file.options)
@@ -219,23 +221,30 @@ def to_plan(file: PlanFile, network: Network) -> Plan:
             block.name: Region(block.name, block.offset, buffer.row_bytes, block.capacity)
             for block, buffer in zip(blocks, prepared.buffers, strict=True)
         }
+        _check_end(file, (*blocks, *file.scratch))
+        draft = Plan(
+            prepared.conversion,
+            prepared.sharing,
+            file.options,
+            file.policy,
+            file.order,
+            prepared.buffers,
+            MappingProxyType(regions),
+            MappingProxyType({ARENA: file.arena}),
+        )
+        check(draft)  # rows that cannot be held are told before the scratch that they would take
         if file.version > 1:
             scratch, arena = file.scratch, file.arena
         else:
-            scratch, arena = _placed_anew(file, prepared, blocks, lifetimes)
-        workspaces = _workspaces(file, prepared, scratch, regions)
+            scratch, arena = _placed_anew(file, prepared, blocks, lifetimes, kernels)
+        workspaces = _workspaces(prepared, scratch, regions, kernels)
         regions.update((one.name, _table(one)) for one in scratch)
-        _check_end(file, (*blocks, *scratch), arena)
         return assemble(
-            Plan(
-                prepared.conversion,
-                prepared.sharing,
-                file.options,
-                file.policy,
-                file.order,
-                (*prepared.buffers, *workspaces),
-                MappingProxyType(regions),
-                MappingProxyType({ARENA: arena}),
+            replace(
+                draft,
+                buffers=(*prepared.buffers, *workspaces),
+                regions=MappingProxyType(dict(regions)),
+                pools=MappingProxyType({ARENA: arena}),
             )
         )
     except CsdfgenError as error:
@@ -288,12 +297,15 @@ def _table(one: _Scratch) -> Region:
 
 
 def _placed_anew(
-    file: PlanFile, prepared: Prepared, blocks: Sequence[_Block], lifetimes: Lifetimes
+    file: PlanFile,
+    prepared: Prepared,
+    blocks: Sequence[_Block],
+    lifetimes: Lifetimes,
+    kernels: KernelSet,
 ) -> tuple[tuple[_Scratch, ...], int]:
     """The scratch of a file of version 1, and the arena with it."""
-    _check_end(file, blocks, file.arena)
     regions = {b.name: b.capacity for b in blocks}
-    sizes = _declared(prepared, regions)
+    sizes = _declared(prepared, regions, kernels)
     times = times_of(file.order)
     spans = [Block(b.size, *one.span) for b, one in zip(blocks, lifetimes.each, strict=True)]
     wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
@@ -305,17 +317,22 @@ def _placed_anew(
     return scratch, total
 
 
-def _declared(prepared: Prepared, capacities: Mapping[str, int]) -> Mapping[str, Any]:
+def _declared(
+    prepared: Prepared, capacities: Mapping[str, int], kernels: KernelSet
+) -> Mapping[str, Any]:
     """Bytes of scratch of each phase of the actors that need any, in buffers of these capacities."""
-    found = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, NUMPY)
+    found = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
     return found.sizes_within(capacities)
 
 
 def _workspaces(
-    file: PlanFile, prepared: Prepared, given: Sequence[_Scratch], regions: Mapping[str, Region]
+    prepared: Prepared,
+    given: Sequence[_Scratch],
+    regions: Mapping[str, Region],
+    kernels: KernelSet,
 ) -> list[Buffer]:
     """Buffers of the scratch in the file, at least as large as the kernels' need is here."""
-    wanted = _declared(prepared, {name: region.capacity for name, region in regions.items()})
+    wanted = _declared(prepared, {n: region.capacity for n, region in regions.items()}, kernels)
     actors = {workspace_name(actor): actor for actor in wanted}
     by_name = {one.name: one for one in given}
     if len(by_name) != len(given) or by_name.keys() != actors.keys():
@@ -338,7 +355,7 @@ def _workspaces(
     return found
 
 
-def _check_end(file: PlanFile, items: Sequence[_Block | _Scratch], arena: int) -> None:
+def _check_end(file: PlanFile, items: Sequence[_Block | _Scratch]) -> None:
     """The arena ends where its last buffer does."""
     end = 0
     for item in items:
@@ -347,5 +364,5 @@ def _check_end(file: PlanFile, items: Sequence[_Block | _Scratch], arena: int) -
         else:
             ends = (o + size for o, size in zip(item.offsets, item.sizes, strict=True) if size)
             end = max(end, *ends, 0)
-    if end != arena:
-        raise PlanError(f"has an arena of {arena} bytes, its buffers end at byte {end}")
+    if end != file.arena:
+        raise PlanError(f"has an arena of {file.arena} bytes, its buffers end at byte {end}")

@@ -221,7 +221,7 @@ def prepare(network: Network, options: PlanOptions) -> Prepared:
     return Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
 
 
-def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
+def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires a network in the order of a schedule of its graph, in buffers within the
     capacities there.
 
@@ -259,7 +259,7 @@ def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
     lifetimes = lifetimes_of(order, prepared.buffers)
     limits = row_limits(conversion, prepared.sharing, rooms)
     check_buffers(prepared.buffers, lifetimes, limits)
-    declarations = Declarations(conversion, prepared.sharing, prepared.buffers, NUMPY)
+    declarations = Declarations(conversion, prepared.sharing, prepared.buffers, kernels)
     found = _placed(schedule.policy, order, lifetimes, declarations)
     assert found is not None
     return _finished(prepared, found)

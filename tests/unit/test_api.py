@@ -385,7 +385,7 @@ def test_rows_that_are_none_are_one_line(net: Network, rows: Any, said: str) -> 
     ("call", "said"),
     [
         (lambda net: csdfgen.plan(net, fuse="x"), "fuse='x': not one of none, fold, full"),
-        (lambda net: csdfgen.plan(net, image="x"), "image='x': neither"),
+        (lambda net: csdfgen.plan(net, image="x"), "image='x': not one of"),
         (lambda net: csdfgen.plan(net, policy="x"), "policy='x': not one of"),
         (lambda net: csdfgen.convert(net, tokens="x"), "net.onnx: tokens='x': neither"),
         (lambda net: csdfgen.convert(net, rates="x"), "net.onnx: rates='x': neither"),

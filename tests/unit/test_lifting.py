@@ -13,6 +13,7 @@ import csdfgen
 import runtime
 from csdfgen.cli import main
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Node, Tensor
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.lifting import lifted
@@ -112,7 +113,7 @@ def test_the_lifted_network_does_to_a_batch_what_the_file_does_to_an_image(nodes
     x, want = images_of(proto, 3)
     folder = Folder(None)
     graph = fold_constants(read_graph(from_proto(proto)), folder)
-    inputs = [Tensor("x", x.shape, "float32", 2)]
+    inputs = [Tensor("x", x.shape, row_axis=2)]
     whole = build_network(graph, inputs, folder, name="g", source="g", lift_to=3)
     assert whole.lifted and whole.batch == 1
     np.testing.assert_allclose(execute(whole, {"x": x})["y"], want, rtol=1e-4, atol=1e-5)
@@ -194,7 +195,7 @@ def test_a_file_for_one_that_mixes_images_is_refused(nodes: str, why: str) -> No
     if "z = " in nodes:
         proto.graph.output.append(onnx.ValueInfoProto(name="z"))
     csdfgen.load(proto)
-    match = rf"^g: takes one image at a time, not 3; run it without --batch: {why}"
+    match = rf"^g: takes one image at a time, not 3; run it without batch: {why}"
     with pytest.raises(ModelError, match=match) as caught:
         csdfgen.load(proto, batch=3)
     assert "\n" not in str(caught.value)
@@ -248,7 +249,7 @@ X = Tensor("x", (2, 3, 4, 5))
         ("Reshape", (X, np.array([2, 60])), {}),
         ("Reshape", (X, np.array([[1]])), {}),
         ("Reshape", (Tensor("p", (6, 20)), np.array([1, 120])), {}),
-        ("Reshape", (X, Tensor("shape", (2,), "int64")), {}),
+        ("Reshape", (X, Tensor("shape", (2,), Format("int64"))), {}),
         ("Resize", (X, None, None, np.array([8, 10])), {"axes": [2, 3]}),
         ("Resize", (X, None, np.array([1, 1, 2, 2], np.float32)), {}),
         ("Slice", (X, np.array([1]), np.array([2]), np.array([0])), {}),

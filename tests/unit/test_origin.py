@@ -18,7 +18,7 @@ from csdfgen.dataflow import graph_json
 from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
-from csdfgen.model.options import PlanOptions
+from csdfgen.model.options import CHOICES, PlanOptions
 from csdfgen.phases.heights import parse_rows
 from csdfgen.phases.provenance import digest_of
 from csdfgen.planning.planner import graph_of, prepare
@@ -35,9 +35,14 @@ ORIGINS = st.builds(
     inputs=st.dictionaries(NAMES, st.lists(st.integers(0, 2**40), max_size=5).map(tuple)).map(
         lambda d: tuple(d.items())
     ),
-    rows=NAMES,
-    fuse=NAMES,
-    image=NAMES,
+    plan_options=st.builds(
+        PlanOptions,
+        rows=NAMES,
+        fuse=st.sampled_from(CHOICES["fuse"]),
+        image=st.sampled_from(CHOICES["image"]),
+        policy=st.sampled_from(CHOICES["policy"]),
+        frames=st.integers(1, 2**30),
+    ),
     tokens=NAMES,
     rates=NAMES,
     digest=st.text("0123456789abcdef", max_size=16),
