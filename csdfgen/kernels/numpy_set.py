@@ -21,7 +21,7 @@ from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import (
-    CountingScratch,
+    DeclaringScratch,
     Emit,
     Mode,
     Phase,
@@ -51,7 +51,7 @@ class NumpyKernels:
         needed = 0
         for one in by_image(step):
             for part in _parts(one):
-                scratch = CountingScratch()
+                scratch = DeclaringScratch()
                 self._emit(part, memory, scratch)
                 needed = max(needed, scratch.end)
         return needed

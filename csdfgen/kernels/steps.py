@@ -169,10 +169,10 @@ def _held(layer: Layer, phase: Phase, whole: Sequence[View | None]) -> tuple[Vie
 
 
 def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
-    """Phases of a layer with equal structures make equal calls at equal addresses, but for weights.
+    """Phases of a layer with equal structures make equal calls at equal addresses.
 
-    Interior phases of layers that are shifted copies of each other have one structure; what reads a
-    border of the map, and phases of layers whose rows have values of their own, have their own.
+    Phases of layers that are shifted copies of each other have one structure, those that read a
+    border of the map, and those of layers whose rows have values of their own, each their own.
     """
     operator = operator_of(layer)
     repeats = operator.mode(layer) is Mode.ROWS and all(
@@ -180,25 +180,34 @@ def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     )
     found: list[tuple[Any, ...]] = []
     for phase in phases:
-        alike = None
-        if repeats and not phase.first and not phase.last:
-            alike = _reads(layer, phase, operator.rowwise)
+        alike = _reads(layer, phase, operator.rowwise) if repeats else None
         exact = phase.out, phase.ins, phase.first, phase.last
         found.append((len(phase.out), alike) if alike is not None else exact)
     return found
 
 
+def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
+    """Phases of a layer with equal demands take equal workspace where their rows lie alike: equal
+    structures, and phases of an accumulating layer that add up equally many rows.
+    """
+    if operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
+        return structures(layer, phases)
+    return [(tuple(len(rows or ()) for rows in p.ins), p.first, p.last) for p in phases]
+
+
 def _reads(layer: Layer, phase: Phase, rowwise: bool) -> tuple[Any, ...] | None:
     """How many rows the phase reads of each operand, and whether they are all; None where a border
-    of one that it does not read whole is in sight.
+    of one that it does not read row by row or whole is in sight.
     """
     found: list[Any] = []
     for position, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
         if tensor is None:
             continue
         stored = stored_rows(layer, position, rows or Rows(0, 0))
+        by_row = stored == phase.out and tensor.rows == layer.output.rows
         whole = rowwise and len(stored) == tensor.rows  # of a window, all rows means both borders
-        if not whole and (stored.start == 0 or stored.stop == tensor.rows):
+        in_sight = stored.start == 0 or stored.stop == tensor.rows
+        if in_sight and not by_row and not whole:
             return None
-        found.append((len(rows or ()), whole))
+        found.append((len(stored), whole and not by_row))
     return tuple(found)

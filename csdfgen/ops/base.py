@@ -34,6 +34,7 @@ __all__ = [
     "Call",
     "ComputedOperandError",
     "CountingScratch",
+    "DeclaringScratch",
     "Emit",
     "Mode",
     "Operator",
@@ -99,10 +100,12 @@ class Phase:
 class Scratch:
     """Bump allocator over the workspace of one step; every step starts at its beginning again.
 
-    end: bytes taken so far, what lies between aligned arrays included.
+    end: bytes taken so far, what lies between aligned arrays included. declares: the calls will not
+    be made, so that a kernel need not prepare its weights.
     """
 
     ALIGN = 64
+    declares = False
 
     def __init__(self, buffer: np.ndarray) -> None:
         self._buffer = buffer
@@ -134,6 +137,12 @@ class CountingScratch(Scratch):
         array = np.empty(shape, dtype)
         self._next(array.nbytes)
         return array
+
+
+class DeclaringScratch(CountingScratch):
+    """Counts for a plan: what is emitted is thrown away."""
+
+    declares = True
 
 
 Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]

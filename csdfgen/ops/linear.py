@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -373,7 +374,11 @@ def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _flattened_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(accumulator_of(layer.output.dtype))
-    weights, elements = _packed(layer.constants[1], dtype), prod(layer.constants[1].shape[1:-1])
+    elements = prod(layer.constants[1].shape[1:-1])
+    shape = len(layer.constants[1]) * elements, layer.constants[1].shape[-1]
+    stand_in = np.broadcast_to(np.zeros((), dtype), shape)
+    # most of a network's weights: packed when they are first multiplied, not for a plan
+    packed = lru_cache(maxsize=1)(lambda: _packed(layer.constants[1], dtype))
     bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
 
     def emit(
@@ -389,6 +394,7 @@ def _flattened_kernel(layer: Layer) -> Emit:
             copy = scratch.take(slab.shape, slab.dtype)
             calls.append((np.copyto, (copy, slab)))
             slab = copy
+        weights = stand_in if scratch.declares else packed()
         flat, first = slab.reshape(-1), held.start * elements
         length = flat.size if flat.dtype == dtype else _BLOCK
         wide = None if flat.dtype == dtype else scratch.take((min(length, flat.size),), dtype)

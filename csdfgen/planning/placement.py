@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer
 from csdfgen.planning.lifetimes import Lifetime
 
-__all__ = ["Block", "Region", "Solution", "place_blocks", "place_workspaces", "ring"]
+__all__ = ["Block", "Region", "Solution", "aligned", "place_blocks", "place_workspaces", "ring"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _first_fit(
             if at + size <= low:
                 break
             if high > at:
-                at = _aligned(high)
+                at = aligned(high)
         offsets[i] = at
         total = max(total, at + size)
         if total >= limit:
@@ -135,7 +135,8 @@ def _first_fit(
     return Solution(tuple(offsets), total)
 
 
-def _aligned(offset: int) -> int:
+def aligned(offset: int) -> int:
+    """The next offset at which a buffer may start."""
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
@@ -195,6 +196,6 @@ class _Room:
         for i in np.argsort(self.offsets, kind="stable").tolist():
             here = alive[i]
             fits |= here & (at + needs <= self.offsets[i])
-            end = _aligned(int(self.offsets[i] + self.sizes[i]))
+            end = aligned(int(self.offsets[i] + self.sizes[i]))
             np.maximum(at, end, out=at, where=here & ~fits)
         return at

@@ -1,6 +1,6 @@
 """How much scratch does each firing need? What a backend declares for its step, before placement.
 
-A declaration depends on the structure of the phase (`kernels.steps.structure`) and on where its rows
+A declaration depends on the structure of the phase (`kernels.steps.demands`) and on where its rows
 lie relative to each other in their buffers: where a rolling buffer wraps, and how far apart operand
 and result are if they share one. Firings that agree in these are declared once.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet, Scratchpad, structures
+from csdfgen.kernels.steps import KernelSet, Scratchpad, demands
 from csdfgen.model.network import Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -95,7 +95,7 @@ class _Work:
         known: dict[object, int] = {}
         self.kinds = [
             known.setdefault((kind, phase.images), len(known))
-            for kind, phase in zip(structures(layer, work.phases), work.phases, strict=True)
+            for kind, phase in zip(demands(layer, work.phases), work.phases, strict=True)
         ]
         self.reads = [
             self._spans(

@@ -247,7 +247,7 @@ def test_tampered_plan_is_refused(
 def test_every_capacity_is_needed(
     network: Network, plan_values: dict[str, Any], tmp_path: Path
 ) -> None:
-    """No buffer of a plan can do with a row less, and the ledger says so."""
+    """No buffer of a plan can do with a row less, and the checker says so."""
     for index, buffer in enumerate(plan_values["buffers"]):
         if buffer.get("capacity", 1) == 1:
             continue
