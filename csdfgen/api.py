@@ -216,12 +216,11 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     Raises PlanError where file and network do not fit each other, and what a plan that cannot run
     raises: ScheduleError, CapacityExceededError; InputError for a file that cannot be read.
     """
-    from csdfgen.phases.provenance import whole_shape
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)
     net = _network(network, shapes=saved.inputs)
-    shapes = {tensor.name: whole_shape(net, tensor) for tensor in net.inputs}
+    shapes = {tensor.name: net.whole_shape(tensor) for tensor in net.inputs}
     if shapes != saved.inputs or net.batch != saved.batch:
         raise PlanError(
             f"is for {_listed(saved.inputs)}, batch {saved.batch}; '{net.name}' has {_listed(shapes)}, "

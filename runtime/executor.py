@@ -24,7 +24,7 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY, array_of
 from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structures
 from csdfgen.lowering.program import Feed, lower
-from csdfgen.model.network import Network, Tensor
+from csdfgen.model.network import Network
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
@@ -278,7 +278,7 @@ class Executable:
                     f"input '{tensor.name}' is missing; given: {', '.join(sorted(given)) or 'nothing'}"
                 )
             array = np.asarray(given[tensor.name])
-            shape = _whole(tensor, network)
+            shape = network.whole_shape(tensor)
             if array.shape != shape:
                 raise InputError(
                     f"input '{tensor.name}' has shape {array.shape}, the network takes {shape}; "
@@ -306,7 +306,7 @@ class Executable:
                 assert output.constant is not None
                 shape, dtype = output.constant.shape, output.constant.dtype
             else:
-                shape, dtype = _whole(output.tensor, network), np.dtype(output.tensor.dtype)
+                shape, dtype = network.whole_shape(output.tensor), np.dtype(output.tensor.dtype)
             if array is None:
                 array = np.empty(shape, dtype)
             elif array.shape != shape or array.dtype != dtype or not array.flags.writeable:
@@ -382,11 +382,6 @@ def _key(step: Step) -> tuple[Any, ...]:
     pad = step.workspace
     (kind,) = structures(step.layer, (step.phase,))
     return step.actor, kind, step.phase.images, views, pad.offset, pad.size
-
-
-def _whole(tensor: Tensor, network: Network) -> tuple[int, ...]:
-    """The shape of an input or an output with all images of the batch."""
-    return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
 
 
 def _image(whole: np.ndarray, network: Network, image: int) -> np.ndarray:

@@ -90,16 +90,11 @@ def parse_channel_values(option: str, text: str | None) -> tuple[float, ...] | N
 # Inputs -----------------------------------------------------------------------------------------
 
 
-def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
-    """Shape of an input or output with all images of the batch."""
-    return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
-
-
 def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[str, np.ndarray]:
     """Seeded values for every input: floats uniform in the span, integers in [0, 10), booleans."""
     rng = np.random.default_rng(seed)
     return {
-        tensor.name: _random(rng, whole_shape(network, tensor), np.dtype(tensor.dtype), span)
+        tensor.name: _random(rng, network.whole_shape(tensor), np.dtype(tensor.dtype), span)
         for tensor in network.inputs
     }
 
@@ -232,10 +227,10 @@ def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray
             )
         header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
         shape, _, dtype = header(file)
-        accepted = {whole_shape(network, tensor), tensor.shape}
+        accepted = {network.whole_shape(tensor), tensor.shape}
         if shape not in accepted:
             raise InputError(
-                f"has shape {shape}, input '{tensor.name}' takes {whole_shape(network, tensor)}; "
+                f"has shape {shape}, input '{tensor.name}' takes {network.whole_shape(tensor)}; "
                 "set the network's with --shape if it is free"
             )
         if not np.can_cast(dtype, tensor.dtype, "same_kind"):
@@ -250,7 +245,7 @@ def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray
 
 def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> np.ndarray:
     """The arrays given for one input as its whole batch."""
-    wanted = whole_shape(network, tensor)
+    wanted = network.whole_shape(tensor)
     if len(arrays) == 1 and arrays[0].shape == wanted:
         return arrays[0]
     if any(array.shape != tensor.shape for array in arrays) or len(arrays) != network.batch:

@@ -35,7 +35,7 @@ from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.network import Network
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
-from runtime.images import top_classes, whole_shape
+from runtime.images import top_classes
 
 __all__ = [
     "TOLERANCES",
@@ -328,7 +328,7 @@ def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> li
         graph.input.extend(inputs)
         model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
     shapes = {
-        tensor.name: tensor.shape if network.lifted else whole_shape(network, tensor)
+        tensor.name: tensor.shape if network.lifted else network.whole_shape(tensor)
         for tensor in network.inputs
     }
     for entry in graph.input:

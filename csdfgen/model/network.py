@@ -239,6 +239,10 @@ class Network(Pickled):
         }
         return html_table(f"Network {self.name}", [*self._facts().items(), *more.items()])
 
+    def whole_shape(self, tensor: Tensor) -> Shape:
+        """The shape of an input or an output with all images of the batch."""
+        return tensor.shape if self.batch == 1 else (self.batch, *tensor.shape[1:])
+
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
         """Every activation tensor by name: inputs first, then in layer order."""

@@ -41,7 +41,6 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     in_the_accumulator,
-    output_format,
 )
 
 __all__ = ["OPERATORS"]
@@ -208,12 +207,11 @@ Finish = Callable[[Rows, np.ndarray], list[Call]]
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """A kind of pool: how it folds, for a layer what it does before and after, whether it forms sums."""
+    """A kind of pool: how it folds, and for a layer what it does before and after."""
 
     fold: _Fold
     prepare: Callable[[Layer], Prepare]
     finish: Callable[[Layer], Finish]
-    sums: bool = True
 
 
 def _unprepared(layer: Layer) -> Prepare:
@@ -294,7 +292,7 @@ def _root(layer: Layer) -> Finish:
     return lambda out, folded: [(np.power, (folded, exponent, folded))]
 
 
-_MAX = _Pool(_MAXIMUM, _unprepared, _unfinished, sums=False)
+_MAX = _Pool(_MAXIMUM, _unprepared, _unfinished)
 _AVERAGE = _Pool(_SUM, _unprepared, _divide)
 _LP = _Pool(_SUM, _power, _root)
 
@@ -469,7 +467,7 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         kernel=_kernel(pool),
         cost=_cost,
         mode=_mode,
-        state=in_the_accumulator if pool.sums else output_format,
+        state=in_the_accumulator,
         window=_window,
         shift_invariant=True,
         attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),

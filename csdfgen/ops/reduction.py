@@ -48,7 +48,6 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     in_the_accumulator,
-    output_format,
     require_constant,
 )
 
@@ -134,15 +133,12 @@ def _logarithm(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
 class _Reduction:
     """How values are folded, how two partial results become one, what finishes them, and in which
     types.
-
-    exact: partial results lose nothing in the type of the values themselves.
     """
 
     fold: Fold
     combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any] = np.add
     finish: Finish = _as_folded
     dtypes: tuple[str, ...] = (*FLOATS, *_INTEGERS)
-    exact: bool = False
 
 
 def _sum(
@@ -157,13 +153,9 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
         "ReduceL2": _Reduction(_sum_squares, finish=_square_root, dtypes=FLOATS),
         "ReduceLogSum": _Reduction(_sum, finish=_logarithm, dtypes=FLOATS),
         "ReduceLogSumExp": _Reduction(_log_sum_exp, combine=np.logaddexp, dtypes=FLOATS),
-        "ReduceMax": _Reduction(
-            _plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED, exact=True
-        ),
+        "ReduceMax": _Reduction(_plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED),
         "ReduceMean": _Reduction(_sum, finish=_mean),
-        "ReduceMin": _Reduction(
-            _plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED, exact=True
-        ),
+        "ReduceMin": _Reduction(_plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED),
         "ReduceProd": _Reduction(_plain(np.multiply.reduce), combine=np.multiply),
         "ReduceSum": _Reduction(_sum),
         "ReduceSumSquare": _Reduction(_sum_squares),
@@ -393,7 +385,6 @@ def _cumulative_kernel(layer: Layer) -> Emit:
 
 
 def _reduction(op_type: str) -> Operator:
-    exact = _REDUCTIONS[op_type].exact
     return Operator(
         op_type,
         build=_build(since=13 if op_type == "ReduceSum" else 18),
@@ -401,7 +392,7 @@ def _reduction(op_type: str) -> Operator:
         kernel=_kernel,
         cost=_cost,
         mode=_mode,
-        state=output_format if exact else in_the_accumulator,
+        state=in_the_accumulator,
         window=_window,
         shift_invariant=True,
         constant_inputs=frozenset({1}),

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from csdfgen.dataflow.origin import Origin
-from csdfgen.model.network import Network, Tensor
+from csdfgen.model.network import Tensor
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork, Conversion, function_of
 
-__all__ = ["digest_of", "origin_of", "whole_shape"]
+__all__ = ["digest_of", "origin_of"]
 
 _DIGITS = 16
 
@@ -29,17 +29,12 @@ def origin_of(conversion: Conversion, options: PlanOptions, tokens: str, rates: 
     return Origin(
         model=Path(network.source).name or network.name,
         batch=network.batch,
-        inputs=tuple((tensor.name, whole_shape(network, tensor)) for tensor in network.inputs),
+        inputs=tuple((tensor.name, network.whole_shape(tensor)) for tensor in network.inputs),
         plan_options=options,
         tokens=tokens,
         rates=rates,
         digest=digest_of(conversion),
     )
-
-
-def whole_shape(network: Network, tensor: Tensor) -> tuple[int, ...]:
-    """The shape of an input with all images of the batch."""
-    return tensor.shape if network.batch == 1 else (network.batch, *tensor.shape[1:])
 
 
 def digest_of(conversion: Conversion) -> str:

@@ -35,7 +35,7 @@ from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.provenance import digest_of, whole_shape
+from csdfgen.phases.provenance import digest_of
 from csdfgen.planning.buffers import (
     ARENA,
     Buffer,
@@ -116,7 +116,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "model": Path(network.source).name or network.name,
         "digest": digest_of(plan.conversion),
         "batch": network.batch,
-        "inputs": {tensor.name: list(whole_shape(network, tensor)) for tensor in network.inputs},
+        "inputs": {tensor.name: list(network.whole_shape(tensor)) for tensor in network.inputs},
         "options": plan.options.to_json(),
         "policy": plan.policy,
         "arena": plan.planned_bytes,

@@ -123,14 +123,15 @@ class _Work:
     def relations(self, regions: Mapping[str, Region]) -> list[list[int]]:
         """Columns that are equal for phases whose rows lie alike: kind, wraps, distances."""
         columns = [self.kinds]
-        for home, start, count in self.reads:
-            left = regions[home].capacity - start % regions[home].capacity
-            # rows that are gathered take the same wherever they are cut
-            cut = count > left if self.gathers else np.where(count > left, left, 0)
-            columns.append(cut.tolist())
+        whole = np.full(len(self.kinds), self.gathers)
         for home, start, count in self.writes:
             left = regions[home].capacity - start % regions[home].capacity
             columns.append(np.where(count > left, left, 0).tolist())
+            whole &= count <= left
+        for home, start, count in self.reads:
+            left = regions[home].capacity - start % regions[home].capacity
+            # rows that are gathered for a phase in one piece take the same wherever they are cut
+            columns.append(np.where(count > left, np.where(whole, 1, left), 0).tolist())
         for home, start, _ in self.reads:
             for other, begin, _ in self.writes:
                 if home == other:

@@ -138,7 +138,7 @@ def test_buffers_that_share_bytes_are_refused() -> None:
 
 def test_rows_that_overlap_for_one_firing_are_refused() -> None:
     """A block moved onto one that is in use at the same time for a single firing only."""
-    plan = residual(1, "none")[0]
+    plan = residual(13, "none")[0]
     spans = {one.buffer: one.span for one in plan.lifetimes.each}
     found = 0
     for one in plan.rolling:

@@ -98,10 +98,12 @@ def _shrink_capacity(values: dict[str, Any]) -> None:
 def _stack_buffers(values: dict[str, Any]) -> None:
     for buffer in _blocks(values):
         buffer["offset"] = 0
+    _fit(values)
 
 
 def _move_last_buffer(values: dict[str, Any]) -> None:
-    _blocks(values)[-1]["offset"] += 4
+    max(_blocks(values), key=lambda buffer: buffer["offset"] + buffer["size"])["offset"] += 4
+    _fit(values)
 
 
 def _blocks(values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -124,10 +126,25 @@ def _shrink_scratch(values: dict[str, Any]) -> None:
 
 
 def _move_scratch(values: dict[str, Any]) -> None:
-    """Into the first rows of the arena, which the firing reads."""
+    """Onto the rows of the image, which the first firings read."""
+    at = next(buffer["offset"] for buffer in _blocks(values) if buffer["name"] == "x")
     for buffer in values["buffers"]:
         if buffer["kind"] == "workspace":
-            buffer["offsets"] = ",".join(f"{count}*0" for count, _ in _runs(buffer["offsets"]))
+            buffer["offsets"] = ",".join(f"{count}*{at}" for count, _ in _runs(buffer["offsets"]))
+    _fit(values)
+
+
+def _fit(values: dict[str, Any]) -> None:
+    """The arena ends where its last buffer does."""
+    ends = [buffer["offset"] + buffer["size"] for buffer in _blocks(values)]
+    for buffer in values["buffers"]:
+        if buffer["kind"] == "workspace":
+            offsets, sizes = (
+                [int(v) for n, v in _runs(buffer[key]) for _ in range(n)]
+                for key in ("offsets", "sizes")
+            )
+            ends += [o + size for o, size in zip(offsets, sizes, strict=True) if size]
+    values["arena"] = max(ends)
 
 
 def _runs(text: str) -> list[tuple[int, str]]:
