@@ -280,3 +280,25 @@ def test_plan_of_another_network_names_both(plan_values: dict[str, Any], tmp_pat
     with pytest.raises(PlanError, match="'two'") as caught:
         reread({**plan_values, "model": "residual.onnx"}, tmp_path, csdfgen.load(two_inputs()))
     assert "residual.onnx" in str(caught.value)
+
+
+def test_a_file_of_version_1_is_read_and_its_scratch_placed(
+    network: Network, plan_values: dict[str, Any], tmp_path: Path
+) -> None:
+    """Before 0.2.0 the arena was without workspace, and files without digest."""
+    older = copy.deepcopy(plan_values)
+    older["version"] = 1
+    blocks = [
+        {"storage": b["name"], **{k: b[k] for k in ("offset", "size", "capacity")}}
+        for b in _blocks(older)
+    ]
+    older["buffers"] = blocks
+    older["arena"] = max(b["offset"] + b["size"] for b in blocks)
+    older["options"] = {k: older["options"][k] for k in ("rows", "fuse", "image")}
+    older["options"]["policy"] = older.pop("policy")
+    del older["digest"]
+    plan = reread(older, tmp_path, network)
+    assert plan.planned_bytes >= older["arena"] and plan.figures["workspace"] > 0
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 12)).astype(np.float32)
+    _, measured = runtime.compile(plan).measure(x)
+    assert measured.touched_bytes == plan.planned_bytes
