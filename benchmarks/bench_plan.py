@@ -4,8 +4,8 @@
 
 FOLDER: a checkout of the other version. Each version runs in a process of its own, both with this
 environment's Python, and they take turns: load the network anew, plan it, and run frames of it.
-Bytes are arena and workspace (one block from version 0.2 on); times are processor seconds of one
-thread, medians.
+Bytes are arena and workspace (one block from version 0.2 on); planning is told in processor seconds,
+frames in seconds of the clock (on a quiet machine), medians.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ for line in sys.stdin:
         rng = np.random.default_rng(0)
         x = {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in net.inputs}
         for _ in range(frames):
-            start = time.process_time()
+            start = time.perf_counter()
             frame(x)
-            times.append(time.process_time() - start)
+            times.append(time.perf_counter() - start)
     print(json.dumps([total, planning, times]), flush=True)
 """
 
