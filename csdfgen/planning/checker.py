@@ -28,7 +28,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import ActorWork, Read
-from csdfgen.planning.buffers import Buffer
+from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.plan import Plan
 
 __all__ = ["check", "checked"]
@@ -261,7 +261,7 @@ class _Use:
             groups: dict[int, list[int]] = {}
             for phase, at in zip(work.phases, self.times[work.name].tolist(), strict=True):
                 groups.setdefault(phase.image // phase.images, []).append(at)
-            buffer = self.plan.by_name[f"state:{work.name}"]
+            buffer = self.plan.by_name[state_name(work.name)]
             if work.state.nbytes > buffer.row_bytes:
                 raise PlanError(
                     f"buffer '{buffer.name}' has {buffer.row_bytes} bytes; sums take {work.state.nbytes}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -51,11 +50,6 @@ class Lifetimes:
 
     each: tuple[Lifetime, ...]
     live: np.ndarray
-
-    @cached_property
-    def by_name(self) -> Mapping[str, Lifetime]:
-        """Lifetimes by the name of their buffer."""
-        return {one.buffer: one for one in self.each}
 
     @property
     def peak_live(self) -> int:
