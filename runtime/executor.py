@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.kernels.numpy_set import NUMPY, array_of
+from csdfgen.kernels.numpy_set import NUMPY, array_of, copies
 from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structures
 from csdfgen.lowering.program import Feed, lower
 from csdfgen.model.network import Network
@@ -166,9 +166,7 @@ class Executable:
             if to > from_:
                 flat = tap.reshape(-1, *tap.shape[2:])
                 view = self.plan.addresses.view(write.tensor, Rows(from_, to))
-                for a, b in runs(view.rows):
-                    source = array_of(view.part(a, b), self._memory)
-                    calls.append((np.copyto, (flat[from_ + a : from_ + b], source)))
+                calls.extend(copies(flat[from_:to], view, self._memory))
         return tuple(calls)
 
     @property
@@ -377,7 +375,7 @@ def _frames(plan: Plan) -> int:
 def _key(step: Step) -> tuple[Any, ...]:
     """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
     views = tuple(
-        None if v is None else v.rows for v in (*step.inputs, *step.outputs, *step.states)
+        None if v is None else v.places for v in (*step.inputs, *step.outputs, *step.states)
     )
     pad = step.workspace
     (kind,) = structures(step.layer, (step.phase,))

@@ -20,6 +20,7 @@ from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, runs
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops._copies import cut
 from csdfgen.ops.base import (
     DeclaringScratch,
     Emit,
@@ -30,7 +31,7 @@ from csdfgen.ops.base import (
     stored_rows,
 )
 
-__all__ = ["NUMPY", "NumpyKernels", "array_of"]
+__all__ = ["NUMPY", "NumpyKernels", "array_of", "copies"]
 
 
 class NumpyKernels:
@@ -124,13 +125,10 @@ class NumpyKernels:
         """
         view = step.inputs[position]
         assert view is not None
-        found = runs(view.rows)
-        if len(found) <= 1:
+        if not view.pieces and len(runs(view.rows)) <= 1:
             return presented(array_of(view, memory), step.layer, position, rows)
-        gathered = scratch.take((len(view.rows), *view.shape), view.format.dtype)
-        for start, stop in found:
-            source = array_of(view.part(start, stop), memory)
-            calls.append((np.copyto, (gathered[start:stop], source)))
+        gathered = scratch.take((view.count, *view.shape), view.format.dtype)
+        calls.extend(copies(gathered, view, memory))
         return presented(gathered, step.layer, position, rows)
 
 
@@ -139,7 +137,8 @@ NUMPY = NumpyKernels()
 
 
 def array_of(view: View, memory: Memory) -> np.ndarray:
-    """Evenly spaced rows as an array of shape (rows, *shape)."""
+    """Evenly spaced rows, none in pieces, as an array of shape (rows, *shape)."""
+    assert not view.pieces, "rows in pieces are no array"
     rows = view.rows
     step = rows[1] - rows[0] if len(rows) > 1 else 0
     offset = rows[0] if rows else 0
@@ -152,8 +151,24 @@ def array_of(view: View, memory: Memory) -> np.ndarray:
     )
 
 
+def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
+    """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
+    calls: list[Call] = []
+    start = 0
+    for piece in view.pieces or (view,):
+        part = target
+        if view.pieces:
+            stop = start + piece.shape[view.along]
+            part = cut(target, view.along + 1, slice(start, stop))
+            start = stop
+        for a, b in runs(piece.rows):
+            calls.append((np.copyto, (part[a:b], array_of(piece.part(a, b), memory))))
+    return calls
+
+
 def _pools(step: Step) -> set[str]:
-    return {view.pool for view in (*step.inputs, *step.outputs, *step.states) if view is not None}
+    views = (view for view in (*step.inputs, *step.outputs, *step.states) if view is not None)
+    return {one.pool for view in views for one in view.pieces or (view,)}
 
 
 def _target(
@@ -203,7 +218,8 @@ def _parts(step: Step) -> list[Step]:
         for position, rows in enumerate(step.phase.ins):
             tensor, held = step.layer.inputs[position], step.inputs[position]
             if held is not None and tensor is not None and _runs_along(tensor, rows, step):
-                cuts.update(stop for _, stop in runs(held.rows))
+                for one in held.pieces or (held,):
+                    cuts.update(stop for _, stop in runs(one.rows))
     if len(cuts) == 2:
         return [step]
     return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
@@ -235,7 +251,8 @@ def _accumulating_parts(step: Step, over: int) -> list[Step]:
     layer, phase = step.layer, step.phase
     view, rows = step.inputs[over], phase.ins[over]
     assert view is not None and rows is not None
-    pieces = runs(view.rows)
+    stops = {b for one in view.pieces or (view,) for _, b in runs(one.rows)}
+    pieces = list(pairwise([0, *sorted(stops)]))
     if len(pieces) <= 1 or stored_rows(layer, over, rows) != rows:
         return [step]
     last = len(pieces) - 1
