@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 ALIGNMENT = 16
-"""Bytes; every buffer starts at a multiple, as vector units and every number format like it. Rows of a
-buffer follow each other without gaps, so that a larger one would align few of them.
+"""Bytes; every block of rows starts at a multiple, as vector units and every number format like it.
+Rows of a block follow each other without gaps, so that a larger one would align few of them.
 """
 
 ARENA = "arena"
@@ -64,7 +64,9 @@ class Buffer:
     """`rows` rows, counted through all images of an iteration; `kept` to the end if it holds a
     network output.
 
-    row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each.
+    row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
+    block of rows that one firing claims. scattered: rows that one firing claims need not lie
+    together, as nobody computes them (a network input).
     """
 
     name: str
@@ -77,6 +79,7 @@ class Buffer:
     sizes: tuple[int, ...] = ()
     alignment: int = ALIGNMENT
     pool: str = ARENA
+    scattered: bool = False
 
 
 def state_name(actor: str) -> str:
@@ -111,16 +114,17 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
     for work in conversion.actors:
         for write in work.writes:
             name = write.tensor.name
-            home = sharing.places[name].buffer
-            if work.name not in sharing.silent:
-                writers[home].append((work, write))
-            if not network.readers[name] and name not in network.output_tensors:
-                readers[home].append(Access(work.name, write.complete))
+            unread = not network.readers[name] and name not in network.output_tensors
+            for place in sharing.homes(name):
+                if work.name not in sharing.silent:
+                    writers[place.buffer].append((work, write))
+                if unread:
+                    readers[place.buffer].append(Access(work.name, write.complete))
         if work.kind != "output":
             for read in work.reads:
-                home = sharing.places[read.tensor.name].buffer
-                readers[home].append(Access(work.name, read.release))
-    kept = {sharing.places[name].buffer for name in network.output_tensors}
+                for place in sharing.homes(read.tensor.name):
+                    readers[place.buffer].append(Access(work.name, read.release))
+    kept = {place.buffer for name in network.output_tensors for place in sharing.homes(name)}
     tensors = [
         Buffer(
             name,
@@ -129,6 +133,7 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
             name in kept,
+            scattered=all(work.kind == "input" for work, _ in writers[name]),
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]

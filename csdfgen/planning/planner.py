@@ -13,9 +13,11 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import inf
+from functools import cached_property
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, PlanError, option
@@ -27,11 +29,11 @@ from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
-from csdfgen.planning.buffers import ARENA, Buffer, buffers_of, workspace_buffer
+from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
-from csdfgen.planning.placement import Block, Region, aligned, place_blocks, place_workspaces, ring
+from csdfgen.planning.placement import place
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
@@ -47,11 +49,13 @@ __all__ = [
     "named_order",
     "plan",
     "plan_from_schedule",
+    "plan_of",
     "prepare",
     "whole_layer_live",
 ]
 
 Order = tuple[tuple[str, int], ...]
+Scratch = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,99 +111,71 @@ def _without_collections() -> Iterator[None]:
 
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
     prepared = prepare(network, options)
-    declarations = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
+    scratch = _scratch(prepared, kernels)
     best: _Candidate | None = None
-    for name in _policies(prepared) if options.policy == "best" else (options.policy,):
+    for name in POLICIES if options.policy == "best" else (options.policy,):
         order = named_order(prepared.conversion, name)
-        lifetimes = lifetimes_of(order, prepared.buffers)
-        if best is not None and lifetimes.peak_live >= best.total:
-            continue  # no arena for this order is smaller
-        limit = inf if best is None else best.total
-        best = _placed(name, order, lifetimes, declarations, limit) or best
+        found = _Candidate(prepared, name, order, scratch)
+        if best is None or found.peak_live < best.peak_live:
+            best = found
     assert best is not None
-    return _finished(prepared, best)
+    return best.finished()
+
+
+def plan_of(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
+    """The plan that fires in this order, everything placed. policy: what the order is called."""
+    return _Candidate(prepared, policy, order, _scratch(prepared, kernels)).finished()
+
+
+def _scratch(prepared: Prepared, kernels: KernelSet) -> Scratch:
+    """Actor -> bytes of scratch of each of its phases, of those that need any."""
+    declared = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
+    return declared.sizes()
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """An order with everything placed: block offsets by buffer, scratch (bytes, offsets) by actor."""
+    """An order of firings with what it keeps alive."""
 
+    prepared: Prepared
     policy: str
     order: Order
-    lifetimes: Lifetimes
-    offsets: tuple[int, ...]
-    scratch: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
-    total: int
+    scratch: Scratch
 
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        return lifetimes_of(self.order, self.prepared.buffers)
 
-def _placed(
-    policy: str,
-    order: Order,
-    lifetimes: Lifetimes,
-    declarations: Declarations,
-    limit: float = inf,
-) -> _Candidate | None:
-    """The order with its buffers and its scratch at the offsets that take the least; None if that is
-    `limit` bytes or more.
-    """
-    sizes = declarations.sizes(lifetimes)
-    times = times_of(order)
-    wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
-    blocks = [
-        Block(one.capacity * row_bytes, *one.span)
-        for one, row_bytes in zip(lifetimes.each, declarations.row_bytes, strict=True)
-    ]
-    best: tuple[tuple[int, ...], dict[str, tuple[int, ...]]] | None = None
-    for solution in place_blocks(blocks, limit):
-        if solution.total < limit:
-            scratch, total = place_workspaces(blocks, solution.offsets, wanted)
-            if total < limit:
-                best, limit = (solution.offsets, scratch), total
-            # below all blocks instead of beside them: then only the scratch is rounded up
-            below = aligned(max((int(found.max()) for found in sizes.values()), default=0))
-            if below + solution.total < limit:
-                limit = below + solution.total
-                shifted = tuple(offset + below for offset in solution.offsets)
-                best = shifted, {actor: (0,) * len(found) for actor, found in sizes.items()}
-    if best is None:
-        return None
-    offsets, scratch = best
-    pairs = {actor: (tuple(sizes[actor].tolist()), scratch[actor]) for actor in scratch}
-    return _Candidate(policy, order, lifetimes, offsets, pairs, int(limit))
+    @cached_property
+    def wanted(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """Actor -> (bytes of scratch, firing) of each phase."""
+        times = times_of(self.order)
+        return {actor: (sizes, times[actor]) for actor, sizes in self.scratch.items()}
 
+    @cached_property
+    def peak_live(self) -> int:
+        """Most bytes alive at one time."""
+        live = self.lifetimes.live.copy()
+        for sizes, times in self.wanted.values():
+            live[times] += sizes
+        return int(live.max(initial=0))
 
-def _finished(prepared: Prepared, found: _Candidate) -> Plan:
-    regions = {
-        buffer.name: ring(buffer, lifetime, offset)
-        for buffer, lifetime, offset in zip(
-            prepared.buffers, found.lifetimes.each, found.offsets, strict=True
+    def finished(self) -> Plan:
+        """The plan with everything placed, checked."""
+        prepared = self.prepared
+        placed = place(prepared.buffers, self.lifetimes, self.wanted)
+        return assemble(
+            Plan(
+                prepared.conversion,
+                prepared.sharing,
+                prepared.options,
+                self.policy,
+                self.order,
+                (*prepared.buffers, *placed.workspaces),
+                MappingProxyType(dict(placed.regions)),
+                MappingProxyType({ARENA: placed.total}),
+            )
         )
-    }
-    workspaces = []
-    for actor, (sizes, offsets) in found.scratch.items():
-        buffer = workspace_buffer(actor, sizes)
-        workspaces.append(buffer)
-        regions[buffer.name] = Region(buffer.name, min(offsets), buffer.row_bytes, 1, table=offsets)
-    return assemble(
-        Plan(
-            prepared.conversion,
-            prepared.sharing,
-            prepared.options,
-            found.policy,
-            found.order,
-            (*prepared.buffers, *workspaces),
-            MappingProxyType(regions),
-            MappingProxyType({ARENA: found.total}),
-        )
-    )
-
-
-def _policies(prepared: Prepared) -> tuple[str, ...]:
-    """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights
-    are `auto`.
-    """
-    general = prepared.conversion.rows.general
-    return tuple(name for name in POLICIES if name != "bounded" or general == "auto")
 
 
 def graph_of(
@@ -235,14 +211,17 @@ _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 """Networks as their layers were joined before, so that plans at other heights share packed weights."""
 
 
-def prepare(network: Network, options: PlanOptions) -> Prepared:
-    """Join, cut and share; raises InputError for rows that name no layer."""
+def prepare(network: Network, options: PlanOptions, *, apart: bool = True) -> Prepared:
+    """Join, cut and share; raises InputError for rows that name no layer.
+
+    apart: operands of a Concat keep buffers of their own (see `share`).
+    """
     known = _REWRITTEN.setdefault(network, {})
     fused = known.get(options.fuse)
     if fused is None:
         fused = known[options.fuse] = rewritten(network, options.fuse)
     conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
-    sharing = share(fused, together=options.fuse == "full")
+    sharing = share(fused, together=options.fuse == "full", apart=apart)
     return Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
 
 
@@ -284,10 +263,7 @@ def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet 
     lifetimes = lifetimes_of(order, prepared.buffers)
     limits = row_limits(conversion, prepared.sharing, rooms)
     check_buffers(prepared.buffers, lifetimes, limits)
-    declarations = Declarations(conversion, prepared.sharing, prepared.buffers, kernels)
-    found = _placed(schedule.policy, order, lifetimes, declarations)
-    assert found is not None
-    return _finished(prepared, found)
+    return plan_of(prepared, schedule.policy, order, kernels)
 
 
 def named_order(conversion: Conversion, policy: str) -> Order:
@@ -312,7 +288,7 @@ def assemble(draft: Plan) -> Plan:
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
         "whole_layer_live": whole_layer_live(network),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
-        "peak_live": draft.lifetimes.peak_live,
+        "peak_live": draft.peak_live,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
         "parameters": network.parameter_bytes,
