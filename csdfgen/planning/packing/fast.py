@@ -54,19 +54,20 @@ def pack(
     """
     _check_fixed(items)
     bound = lower_bound(items)
-    enough = max(bound, limit or 0)
+    aim = enough = max(bound, limit or 0)
     steps, seconds = _effort(effort, len(items))
     until = monotonic() + seconds
     asked = stop or (lambda: False)
-    found = packed(items, _first_fit(items, enough, asked), bound)
+    found = packed(items, _first_fit(items, aim, asked), bound)
     if effort == "low":
-        enough = max(enough, bound + bound // _NEAR)
+        enough = max(aim, bound + bound // _NEAR)
     if found.total <= enough:
         return found
     best = repair(
         items,
         found.offsets,
-        enough,
+        aim,
+        enough=enough,
         steps=steps,
         seed=seed,
         stop=lambda: monotonic() > until or asked(),

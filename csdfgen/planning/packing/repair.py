@@ -30,16 +30,18 @@ _ASKED = 64
 def repair(
     items: Items,
     offsets: np.ndarray,
-    enough: int,
+    aim: int,
     *,
+    enough: int,
     steps: int,
     seed: int = 0,
     stop: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
-    """Offsets of at most the bytes of those given; ends at `enough` bytes, after so many steps, or
-    once `stop()` is true.
+    """Offsets of at most the bytes of those given. Ceilings go down towards `aim` bytes; the search
+    ends at `enough` bytes, after so many steps, or once `stop()` is true. One of fewer steps is
+    the beginning of one of more.
     """
-    return _Search(items, seed, stop, steps).run(offsets, enough)
+    return _Search(items, seed, stop, steps).run(offsets, aim, enough)
 
 
 class _Search:
@@ -54,15 +56,15 @@ class _Search:
         self._rivals: list[np.ndarray | None] = [None] * len(items)
         self._remembered = 0
 
-    def run(self, best: np.ndarray, enough: int) -> np.ndarray:
+    def run(self, best: np.ndarray, aim: int, enough: int) -> np.ndarray:
         area = self._items.sizes.astype(float) * self._items.spans
         turn, total = 0, self._top(best)
         while total > enough and self._left > 0 and not self._stop():
             part = _PARTS[turn % len(_PARTS)]
-            step = max(self._step, (total - enough) // part // self._step * self._step)
+            step = max(self._step, (total - aim) // part // self._step * self._step)
             weights = area ** (0.5 if turn // len(_PARTS) % 2 == 0 else 1.0)
             weights *= 1 + 0.5 * self._random.random(len(weights))
-            found = self._under(max(enough, total - step), best, weights)
+            found = self._under(max(aim, total - step), best, weights)
             if found is None:
                 turn += 1
             else:
