@@ -1,4 +1,4 @@
-"""Which order of items packs best? First fit in a few orders, then search until the bound or the time.
+"""Which order of items packs best? First fit in a few orders, then repair until the bound.
 
 Largest first is mostly best (Pisarchyk, Lee: Efficient memory management for deep neural net
 inference, 2020, section 5); a few other orders win now and then.
@@ -6,16 +6,28 @@ inference, 2020, section 5); a few other orders win now and then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from time import monotonic
+from types import MappingProxyType
 
 import numpy as np
 
 from csdfgen.errors import PlanError
 from csdfgen.planning.packing.first_fit import Arena, Groups, fit_few, grouped
 from csdfgen.planning.packing.items import FREE, Items, Packing, clash, lower_bound, packed
+from csdfgen.planning.packing.repair import repair
 
-__all__ = ["pack"]
+__all__ = ["EFFORTS", "pack"]
 
+EFFORTS: Mapping[str, tuple[int, float]] = MappingProxyType(
+    {"low": (1_000, 3.0), "normal": (60_000, 12.0), "high": (300_000, 60.0)}
+)
+"""Effort -> steps of the search, and seconds that end it sooner."""
+_STEPS_EACH = 4
+"""At the lowest effort: items for a step of the search."""
+_NEAR = 100
+"""At the lowest effort: nothing is searched once a packing is within this part of its bound."""
 _PLACED = 16_000
 """Groups that are placed at the lowest effort, all orders together (at least one order is)."""
 _FEW = 500
@@ -32,18 +44,49 @@ def pack(
 ) -> Packing:
     """Offsets for all items, so that those alive at the same time share no byte.
 
-    effort: "low" tries a few orders (about a second for 5,000 items); "normal" and "high" search
-    for 12 and 60 seconds at most, a number for so many. seed: of the search. stop: asked now and
-    then; once true, the best so far is returned. limit: bytes that suffice; nothing smaller is
-    looked for. PlanError if fixed items share bytes.
+    effort: how long is searched after first fit, see `EFFORTS`; a number is seconds. The same items,
+    effort and seed give the same packing, unless seconds ended the search. stop: asked now and then;
+    once true, the best so far is returned. limit: bytes that suffice; nothing smaller is looked for.
+    PlanError if fixed items share bytes or the effort is not known.
 
     >>> pack(Items([32, 48, 16], [0, 1, 2], [2, 3, 4])).total
     80
     """
     _check_fixed(items)
     bound = lower_bound(items)
-    best = _first_fit(items, max(bound, limit or 0), stop or (lambda: False))
+    aim = enough = max(bound, limit or 0)
+    steps, seconds = _effort(effort, len(items))
+    until = monotonic() + seconds
+    asked = stop or (lambda: False)
+    found = packed(items, _first_fit(items, aim, asked), bound)
+    if effort == "low":
+        enough = max(aim, bound + bound // _NEAR)
+    if found.total <= enough:
+        return found
+    best = repair(
+        items,
+        found.offsets,
+        aim,
+        enough=enough,
+        steps=steps,
+        seed=seed,
+        stop=lambda: monotonic() > until or asked(),
+    )
     return packed(items, best, bound)
+
+
+def _effort(effort: str | float, count: int) -> tuple[int, float]:
+    """(steps, seconds) of the search for so many items."""
+    if isinstance(effort, str):
+        if effort not in EFFORTS:
+            raise PlanError(
+                f"effort '{effort}' is none of {', '.join(EFFORTS)}, nor a number of seconds"
+            )
+        steps, seconds = EFFORTS[effort]
+        return (min(steps, count // _STEPS_EACH) if effort == "low" else steps), seconds
+    if not 0 <= effort < float("inf"):
+        raise PlanError(f"effort of {effort} seconds; give 0 or more")
+    return sys.maxsize, effort
 
 
 def _first_fit(items: Items, enough: int, stop: Callable[[], bool]) -> np.ndarray:
@@ -89,15 +132,13 @@ def _check_fixed(items: Items) -> None:
 
 def _orders(groups: Groups) -> Iterator[list[int]]:
     """Orders in which groups are placed, most promising first; none twice."""
-    size, born, gone = groups.size, groups.born, groups.gone
-    span = gone - born
+    size, born = groups.size, groups.born
+    span = groups.gone - born
     keys = (
         (-size, born),
         (-size, -span, born),
         (-size * span, born),
         (-span, -size),
-        (born, -size),
-        (-gone, -size),
     )
     seen: set[bytes] = set()
     for key in keys:
