@@ -69,13 +69,17 @@ def small_memory_chart(footprint: Footprint, width: float = 480, height: float =
     )
 
 
-def draw_memory(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:
-    """Both panels, or one, below `top`; the axes of the stacked one."""
+def draw_memory(
+    drawing: Drawing, footprint: Footprint, look: Look, top: float, scale: float = 0
+) -> Axes:
+    """Both panels, or one, below `top`; the axes of the stacked one. scale: bytes that it reaches up
+    to, without whole layers; 0 as it needs.
+    """
     columns = _columns(footprint, _width_in_columns(footprint))
     whole = footprint.whole_alive()
-    ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, 1))
-    apart = float(whole.max(initial=0)) >= _APART * ours
-    if apart:
+    ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
+    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * ours
+    if apart and not scale:
         most = float(whole.max()) * 1.04
         over = Axes(drawing, look, footprint.firings, most, top + 16, top + 16 + _OVERVIEW)
         _overview(over, footprint, columns, whole)
@@ -192,15 +196,19 @@ def _place_for(
     if not shown or count > len(top):
         return None
     views = np.lib.stride_tricks.sliding_window_view
-    upper, lower = views(top, count).mean(axis=1), views(bottom, count).mean(axis=1)
-    best = int((lower - upper).argmax())
-    if lower[best] - upper[best] < _TALL:
+    tops, bottoms = views(top, count), views(bottom, count)
+    upper, lower = tops.mean(axis=1), bottoms.mean(axis=1)
+    # room, less where the edges go up and down
+    room = lower - upper - 2 * (tops.std(axis=1) + bottoms.std(axis=1))
+    best = int(room.argmax())
+    if room[best] < _TALL * 0.8 or lower[best] - upper[best] < _TALL:
         return None
     middle = float(xs[best] + xs[best + count]) / 2
     return middle, float(upper[best] + lower[best]) / 2 + 3.5, shown
 
 
 def _levels(axes: Axes, footprint: Footprint, whole: int | None) -> None:
+    """Dashed lines at the arena, a bound, whole layers."""
     axes.level(footprint.arena, f"arena {binary(footprint.arena)}")
     bound = footprint.figures.get("lower_bound")
     if bound:

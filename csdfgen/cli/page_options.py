@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["DeviceOption", "MeasureOption", "ModelOption", "PageOption", "PlanArgument", "RepeatOption", "SideArgument"]
+from csdfgen.cli.schedule_options import Policy
+
+__all__ = ["DeviceOption", "MeasureOption", "ModelOption", "PageOption", "PlanArgument", "PolicyOption", "RepeatOption", "SideArgument"]
 
 PlanArgument = Annotated[
     str,
@@ -31,6 +33,14 @@ ModelOption = Annotated[
         "--model",
         metavar="MODEL",
         help="Of a plan: the model that it was made for, where it lies neither beside it nor here.",
+        show_default=False,
+    ),
+]
+PolicyOption = Annotated[
+    Policy | None,
+    typer.Option(
+        "--policy",
+        help="Order of firings, as csdfgen schedule has it. \\[default: the one with the smallest arena]",
         show_default=False,
     ),
 ]

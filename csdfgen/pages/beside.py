@@ -25,7 +25,7 @@ class Beside:
 
     touched: bytes written in the arena; call: bytes allocated beside it in the whole call. ours,
     theirs: seconds, medians of `repeat` frames in turn. their_bytes: growth of a process in
-    onnxruntime's first frame; None where the system does not tell. refused: why onnxruntime has no
+    a frame of onnxruntime; None where the system does not tell. refused: why onnxruntime has no
     figures, or "".
     """
 

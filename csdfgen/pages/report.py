@@ -158,7 +158,7 @@ def _charts(shown: Footprint) -> Markup:
         ),
         "arena": (
             "The arena",
-            "Every row at its address for as long as it is alive; grey is workspace. White is free. The "
+            "Every row at its address for as long as it is alive; grey is workspace, blank is free. The "
             "parts of a row that several layers write are drawn one behind the other.",
         ),
         "phases": (
@@ -301,7 +301,7 @@ def _beside(plan: Plan, beside: Beside | None) -> Markup:
     rows = [
         ["arena that a frame writes, workspace and outputs in it", binary(beside.touched), ""],
         ["allocated beside it in the whole call, outputs of the caller too", binary(beside.call), ""],
-        ["growth of the process in the first frame, nothing kept between tensors", "", grown],
+        ["in all: of onnxruntime the growth of its process in a frame, every dead tensor freed", binary(beside.touched + beside.call), grown],
         ["time of a frame, one thread", _ms(beside.ours), "-" if theirs is None else _ms(theirs)],
     ]
     parts: list[object] = [title, table(["measured here", "csdfgen", "onnxruntime"], rows)]
@@ -322,7 +322,7 @@ def _beside(plan: Plan, beside: Beside | None) -> Markup:
     note = (
         f"Times are medians of {beside.repeat} frames in turn on this machine. Weights "
         f"({binary(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
-        "A process reuses what loading has left behind: where its growth is small it says little."
+        "A process grows by whole pages, and reuses what it has freed before."
     )
     parts.append(element("p", note, class_="soft"))
     return element("section", *parts)
@@ -412,7 +412,7 @@ def _repeat(told: Told) -> Markup:
 
 
 def _swatch(color: str, name: str) -> Markup:
-    return join([element("i", style=f"background:{color}"), element("span", name, class_="name")])
+    return element("span", element("i", style=f"background:{color}"), element("span", name), class_="of")
 
 
 def _ms(seconds: float) -> str:
