@@ -125,4 +125,11 @@ class Plan(Pickled):
         return one_line("Plan", self.network.name, **self._facts())
 
     def _repr_html_(self) -> str:
-        return html_table(f"Plan of {self.network.name}", self._facts().items())
+        # charts are loaded when one is looked at, not with every plan
+        from csdfgen.charts.memory import small_memory_chart
+        from csdfgen.planning.rectangles import footprint
+
+        figures = {name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"}
+        rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
+        table = html_table(f"Plan of {self.network.name}", rows.items())
+        return f"<div>{small_memory_chart(footprint(self))}{table}</div>"
