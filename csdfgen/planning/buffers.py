@@ -61,8 +61,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`rows` rows, counted through all images of an iteration; `kept` to the end if it holds a
-    network output.
+    """`rows` rows, counted through all images of an iteration.
 
     row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each.
     """
@@ -72,7 +71,6 @@ class Buffer:
     row_bytes: int
     parts: tuple[Part, ...]
     readers: tuple[Access, ...]
-    kept: bool = False
     kind: Kind = "tensor"
     sizes: tuple[int, ...] = ()
     alignment: int = ALIGNMENT
@@ -102,7 +100,8 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
 def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
 
-    A tensor that nobody reads is released by its writer. Layers without work of their own (views)
+    A tensor that nobody reads is released by its writer, a network output too: its rows are handed on
+    in the firing that completes them (`lowering.program`). Layers without work of their own (views)
     write nothing, but what they wait for is still needed.
     """
     network, frames = conversion.network, conversion.frames
@@ -114,13 +113,12 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             home = sharing.places[name].buffer
             if work.name not in sharing.silent:
                 writers[home].append((work, write))
-            if not network.readers[name] and name not in network.output_tensors:
+            if not network.readers[name]:
                 readers[home].append(Access(work.name, write.complete))
         if work.kind != "output":
             for read in work.reads:
                 home = sharing.places[read.tensor.name].buffer
                 readers[home].append(Access(work.name, read.release))
-    kept = {sharing.places[name].buffer for name in network.output_tensors}
     tensors = [
         Buffer(
             name,
@@ -128,7 +126,6 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             tensor.row_bytes,
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
-            name in kept,
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]

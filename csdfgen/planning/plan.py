@@ -33,6 +33,7 @@ FIGURES = MappingProxyType(
         "peak_live": "phased: most bytes of rows and sums alive at one time, in this order",
         "arena": "phased: the one arena with everything in it, workspace too",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
+        "outputs": "beside the arena: the arrays that the caller gets; none if rows are handed on",
         "parameters": "weights and biases",
     }
 )
