@@ -61,8 +61,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`rows` rows, counted through all images of an iteration; `kept` to the end if it holds a
-    network output.
+    """`rows` rows, counted through all images of an iteration.
 
     row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
     block of rows that one firing claims. scattered: rows that one firing claims need not lie
@@ -74,7 +73,6 @@ class Buffer:
     row_bytes: int
     parts: tuple[Part, ...]
     readers: tuple[Access, ...]
-    kept: bool = False
     kind: Kind = "tensor"
     sizes: tuple[int, ...] = ()
     alignment: int = ALIGNMENT
@@ -105,7 +103,8 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
 def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
 
-    A tensor that nobody reads is released by its writer. Layers without work of their own (views)
+    A tensor that nobody reads is released by its writer, a network output too: its rows are handed on
+    in the firing that completes them (`lowering.program`). Layers without work of their own (views)
     write nothing, but what they wait for is still needed.
     """
     network, frames = conversion.network, conversion.frames
@@ -114,7 +113,7 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
     for work in conversion.actors:
         for write in work.writes:
             name = write.tensor.name
-            unread = not network.readers[name] and name not in network.output_tensors
+            unread = not network.readers[name]
             for place in sharing.homes(name):
                 if work.name not in sharing.silent:
                     writers[place.buffer].append((work, write))
@@ -124,7 +123,6 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             for read in work.reads:
                 for place in sharing.homes(read.tensor.name):
                     readers[place.buffer].append(Access(work.name, read.release))
-    kept = {place.buffer for name in network.output_tensors for place in sharing.homes(name)}
     tensors = [
         Buffer(
             name,
@@ -132,7 +130,6 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             tensor.row_bytes,
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
-            name in kept,
             scattered=all(work.kind == "input" for work, _ in writers[name]),
         )
         for name, tensor in sharing.buffers.items()

@@ -145,6 +145,7 @@ class _Use:
                 name = write.tensor.name
                 self.complete[name] = self._reached(write.complete, rows, at, work)
                 self.claimed[name] = self._reached(write.claimed, rows, at, work)
+        # a network output is handed on in the firing that completes it, and is no longer needed then
         self.last = {name: found.copy() for name, found in self.complete.items()}
         self.reads = [
             (work, read, *_expanded(read, times[work.name]))
@@ -154,8 +155,6 @@ class _Use:
         for work, read, firings, rows in self.reads:
             if work.kind != "output":
                 np.maximum.at(self.last[read.tensor.name], rows, firings)
-        for name in self.network.output_tensors:
-            self.last[name][:] = len(plan.order)
 
     def _reached(
         self, running: Sequence[int], rows: np.ndarray, at: np.ndarray, work: ActorWork

@@ -291,6 +291,7 @@ def assemble(draft: Plan) -> Plan:
         "peak_live": draft.peak_live,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
+        "outputs": network.output_bytes,
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))
