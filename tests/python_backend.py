@@ -441,7 +441,7 @@ class PythonKernels:
             return "its bounds are computed"
         return None
 
-    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """Doubles: a Conv has one for each channel of a pixel, a Softmax one for each power of a
         group.
         """

@@ -135,15 +135,17 @@ class KernelSet(Protocol):
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""
 
-    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """Bytes that `bind` will need for a step, before anything is placed: every view then lies in
-        a pool of its buffer's name, which has `sizes[name]` bytes. Where rows lie relative to each
-        other in their buffer is as it will be.
+        a pool of its buffer's name, which has `sizes[name]` bytes (or more, if its rows reach
+        further). At most `limit`, but never less than the least with which the step can be
+        computed; None: as much as makes it fastest. Rows that lie together here lie together later
+        too, others anywhere: then `bind` needs no more.
         """
 
     def bind(self, step: Step, memory: Memory) -> Sequence[Call]:
-        """Calls that compute the step in this memory. Raises PlanError if it needs more workspace
-        than the step has.
+        """Calls that compute the step in this memory, in blocks that fit its workspace, which may
+        have any size from the least on. Raises PlanError if it needs more than it has.
         """
 
 
