@@ -24,6 +24,8 @@ EFFORTS: Mapping[str, tuple[int, float]] = MappingProxyType(
     {"low": (1_000, 3.0), "normal": (60_000, 12.0), "high": (300_000, 60.0)}
 )
 """Effort -> steps of the search, and seconds that end it sooner."""
+_PATIENCE = (1_000, 100)
+"""Ceilings in a row without success that end a search: of given seconds, of a named effort."""
 _STEPS_EACH = 4
 """At the lowest effort: items for a step of the search."""
 _NEAR = 100
@@ -69,6 +71,7 @@ def pack(
         aim,
         enough=enough,
         steps=steps,
+        patience=_PATIENCE[isinstance(effort, str)],
         seed=seed,
         stop=lambda: monotonic() > until or asked(),
     )

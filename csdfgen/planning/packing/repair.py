@@ -34,14 +34,15 @@ def repair(
     *,
     enough: int,
     steps: int,
+    patience: int,
     seed: int = 0,
     stop: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
     """Offsets of at most the bytes of those given. Ceilings go down towards `aim` bytes; the search
-    ends at `enough` bytes, after so many steps, or once `stop()` is true. One of fewer steps is
-    the beginning of one of more.
+    ends at `enough` bytes, after so many steps, after `patience` ceilings in a row were too low, or
+    once `stop()` is true. A search of fewer steps is the beginning of one of more.
     """
-    return _Search(items, seed, stop, steps).run(offsets, aim, enough)
+    return _Search(items, seed, stop, steps).run(offsets, aim, enough, patience)
 
 
 class _Search:
@@ -56,19 +57,19 @@ class _Search:
         self._rivals: list[np.ndarray | None] = [None] * len(items)
         self._remembered = 0
 
-    def run(self, best: np.ndarray, aim: int, enough: int) -> np.ndarray:
+    def run(self, best: np.ndarray, aim: int, enough: int, patience: int) -> np.ndarray:
         area = self._items.sizes.astype(float) * self._items.spans
-        turn, total = 0, self._top(best)
-        while total > enough and self._left > 0 and not self._stop():
+        turn, failed, total = 0, 0, self._top(best)
+        while total > enough and failed < patience and self._left > 0 and not self._stop():
             part = _PARTS[turn % len(_PARTS)]
             step = max(self._step, (total - aim) // part // self._step * self._step)
             weights = area ** (0.5 if turn // len(_PARTS) % 2 == 0 else 1.0)
             weights *= 1 + 0.5 * self._random.random(len(weights))
             found = self._under(max(aim, total - step), best, weights)
             if found is None:
-                turn += 1
+                turn, failed = turn + 1, failed + 1
             else:
-                best, total = found, self._top(found)
+                best, total, failed = found, self._top(found), 0
         return best
 
     def _top(self, offsets: np.ndarray) -> int:
