@@ -360,10 +360,11 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _conditions(missing: Sequence[str]) -> str:
+def _conditions(frames: Sequence[Frame], missing: Sequence[str]) -> str:
+    others = ["openvino"] if any(frame.openvino is not None for frame in frames) else []
     text = (
         "One image, float32, one thread a side, each in a process of its own, one after another; outputs equal. "
-        f"MiB = 2^20 bytes. {machine('onnxruntime')}."
+        f"MiB = 2^20 bytes. {machine('onnxruntime', *others)}."
     )
     return " ".join([text, *(f"{line}." for line in missing)])
 
@@ -417,7 +418,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(_line(frame), flush=True)
     if not frames:
         return int(bool(trouble))
-    lines = markdown(frames, _conditions(missing))
+    lines = markdown(frames, _conditions(frames, missing))
     print("\n" + "\n".join(lines))
     table = to_csv(frames).encode()
     files = {
