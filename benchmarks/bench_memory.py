@@ -8,8 +8,8 @@ side runs in a process of its own, one after the other, under a hook that counts
 (benchmarks/heap.py): ours, once for every goal, then onnxruntime without and with its arena, and
 openvino where it is installed. A frame's bytes are those of the arena and all that is allocated
 beside it; fresh arrays of outputs are among the latter and not added again. `--write` renews
-docs/memory.md with its CSV and picture. Exit 1 if outputs differ from onnxruntime's, or a frame
-touches other bytes of the arena than planned.
+docs/memory.md with its CSV and picture, and README's summary. Exit 1 if outputs differ from
+onnxruntime's, or a frame touches other bytes of the arena than planned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 import csdfgen
 from benchmarks.heap import HeapError, NoCompilerError, asked, compiled_hook
 from benchmarks.memory_picture import Bar, Group, picture
-from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.pages import ROOT, between, machine, write_between
 from csdfgen.demo.centerface import packaged_file
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
@@ -39,9 +39,10 @@ from runtime.reference import MismatchError, compare
 from tests.networks import LIGHT, TRAINED
 from zoo_models import ZOO
 
-__all__ = ["NAMES", "Frame", "from_csv", "markdown", "mean_ratio", "to_csv"]
+__all__ = ["NAMES", "Frame", "from_csv", "markdown", "mean_ratio", "summary", "to_csv"]
 
 PAGE = ROOT / "docs" / "memory.md"
+README = ROOT / "README.md"
 CSV = ROOT / "docs" / "memory.csv"
 PICTURE = ROOT / "docs" / "memory.svg"
 MARKER = "memory"
@@ -103,11 +104,6 @@ class Frame:
     def total(self) -> int:
         """All of a frame beside the caller's input: the arena, and what is allocated beside it."""
         return self.arena + self.heap
-
-    @property
-    def planned(self) -> int:
-        """What the plan says that a frame takes, which its peak bounds from below."""
-        return self.arena + (self.planned_outputs or 0)
 
     @property
     def beside(self) -> int:
@@ -270,7 +266,7 @@ def _columns(frames: Sequence[Frame]) -> tuple[list[tuple[str, list[str]]], ...]
             "optimal", ("" if f.optimal is None else "yes" if f.optimal else "" for f in frames)
         ),
         column("arena (planned = measured)", (_mib(f.arena) for f in frames)),
-        column("planned / peak", (f"{f.planned / f.peak_live:.3f}" for f in frames)),
+        column("arena / peak", (f"{f.arena / f.peak_live:.3f}" for f in frames)),
         column("workspace in it (planned)", (_mib(f.workspace) for f in frames)),
         column("outputs (measured)", (_mib(f.outputs) for f in frames)),
         column("beside both (measured)", (_mib(f.beside) for f in frames)),
@@ -303,6 +299,19 @@ def markdown(frames: Sequence[Frame], conditions: str) -> list[str]:
         lines += [f"### Goal: {goal}", "", "Beside others, MiB:", "", *_table(beside, mean), ""]
         lines += ["Where our bytes are, MiB:", "", *_table(ours, {}), ""]
     return [*lines, conditions]
+
+
+def summary(frames: Sequence[Frame]) -> list[str]:
+    """README's sentence for every goal."""
+    lines = []
+    for goal in dict.fromkeys(frame.goal for frame in frames):
+        ratios = sorted(frame.ratio for frame in frames if frame.goal == goal)
+        mean = mean_ratio([frame for frame in frames if frame.goal == goal])
+        lines.append(
+            f"- Goal {goal}: **{mean:.1f} times less** than onnxruntime without its arena, in the geometric mean of "
+            f"{len(ratios)} networks; {ratios[0]:.1f} to {ratios[-1]:.1f} times."
+        )
+    return lines
 
 
 def groups(frames: Sequence[Frame]) -> list[Group]:
@@ -342,16 +351,20 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the picture")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")
     parser.add_argument("--write", action="store_true", help=f"renew {PAGE.relative_to(ROOT)}")
+    parser.add_argument(
+        "--redraw", action="store_true", help="measure nothing, renew the page from its CSV"
+    )
     options = parser.parse_args(arguments)
     if options.write and (options.names or options.rows or options.zoo):
         parser.error("--write is for the networks of the page, at their default heights")
     return options
 
 
-def _conditions(missing: Sequence[str]) -> str:
+def _conditions(frames: Sequence[Frame], missing: Sequence[str]) -> str:
+    others = ["openvino"] if any(frame.openvino is not None for frame in frames) else []
     text = (
         "One image, float32, one thread a side, each in a process of its own, one after another; outputs equal. "
-        f"MiB = 2^20 bytes. {machine('onnxruntime')}."
+        f"MiB = 2^20 bytes. {machine('onnxruntime', *others)}."
     )
     return " ".join([text, *(f"{line}." for line in missing)])
 
@@ -365,8 +378,19 @@ def _line(frame: Frame) -> str:
     )
 
 
+def renew(frames: Sequence[Frame], conditions: str) -> None:
+    """Write docs/memory.md, its picture, and README's summary."""
+    write_between(PAGE, MARKER, markdown(frames, conditions))
+    write_between(README, MARKER, summary(frames))
+    write_bytes(PICTURE, picture(groups(frames)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _arguments(arguments)
+    if options.redraw:
+        conditions = between(PAGE, MARKER).strip().splitlines()[-1]
+        renew(from_csv(CSV.read_text()), conditions)
+        return 0
     asked_for = options.names or list(NAMES)
     if options.zoo:
         asked_for = [*options.names, *(f"zoo:{name}" for name in ZOO)]
@@ -394,17 +418,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(_line(frame), flush=True)
     if not frames:
         return int(bool(trouble))
-    lines = markdown(frames, _conditions(missing))
+    lines = markdown(frames, _conditions(frames, missing))
     print("\n" + "\n".join(lines))
-    drawn = picture(groups(frames))
+    table = to_csv(frames).encode()
     files = {
-        options.csv: to_csv(frames).encode(),
+        options.csv: table,
         options.markdown: ("\n".join(lines) + "\n").encode(),
-        options.svg: drawn,
+        options.svg: picture(groups(frames)),
     }
-    if options.write and not trouble:
-        write_between(PAGE, MARKER, lines)
-        files |= {CSV: to_csv(frames).encode(), PICTURE: drawn}
     try:
         for path, content in files.items():
             if path is not None:
@@ -412,6 +433,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
+    if options.write and not trouble:
+        write_bytes(CSV, table)
+        renew(frames, lines[-1])
     return int(bool(trouble))
 
 

@@ -91,6 +91,8 @@ def picture(groups: Sequence[Group]) -> bytes:
             base = y + row * THICK
             stop = left + scale * bar.size / group.bars[0].size
             drawing.box(left, base, max(stop - left, 0.6), THICK - 1, color)
+            # the line of 1 shall not cross the bytes
+            drawing.box(stop + 3, base, wide(_label(bar), THICK) + 4, THICK - 1, "white")
             drawing.text(stop + 5, base + THICK - 1.5, _label(bar), THICK)
         drawing.text(right + 8, y + height - 1, gain, ROW_LABEL, bold=True)
     return _both_schemes(drawing.to_bytes(title))

@@ -45,7 +45,7 @@ building, planning, two frames and the check against onnxruntime together, the s
 MEMORY = """## Memory
 
 Planned at the defaults, in MiB. [Arena](model.md#memory), workspace included, and outputs where they lie beside it, against
-whole layers whose dead tensors are freed (modelled). Peak is the most that is alive at one time in the order of firings, the
+whole layers whose dead tensors are freed (modelled). Peak is the most that is alive in the arena in the order of firings, the
 bound what no order is below at these slab heights; where both are equal no order is better. `make bench-memory ARGS=--zoo`
 measures all of a frame. `python -m tests.zoo_page --memory` plans all of them and writes this table.
 
