@@ -32,7 +32,9 @@ def arena_chart(footprint: Footprint) -> bytes:
 
 def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:
     """The map below `top`, and its axes."""
-    axes = Axes(drawing, look, footprint.firings, float(max(1, footprint.arena)), top, top + _HEIGHT)
+    axes = Axes(
+        drawing, look, footprint.firings, float(max(1, footprint.arena)), top, top + _HEIGHT
+    )
     axes.byte_axis(6)
     colors = ramp(len(footprint.layers))
     shown = footprint.in_arena

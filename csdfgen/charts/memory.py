@@ -155,7 +155,9 @@ def _stack(axes: Axes, footprint: Footprint, columns: _Columns, *, names: bool) 
         if line == count or most[line] * scale < _TALL:
             continue
         low, high = tops[line] - columns.held[line], tops[line]
-        found = _place_for(footprint.layers[line].name, xs, axes.bottom - high * scale, axes.bottom - low * scale)
+        found = _place_for(
+            footprint.layers[line].name, xs, axes.bottom - high * scale, axes.bottom - low * scale
+        )
         if found is not None:
             label(drawing, found[0], found[1], found[2], colors[line])
 
@@ -228,4 +230,3 @@ def _mark_peak(axes: Axes, footprint: Footprint) -> None:
     room = wide(text, 11) + 10
     anchor = "end" if x + room > RIGHT else "start"
     axes.named(x - 8 if anchor == "end" else x + 8, y + 4, text, anchor)
-

@@ -86,7 +86,9 @@ class Axes:
 
     def named(self, x: float, y: float, text: str, anchor: str = "start") -> None:
         """A text that is read on any ground: with a rim of the paper's colour."""
-        self.drawing.parts.append(f'<g stroke="{self.look.edge}" stroke-width="3" paint-order="stroke" stroke-linejoin="round">')
+        self.drawing.parts.append(
+            f'<g stroke="{self.look.edge}" stroke-width="3" paint-order="stroke" stroke-linejoin="round">'
+        )
         self.drawing.text(x, y, text, 11, anchor)
         self.drawing.parts.append("</g>")
 

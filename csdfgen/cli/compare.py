@@ -46,7 +46,9 @@ def run_compare(request: CompareRequest) -> None:
     if request.as_json:
         print(json.dumps(to_json(found), indent=2, allow_nan=False))
     elif request.output is not None:
-        console().print(f"{request.output}: {' and '.join(map(plain, request.names))}", soft_wrap=True)
+        console().print(
+            f"{request.output}: {' and '.join(map(plain, request.names))}", soft_wrap=True
+        )
     else:
         _print(found)
 
@@ -58,16 +60,28 @@ def _print(found: Comparison) -> None:
     for pair in found.figures:
         ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
         style = _STYLES[pair.verdict]
-        rows.add_row(plain(pair.name), _number(pair.a), Text(_number(pair.b), style), Text(ratio, style))
+        rows.add_row(
+            plain(pair.name), _number(pair.a), Text(_number(pair.b), style), Text(ratio, style)
+        )
     left, right = found.a.facts(), found.b.facts()
     for name in FACTS:
         style = "" if left[name] == right[name] else "bold yellow"
         rows.add_row(name, plain(_number(left[name])), Text(plain(_number(right[name])), style), "")
     out.print(rows)
-    same = "the same phases in the same order" if found.same_order else "the orders of firings differ"
+    same = (
+        "the same phases in the same order" if found.same_order else "the orders of firings differ"
+    )
     differing = sorted(
         (pair for pair in found.layers if pair.differs),
-        key=lambda pair: -abs(sum((b or 0) - (a or 0) for name, a, b in pair.values() if name in ("held", "workspace"))),
+        key=lambda pair: (
+            -abs(
+                sum(
+                    (b or 0) - (a or 0)
+                    for name, a, b in pair.values()
+                    if name in ("held", "workspace")
+                )
+            )
+        ),
     )
     out.print(f"\n{same}; {len(differing):,} of {counted(len(found.layers), 'layer')} differ")
     if not differing:

@@ -70,21 +70,38 @@ def _commands(found: Planned, request: ReportRequest) -> list[tuple[str, str]]:
     asked = request.asked
     more = [] if request.device is None else ["--device", request.device]
     more += [] if request.measure else ["--no-measure"]
-    more += [] if request.repeat == ReportRequest(asked, request.output).repeat else ["--repeat", str(request.repeat)]
+    more += (
+        []
+        if request.repeat == ReportRequest(asked, request.output).repeat
+        else ["--repeat", str(request.repeat)]
+    )
     if asked.is_plan:
         model = ["--model", found.model]
         again = found.command("report", asked.source, *model, *more, "-o", str(request.output))
         return [
             ("This page:", again),
-            ("The plan executed, and compared with onnxruntime:", found.command("run", found.model, "--plan", asked.source, "--check")),
+            (
+                "The plan executed, and compared with onnxruntime:",
+                found.command("run", found.model, "--plan", asked.source, "--check"),
+            ),
         ]
     flags = asked.flags()
     return [
-        ("This page:", found.command("report", found.model, *flags, *more, "-o", str(request.output))),
+        (
+            "This page:",
+            found.command("report", found.model, *flags, *more, "-o", str(request.output)),
+        ),
         ("The plan as a file:", found.command("schedule", found.model, *flags, "-o", "plan.json")),
         (
             "The plan executed, and every layer compared with onnxruntime:",
-            found.command("run", found.model, *_without_policy(flags), *(["--plan", "plan.json"] if asked.policy else []), "--check", "layers"),
+            found.command(
+                "run",
+                found.model,
+                *_without_policy(flags),
+                *(["--plan", "plan.json"] if asked.policy else []),
+                "--check",
+                "layers",
+            ),
         ),
     ]
 

@@ -84,9 +84,7 @@ def measured_beside(
     return Beside(*sizes, ours, repeat, their_time, grown, found)
 
 
-def _compared(
-    name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None
-) -> Comparison:
+def _compared(name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None) -> Comparison:
     one, classes = compare(name, ours, reference, axis), same_classes(ours, reference)
     return Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
 

@@ -117,15 +117,24 @@ def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Mark
     if bound:
         peak = figures.get("peak_live", alive)
         proven = "proven least for these rows" if figures.get("optimal") else ""
-        yield _tile("Proven bound", binary(bound), proven or f"the peak is {peak / bound:.2f} times that")
-    yield _tile("Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time")
+        yield _tile(
+            "Proven bound", binary(bound), proven or f"the peak is {peak / bound:.2f} times that"
+        )
+    yield _tile(
+        "Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time"
+    )
     if beside is not None:
         if beside.equal is None:
             yield _tile("Outputs", "not compared", "onnxruntime did not run")
         else:
             worst = max((one.max_abs_error for one in beside.comparisons), default=0.0)
             said = "equal to onnxruntime's" if beside.equal else "differ from onnxruntime's"
-            yield _tile("Outputs", "equal" if beside.equal else "different", f"{said}, by at most {worst:.2g}", not beside.equal)
+            yield _tile(
+                "Outputs",
+                "equal" if beside.equal else "different",
+                f"{said}, by at most {worst:.2g}",
+                not beside.equal,
+            )
         theirs = f"onnxruntime {_ms(beside.theirs)}" if beside.theirs is not None else "median"
         yield _tile("Time of a frame", _ms(beside.ours), theirs)
 
@@ -200,9 +209,19 @@ def _for_script(shown: Footprint) -> dict[str, object]:
     joined = shown.joined()
     area = (joined.high - joined.low) * (joined.last - joined.first)
     kept = np.sort(np.argsort(-area, kind="stable")[:_MOST_ROWS])
-    columns = (joined.owner, joined.row, joined.end, joined.low, joined.high, joined.first, joined.last)
+    columns = (
+        joined.owner,
+        joined.row,
+        joined.end,
+        joined.low,
+        joined.high,
+        joined.first,
+        joined.last,
+    )
     order = shown.order
-    starts = np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
+    starts = (
+        np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
+    )
     lengths = np.diff(np.append(starts, len(order)))
     return {
         "layers": [layer.name for layer in shown.layers],
@@ -245,7 +264,11 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     if bound:
         peak = figures.get("peak_live", total)
         said = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
-        said += "; this one needs no more." if figures.get("optimal") else f"; this one needs {peak / bound:.2f} times that."
+        said += (
+            "; this one needs no more."
+            if figures.get("optimal")
+            else f"; this one needs {peak / bound:.2f} times that."
+        )
     else:
         said = "This plan comes without a proven bound; what is alive in the fullest firing is what no arena for this order can do without."
     return element(
@@ -278,7 +301,9 @@ def _kept_whole(plan: Plan) -> Markup:
     whole = kept_whole(plan)
     if not whole:
         return element("p", "No tensor is ever in memory as a whole.", class_="soft")
-    rows: list[list[object]] = [[e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]]
+    rows: list[list[object]] = [
+        [e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]
+    ]
     if len(whole) > _KEPT:
         rest = sum(entry.nbytes for entry in whole[_KEPT:])
         rows.append([f"{len(whole) - _KEPT} smaller ones", "", "", f"{rest:,}"])
@@ -293,15 +318,25 @@ def _kept_whole(plan: Plan) -> Markup:
 def _beside(plan: Plan, beside: Beside | None) -> Markup:
     title = element("h2", "Beside onnxruntime")
     if beside is None:
-        return element("section", title, element("p", "Nothing was measured for this page (--no-measure)."))
+        return element(
+            "section", title, element("p", "Nothing was measured for this page (--no-measure).")
+        )
     theirs = beside.theirs
     grown = "not told by the system" if beside.their_bytes is None else binary(beside.their_bytes)
     if beside.refused:
         grown = "-"
     rows = [
         ["arena that a frame writes, workspace and outputs in it", binary(beside.touched), ""],
-        ["allocated beside it in the whole call, outputs of the caller too", binary(beside.call), ""],
-        ["in all: of onnxruntime the growth of its process in a frame, every dead tensor freed", binary(beside.touched + beside.call), grown],
+        [
+            "allocated beside it in the whole call, outputs of the caller too",
+            binary(beside.call),
+            "",
+        ],
+        [
+            "in all: of onnxruntime the growth of its process in a frame, every dead tensor freed",
+            binary(beside.touched + beside.call),
+            grown,
+        ],
         ["time of a frame, one thread", _ms(beside.ours), "-" if theirs is None else _ms(theirs)],
     ]
     parts: list[object] = [title, table(["measured here", "csdfgen", "onnxruntime"], rows)]
@@ -311,7 +346,9 @@ def _beside(plan: Plan, beside: Beside | None) -> Markup:
         outputs = [
             [
                 one.name,
-                element("span", "equal") if one.ok else element("span", f"{one.wrong:,} wrong", class_="bad"),
+                element("span", "equal")
+                if one.ok
+                else element("span", f"{one.wrong:,} wrong", class_="bad"),
                 f"{one.values:,}",
                 f"{one.max_abs_error:.3g}",
             ]
@@ -337,7 +374,18 @@ def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], told: Told) -> 
     total = max(1, sum(line.work for line in lines))
     rows = [_layer_row(line, colors[place[line.name]], total) for line in lines]
     timed = told.estimate is not None
-    head = ["layer", "computes", "phases", "rows a phase", "needs rows", "holds rows", "holds bytes", "workspace", "MACs", "work"]
+    head = [
+        "layer",
+        "computes",
+        "phases",
+        "rows a phase",
+        "needs rows",
+        "holds rows",
+        "holds bytes",
+        "workspace",
+        "MACs",
+        "work",
+    ]
     text = (
         "Rows a phase: of its output, or of its input where it adds up. Needs: most rows that a phase reads of one "
         "input. Holds: most rows and bytes of its own alive at one time. Work: its part of the modelled time, "
@@ -412,7 +460,9 @@ def _repeat(told: Told) -> Markup:
 
 
 def _swatch(color: str, name: str) -> Markup:
-    return element("span", element("i", style=f"background:{color}"), element("span", name), class_="of")
+    return element(
+        "span", element("i", style=f"background:{color}"), element("span", name), class_="of"
+    )
 
 
 def _ms(seconds: float) -> str:

@@ -33,7 +33,6 @@ FIGURES = MappingProxyType(
         "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
         "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
         "peak_live": "phased: most bytes of rows, sums and workspace alive at one time, in this order",
-        "lower_bound": "phased: no order of these firings has a peak below it",
         "arena": "phased: the one arena with everything in it",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
         "outputs": "beside the arena: the arrays that the caller gets; none if rows are handed on",
@@ -130,7 +129,9 @@ class Plan(Pickled):
         from csdfgen.charts.memory import small_memory_chart
         from csdfgen.planning.rectangles import footprint
 
-        figures = {name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"}
+        figures = {
+            name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"
+        }
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
         return f"<div>{small_memory_chart(footprint(self))}{table}</div>"

@@ -33,7 +33,7 @@ from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
-from csdfgen.planning.placement import place
+from csdfgen.planning.placement import place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
@@ -111,7 +111,7 @@ def _without_collections() -> Iterator[None]:
 
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
     prepared = prepare(network, options)
-    scratch = _scratch(prepared, kernels)
+    scratch = _scratch(prepared, kernels, 0)
     best: _Candidate | None = None
     for name in POLICIES if options.policy == "best" else (options.policy,):
         order = named_order(prepared.conversion, name)
@@ -119,18 +119,21 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
         if best is None or found.peak_live < best.peak_live:
             best = found
     assert best is not None
-    return best.finished()
+    return best.finished(kernels)
 
 
 def plan_of(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    return _Candidate(prepared, policy, order, _scratch(prepared, kernels)).finished()
+    return _Candidate(prepared, policy, order, _scratch(prepared, kernels, 0)).finished(kernels)
 
 
-def _scratch(prepared: Prepared, kernels: KernelSet) -> Scratch:
-    """Actor -> bytes of scratch of each of its phases, of those that need any."""
-    declared = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
-    return declared.sizes()
+def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
+    """Actor -> bytes of scratch of each of its phases, of those that need any; see
+    `KernelSet.workspace` for the limit.
+    """
+    return Declarations(
+        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit
+    ).sizes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +163,12 @@ class _Candidate:
             live[times] += sizes
         return int(live.max(initial=0))
 
-    def finished(self) -> Plan:
-        """The plan with everything placed, checked."""
+    def finished(self, kernels: KernelSet) -> Plan:
+        """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared = self.prepared
         placed = place(prepared.buffers, self.lifetimes, self.wanted)
+        most = _scratch(prepared, kernels, None)
+        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
         return assemble(
             Plan(
                 prepared.conversion,
@@ -174,7 +179,8 @@ class _Candidate:
                 (*prepared.buffers, *placed.workspaces),
                 MappingProxyType(dict(placed.regions)),
                 MappingProxyType({ARENA: placed.total}),
-            )
+            ),
+            self.peak_live,
         )
 
 
@@ -277,9 +283,11 @@ def named_order(conversion: Conversion, policy: str) -> Order:
     return tuple((names[actor], phase) for actor, phase in firing_order(conversion.graph, policy))
 
 
-def assemble(draft: Plan) -> Plan:
+def assemble(draft: Plan, peak_live: int) -> Plan:
     """The plan with its figures, checked, once firings and regions are settled. Raises what
     `checker.check` raises.
+
+    peak_live: with the least scratch that kernels need; what they get beyond is free at the time.
     """
     check(draft)
     network = draft.network
@@ -288,7 +296,7 @@ def assemble(draft: Plan) -> Plan:
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
         "whole_layer_live": whole_layer_live(network),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
-        "peak_live": draft.peak_live,
+        "peak_live": peak_live,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
         "outputs": network.output_bytes,

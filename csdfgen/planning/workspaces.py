@@ -20,7 +20,7 @@ class Declarations:
     """TEMP"""
 
     def __init__(self, conversion, sharing, buffers, kernels, limit=None):
-        self.c, self.s, self.b, self.k = conversion, sharing, buffers, kernels
+        self.c, self.s, self.b, self.k, self.limit = conversion, sharing, buffers, kernels, limit
 
     def sizes(self):
         regions, total = {}, {}
@@ -42,7 +42,7 @@ class Declarations:
             out = []
             for i in range(len(w.phases)):
                 step = addresses.step(w, i, 0, Scratchpad("", 0, 0))
-                out.append(self.k.workspace(step, total))
+                out.append(self.k.workspace(step, total, self.limit))
             if any(out):
                 found[w.name] = np.array(out)
         return found

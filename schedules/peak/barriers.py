@@ -112,9 +112,7 @@ class State:
         return during
 
 
-def pull(
-    state: State, actor: int, target: int, order: list[int], limit: float = inf
-) -> float:
+def pull(state: State, actor: int, target: int, order: list[int], limit: float = inf) -> float:
     """Fire `actor` until `target` phases of it are done, each after all that it waits for, and
     nothing else; the most bytes alive meanwhile, or more than `limit` as soon as it is exceeded.
 

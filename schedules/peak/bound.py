@@ -157,9 +157,7 @@ class _Graph:
         return self._sure + flow.flow_value * self._unit, inside
 
 
-def lower_bound(
-    cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]
-) -> int:
+def lower_bound(cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]) -> int:
     """A bound on the peak of every order, `known` or better.
 
     order, live: any order and what it keeps alive: no cut of a firing is above that. over: whether
