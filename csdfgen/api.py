@@ -257,9 +257,9 @@ def report(
     """
     from threadpoolctl import threadpool_limits
 
+    from csdfgen.goals.choice import plan as planned
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
-    from csdfgen.planning.planner import plan as planned
     from runtime.images import SYMMETRIC, random_inputs
     from runtime.report import measure_and_compare
 

@@ -8,12 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-from csdfgen.cli.models import input_span, load_network, plan_network
+from csdfgen.cli.front import points_of, show_front, write_front
+from csdfgen.cli.goal_options import front_folder
+from csdfgen.cli.models import input_span, load_network, plan_network, plan_options
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import (
     Stage,
@@ -26,6 +29,7 @@ from csdfgen.cli.terminal import (
     table,
 )
 from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.goals.choice import profile_for
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
 from csdfgen.phases.heights import parse_rows
@@ -63,6 +67,7 @@ class RunRequest:
     labels: Path | None
     threads: int
     repeat: int
+    pareto: bool = False
 
 
 def run_model(request: RunRequest) -> None:
@@ -71,6 +76,9 @@ def run_model(request: RunRequest) -> None:
         raise InputError(
             "is a graph, which has no weights to run with; give the model", where=request.model
         )
+    if request.pareto:
+        run_front(request)
+        return
     labels = read_labels(request.labels) if request.labels is not None else None
     with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
         stage("loading")
@@ -97,12 +105,49 @@ def run_model(request: RunRequest) -> None:
         raise error
 
 
+def run_front(request: RunRequest) -> None:
+    """Run every plan of the front: predicted beside measured time, outputs compared if asked for."""
+    for flag, given in (("plan", request.plan), ("labels", request.labels)):
+        if given is not None:
+            raise InputError(f"--pareto runs many plans of the model; leave --{flag} out")
+    front_folder(request.output)
+    profile = profile_for(plan_options(request.options))
+    measured: list[dict[str, Any]] = []
+    with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
+        stage("loading")
+        network = load_network(request.model, request.options)
+        feeds = read_inputs(
+            request.inputs, network, request.images, request.seed, input_span(request.model)
+        )
+        points = points_of(network, request.options, stage)
+        failed = None
+        for at, point in enumerate(points):
+            stage("running", at, len(points))
+            report, outputs = _measured(request, point.plan, feeds, stage)
+            if request.check is not None:
+                report, error = compare_with_reference(
+                    report, request.model, feeds, outputs, request.check, stage=stage
+                )
+                failed = failed or error
+            measured.append(
+                {
+                    "measured_ms": report.latency_ms,
+                    "measured_bytes": report.measured_bytes,
+                    "ok": report.ok,
+                }
+            )
+    write_front(request.output, points, profile, measured)
+    show_front(points, profile, request.output, as_json=request.as_json, measured=measured)
+    if failed is not None:
+        raise failed
+
+
 def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
     """The plan asked for, from the plan file if there is one, and its network."""
     if request.plan is None:
         network = load_network(request.model, request.options)
         stage("planning")
-        return plan_network(network, request.options), network
+        return plan_network(network, request.options, stage=stage), network
     saved = read_saved(request.plan)
     _check_agreement(saved, request.options)
     try:
@@ -121,6 +166,8 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
+    for name in options.wishes:
+        raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
         if (

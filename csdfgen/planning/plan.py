@@ -48,7 +48,8 @@ class Plan(Pickled):
 
     policy: the order that was chosen. order: firings (actor, phase), phases counted through the
     images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
-    pools: bytes by pool. figures: bytes by name, see `FIGURES`.
+    pools: bytes by pool. figures: bytes by name, see `FIGURES`. notes: what else is to be said of how
+    it was chosen. interrupted: the search for it was broken off; it is the best that was found.
     """
 
     conversion: Conversion
@@ -60,6 +61,8 @@ class Plan(Pickled):
     regions: Mapping[str, Region]
     pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def network(self) -> Network:

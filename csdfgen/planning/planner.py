@@ -88,11 +88,19 @@ def plan(
     kernels: the backend whose workspace is planned.
     Raises InputError for options that do not exist, and for what is no network.
     """
+    return plan_of(
+        network, PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames), kernels
+    )
+
+
+def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) -> Plan:
+    """The plan of a network with heights as the options say; goals and budgets are above, in
+    `goals.choice`. Raises InputError for what is no network.
+    """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
-    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames)
     with _without_collections():
         return _planned(network, options, kernels)
 

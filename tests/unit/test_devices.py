@@ -27,6 +27,7 @@ SHIPPED = (
     "jetson-tx2",
     "jetson-tx2-sweep",
     "jetson-xavier-nx",
+    "numpy-core",
     "raspberry-pi-4",
 )
 

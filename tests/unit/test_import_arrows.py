@@ -41,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "lowering": {"base", "model", "kernels", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
+    "goals": {"base", "model", "phases", "kernels", "planning", "devices"},
     "paper": STAGES
     | {"reading", "rewriting", "planning", "schedules", "runtime", "devices", "zoo_models"},
 }
