@@ -49,6 +49,7 @@ __all__ = [
     "named_order",
     "plan",
     "plan_from_schedule",
+    "plan_for",
     "plan_of",
     "prepare",
     "whole_layer_live",
@@ -130,7 +131,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     return best.finished(kernels)
 
 
-def plan_of(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
+def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
     return _Candidate(prepared, policy, order, _scratch(prepared, kernels, 0)).finished(kernels)
 
@@ -277,7 +278,7 @@ def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet 
     lifetimes = lifetimes_of(order, prepared.buffers)
     limits = row_limits(conversion, prepared.sharing, rooms)
     check_buffers(prepared.buffers, lifetimes, limits)
-    return plan_of(prepared, schedule.policy, order, kernels)
+    return plan_for(prepared, schedule.policy, order, kernels)
 
 
 def named_order(conversion: Conversion, policy: str) -> Order:

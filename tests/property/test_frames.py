@@ -16,7 +16,7 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, named_order, plan_of
+from csdfgen.planning.planner import Prepared, named_order, plan_for
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph
@@ -92,7 +92,7 @@ def together(network: Network, rows: int | str, images: dict[str, int], frames: 
     conversion = convert(fused, rows, frames=frames, together=images)
     sharing = share(fused)
     prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
-    return plan_of(prepared, "demand", named_order(conversion, "demand"))
+    return plan_for(prepared, "demand", named_order(conversion, "demand"))
 
 
 def half(batch: int) -> Network:
@@ -130,7 +130,7 @@ def test_images_at_a_time_that_do_not_divide_are_refused() -> None:
         convert(network, together={network.layers[0].name: 3}, frames=4)
 
 
-def test_a_plan_of_frames_survives_its_file(tmp_path: object) -> None:
+def test_a_plan_for_frames_survives_its_file(tmp_path: object) -> None:
     from csdfgen.planning.plan_file import from_json, to_json, to_plan
 
     network = csdfgen.load(residual_classifier(batch="n"), batch=2)
