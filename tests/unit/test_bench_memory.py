@@ -129,7 +129,7 @@ def test_the_ratio_is_of_everything() -> None:
         ({"planned_outputs": 8}, "net: a frame returns 1,048,576 bytes, planned are 8"),
     ],
 )
-def test_what_cannot_be_is_no_measurement(changes: dict[str, int], message: str) -> None:
+def test_what_cannot_be_is_no_measurement(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(HeapError) as error:
         replace(FRAME, **changes)
     assert str(error.value) == message
