@@ -36,7 +36,8 @@ class PlanOptions:
     `rewriting.fuse`) and tensors share buffers (see `planning.sharing`, "full" alone).
     image: "streamed" (input rows arrive as they are needed) or "resident" (all are there from the
     start, and count). policy: the order of firings, "best" for the one with the smallest arena.
-    frames: images that one order of firings covers; a batch repeats the order.
+    frames: images that one order of firings covers; a batch repeats the order. tiles: regions of
+    layers that are computed a few columns at a time (see `rewriting.tiles`), none by default.
 
     Raises InputError for values that do not exist.
 
@@ -49,6 +50,7 @@ class PlanOptions:
     image: str = "streamed"
     policy: str = "best"
     frames: int = 1
+    tiles: str = ""
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -61,15 +63,17 @@ class PlanOptions:
             )
 
     def to_json(self) -> dict[str, str | int]:
-        """The options as JSON values."""
-        return asdict(self)
+        """The options as JSON values; tiles only where there are some."""
+        values: dict[str, str | int] = asdict(self)
+        return values if self.tiles else {k: v for k, v in values.items() if k != "tiles"}
 
     @classmethod
     def from_fields(cls, fields: Fields) -> PlanOptions:
         """The options in a JSON object. Raises the error of `fields`, or InputError."""
         texts = {name: fields.text(name) for name in CONVERSION}
         policy = fields.text("policy", DEFAULTS.policy)
-        return cls(**texts, policy=policy, frames=fields.integer("frames", low=1, default=1))
+        frames = fields.integer("frames", low=1, default=1)
+        return cls(**texts, policy=policy, frames=frames, tiles=fields.text("tiles", ""))
 
     @property
     def digest(self) -> str:

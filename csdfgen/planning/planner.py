@@ -24,7 +24,7 @@ from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
-from csdfgen.phases.conversion import Conversion, convert, csdf_graph
+from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of, workspace_buffer
@@ -33,9 +33,11 @@ from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Block, Region, aligned, place_blocks, place_workspaces, ring
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.pulling import pulled
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
+from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.demand import POLICIES, firing_order
 from schedules.order import topological_order
 from schedules.schedule import Schedule
@@ -56,12 +58,16 @@ Order = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """All of a plan that does not depend on the order of firings."""
+    """All of a plan that does not depend on the order of firings.
+
+    sinks: layers to be completed in turn, where the network is computed in tiles.
+    """
 
     options: PlanOptions
     conversion: Conversion
     sharing: Sharing
     buffers: tuple[Buffer, ...]
+    sinks: tuple[str, ...] = ()
 
 
 def plan(
@@ -73,6 +79,7 @@ def plan(
     policy: str = DEFAULTS.policy,
     frames: int = DEFAULTS.frames,
     kernels: KernelSet = NUMPY,
+    tiles: str = DEFAULTS.tiles,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
@@ -81,14 +88,15 @@ def plan(
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     frames: images that the order of firings covers; they divide the network's batch.
-    kernels: the backend whose workspace is planned.
+    kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
+    columns at a time (`recompute.recomputed` finds some).
     Raises InputError for options that do not exist, and for what is no network.
     """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
-    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames)
+    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles)
     with _without_collections():
         return _planned(network, options, kernels)
 
@@ -110,7 +118,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     declarations = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
     best: _Candidate | None = None
     for name in _policies(prepared) if options.policy == "best" else (options.policy,):
-        order = named_order(prepared.conversion, name)
+        order = _ordered(prepared, name)
         lifetimes = lifetimes_of(order, prepared.buffers)
         if best is not None and lifetimes.peak_live >= best.total:
             continue  # no arena for this order is smaller
@@ -198,8 +206,17 @@ def _policies(prepared: Prepared) -> tuple[str, ...]:
     """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights
     are `auto`.
     """
+    if prepared.sinks:
+        return ("tiles",)
     general = prepared.conversion.rows.general
     return tuple(name for name in POLICIES if name != "bounded" or general == "auto")
+
+
+def _ordered(prepared: Prepared, policy: str) -> Order:
+    """An order of firings; "tiles" runs one tile after the other."""
+    if policy == "tiles":
+        return pulled(prepared.conversion, prepared.sinks)
+    return named_order(prepared.conversion, policy)
 
 
 def graph_of(
@@ -236,14 +253,19 @@ _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 
 
 def prepare(network: Network, options: PlanOptions) -> Prepared:
-    """Join, cut and share; raises InputError for rows that name no layer."""
+    """Join, cut and share; raises InputError for rows that name no layer, tiles that do not fit."""
     known = _REWRITTEN.setdefault(network, {})
     fused = known.get(options.fuse)
     if fused is None:
         fused = known[options.fuse] = rewritten(network, options.fuse)
+    sinks: tuple[str, ...] = ()
+    if options.tiles:
+        in_tiles = tiled(fused, regions_of(options.tiles))
+        fused, sinks = in_tiles.network, in_tiles.sinks
     conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
-    sharing = share(fused, together=options.fuse == "full")
-    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
+    fed = fed_slices(fused, options.image)
+    sharing = share(fused, together=options.fuse == "full", fed=fed)
+    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing), sinks)
 
 
 def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:
