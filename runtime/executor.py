@@ -173,13 +173,22 @@ class Executable:
                     feed.image,
                     start + a,
                     start + b,
+                    feed.part,
                 ),
             )
             for a, b in runs(feed.target.rows)
         )
 
-    def _take(self, target: np.ndarray, name: str, image: int, start: int, stop: int) -> None:
-        np.copyto(target, self._images[name, image][start:stop], "same_kind")
+    def _take(
+        self,
+        target: np.ndarray,
+        name: str,
+        image: int,
+        start: int,
+        stop: int,
+        part: tuple[slice, ...],
+    ) -> None:
+        np.copyto(target, self._images[name, image][(slice(start, stop), *part)], "same_kind")
 
     def _delivered(self, one: Delivery) -> Iterator[Call]:
         """Calls that hand on rows of an output, those that lie evenly spaced together."""

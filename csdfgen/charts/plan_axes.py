@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, binary
-from csdfgen.charts.svg import GREY, INK, PAPER, Drawing, number, ticks, wide
+from csdfgen.charts.svg import INK, PAPER, Drawing, number, ticks, wide
 from csdfgen.dataflow.dot import visible
 
 __all__ = ["IN_PAGE", "LEFT", "ON_PAPER", "RIGHT", "Axes", "Look", "ending", "joined_spans"]

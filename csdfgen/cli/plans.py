@@ -84,7 +84,7 @@ def parse_asked(text: str) -> Asked:
     ]
     if Path(text).exists():
         return Asked(text, ModelOptions())
-    source, *settings = re.split(rf"\+(?=(?:\w+)=)", text)
+    source, *settings = re.split(r"\+(?=(?:\w+)=)", text)
     values: dict[str, str] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for setting in settings:

@@ -27,13 +27,17 @@ __all__ = ["Delivery", "Feed", "Program", "lower"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feed:
-    """One firing of a network input: rows of an image (of those of an iteration) go into a pool."""
+    """One firing of a network input: rows of an image (of those of an iteration) go into a pool.
+
+    part: what is taken of each row, in the order in which it is stored; all of it by default.
+    """
 
     firing: int
     tensor: Tensor
     image: int
     rows: Rows
     target: View
+    part: tuple[slice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +65,18 @@ class Program:
     frames: int
 
 
+def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
+    """The network input that an actor takes rows of, and what it takes of each."""
+    tensor = work.writes[0].tensor
+    if work.taken is None:
+        return tensor, ()
+    source = work.taken.inputs[0]
+    assert source is not None
+    starts = work.taken.attributes["starts"]
+    order = source.order[1:]
+    return source, tuple(slice(starts[a], starts[a] + tensor.shape[a]) for a in order)
+
+
 def lower(plan: Plan, kernels: KernelSet) -> Program:
     """The program of a plan.
 
@@ -80,7 +96,8 @@ def lower(plan: Plan, kernels: KernelSet) -> Program:
         if work.kind == "input":
             tensor, slab = work.writes[0].tensor, work.phases[phase]
             view = addresses.view(tensor, slab.slab(slab.out).span(tensor.rows))
-            firings.append(Feed(number, tensor, slab.image, slab.out, view))
+            source, part = _taken(work)
+            firings.append(Feed(number, source, slab.image, slab.out, view, part))
         elif work.layer is None or name in plan.sharing.silent:
             firings.append(None)
         else:

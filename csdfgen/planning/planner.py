@@ -26,7 +26,7 @@ from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
-from csdfgen.phases.conversion import Conversion, convert, csdf_graph
+from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
@@ -35,9 +35,11 @@ from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import place, widened
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.pulling import pulled
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
+from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.demand import POLICIES, firing_order
 from schedules.order import topological_order
 from schedules.schedule import Schedule
@@ -48,8 +50,8 @@ __all__ = [
     "graph_of",
     "named_order",
     "plan",
-    "plan_from_schedule",
     "plan_for",
+    "plan_from_schedule",
     "plan_of",
     "prepare",
     "whole_layer_live",
@@ -61,12 +63,16 @@ Scratch = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """All of a plan that does not depend on the order of firings."""
+    """All of a plan that does not depend on the order of firings.
+
+    sinks: layers to be completed in turn, where the network is computed in tiles.
+    """
 
     options: PlanOptions
     conversion: Conversion
     sharing: Sharing
     buffers: tuple[Buffer, ...]
+    sinks: tuple[str, ...] = ()
 
 
 def plan(
@@ -78,6 +84,7 @@ def plan(
     policy: str = DEFAULTS.policy,
     frames: int = DEFAULTS.frames,
     kernels: KernelSet = NUMPY,
+    tiles: str = DEFAULTS.tiles,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
@@ -86,12 +93,12 @@ def plan(
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     frames: images that the order of firings covers; they divide the network's batch.
-    kernels: the backend whose workspace is planned.
+    kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
+    columns at a time (`recompute.recomputed` finds some).
     Raises InputError for options that do not exist, and for what is no network.
     """
-    return plan_of(
-        network, PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames), kernels
-    )
+    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles=tiles)
+    return plan_of(network, options, kernels)
 
 
 def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) -> Plan:
@@ -122,8 +129,8 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     prepared = prepare(network, options)
     scratch = _scratch(prepared, kernels, 0)
     best: _Candidate | None = None
-    for name in POLICIES if options.policy == "best" else (options.policy,):
-        order = named_order(prepared.conversion, name)
+    for name in _policies(prepared) if options.policy == "best" else (options.policy,):
+        order = _ordered(prepared, name)
         found = _Candidate(prepared, name, order, scratch)
         if best is None or found.peak_live < best.peak_live:
             best = found
@@ -193,6 +200,18 @@ class _Candidate:
         )
 
 
+def _policies(prepared: Prepared) -> tuple[str, ...]:
+    """Orders of which the best is kept; of tiles one after the other alone."""
+    return ("tiles",) if prepared.sinks else POLICIES
+
+
+def _ordered(prepared: Prepared, policy: str) -> Order:
+    """An order of firings; "tiles" runs one tile after the other."""
+    if policy == "tiles":
+        return pulled(prepared.conversion, prepared.sinks)
+    return named_order(prepared.conversion, policy)
+
+
 def graph_of(
     conversion: Conversion,
     options: PlanOptions,
@@ -227,7 +246,7 @@ _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 
 
 def prepare(network: Network, options: PlanOptions, *, apart: bool = True) -> Prepared:
-    """Join, cut and share; raises InputError for rows that name no layer.
+    """Join, cut and share; raises InputError for rows that name no layer, tiles that do not fit.
 
     apart: operands of a Concat keep buffers of their own (see `share`).
     """
@@ -235,9 +254,14 @@ def prepare(network: Network, options: PlanOptions, *, apart: bool = True) -> Pr
     fused = known.get(options.fuse)
     if fused is None:
         fused = known[options.fuse] = rewritten(network, options.fuse)
+    sinks: tuple[str, ...] = ()
+    if options.tiles:
+        in_tiles = tiled(fused, regions_of(options.tiles))
+        fused, sinks = in_tiles.network, in_tiles.sinks
     conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
-    sharing = share(fused, together=options.fuse == "full", apart=apart)
-    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
+    fed = fed_slices(fused, options.image)
+    sharing = share(fused, together=options.fuse == "full", apart=apart, fed=fed)
+    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing), sinks)
 
 
 def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:

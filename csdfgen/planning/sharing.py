@@ -280,32 +280,41 @@ def _link_inplace(forest: _Forest, layer: Layer, alias: Alias) -> bool:
     return forest.try_link(output.name, _Link(source.name, None, 0))
 
 
-def _aliases(network: Network, kind: AliasKind) -> list[tuple[Layer, list[Alias]]]:
+def _aliases(
+    network: Network, kind: AliasKind, fed: frozenset[str]
+) -> list[tuple[Layer, list[Alias]]]:
     found = []
     for layer in network.layers:
-        if not layer.epilogue or kind is AliasKind.INPLACE:
+        if (not layer.epilogue or kind is AliasKind.INPLACE) and layer.name not in fed:
             of_kind = [a for a in operator_of(layer).aliases(layer) if a.kind is kind]
             if of_kind:
                 found.append((layer, of_kind))
     return found
 
 
-def share(network: Network, *, together: bool = True, apart: bool = False) -> Sharing:
+def share(
+    network: Network,
+    *,
+    together: bool = True,
+    apart: bool = False,
+    fed: frozenset[str] = frozenset(),
+) -> Sharing:
     """Places of all tensors of a network; every tensor in a buffer of its own unless `together`.
 
     apart: operands of a Concat that computes nothing keep buffers of their own, over which its result
-    is spread; otherwise they lie side by side in its rows.
+    is spread; otherwise they lie side by side in its rows. fed: Slices of an input that is not in the
+    arena (`phases.conversion.fed_slices`), so no views.
     """
     forest = _Forest(network)
     if together:
-        for layer, merges in reversed(_aliases(network, AliasKind.MERGE)):
+        for layer, merges in reversed(_aliases(network, AliasKind.MERGE, fed)):
             for alias in merges:
                 _link_merge(forest, layer, alias)
             _link_shared_prefix(forest, layer, merges)
-        for layer, views in _aliases(network, AliasKind.VIEW):
+        for layer, views in _aliases(network, AliasKind.VIEW, fed):
             for alias in views:
                 _link_view(forest, layer, alias)
-        for layer, inplace in _aliases(network, AliasKind.INPLACE):
+        for layer, inplace in _aliases(network, AliasKind.INPLACE, fed):
             any(_link_inplace(forest, layer, alias) for alias in inplace)
     places: dict[str, Place] = {}
     for name in network.tensors:
@@ -313,7 +322,11 @@ def share(network: Network, *, together: bool = True, apart: bool = False) -> Sh
         assert where is not None
         places[name] = where
     buffers = {w.buffer: network.tensors[w.buffer] for w in places.values()}
-    silent = frozenset(layer.name for layer in network.layers if _is_silent(layer, places, network))
+    silent = frozenset(
+        layer.name
+        for layer in network.layers
+        if layer.name not in fed and _is_silent(layer, places, network)
+    )
     whole = Sharing(MappingProxyType(places), MappingProxyType(buffers), silent)
     return _taken_apart(network, whole) if apart else whole
 
