@@ -7,17 +7,81 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from csdfgen.phases.conversion import Conversion
 from csdfgen.planning.buffers import Access, Buffer
+from schedules.demand import POLICIES, firing_order
+from schedules.order import topological_order
+from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
+from schedules.peak.search import search
 
-__all__ = ["problem_of"]
+__all__ = ["LeastPeak", "Order", "least_peak", "named_order", "problem_of"]
 
 Order = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeastPeak:
+    """The order of firings found, the most bytes that it keeps alive, and a bound for all orders.
+
+    peak, lower_bound: with the workspace of the firing, and states. origin: where the order comes
+    from: the policy that was improved, or "barriers" or "crossing". optimal: whether no order keeps
+    less. interrupted: whether Ctrl-C ended the search.
+    """
+
+    order: Order
+    peak: int
+    lower_bound: int
+    origin: str
+    optimal: bool
+    interrupted: bool
+
+
+def least_peak(
+    conversion: Conversion,
+    buffers: Sequence[Buffer],
+    workspaces: Mapping[str, Sequence[int]] | None = None,
+    effort: Effort = "low",
+    *,
+    policies: Iterable[str] = POLICIES,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> LeastPeak:
+    """The order of a conversion's firings with the least peak that `effort` finds.
+
+    buffers, workspaces: see `problem_of`. policies: the orders that the search starts from. effort,
+    seed, progress, stop: see `schedules.peak.search.search`, with what it raises.
+    """
+    problem = problem_of(conversion, buffers, workspaces)
+    number = {work.name: at for at, work in enumerate(conversion.actors)}
+    starts = {
+        name: np.array([problem.base[number[actor]] + phase for actor, phase in order], np.int64)
+        for name in policies
+        for order in [named_order(conversion, name)]
+    }
+    found = search(problem, starts, effort, seed=seed, progress=progress, stop=stop)
+    names = [work.name for work in conversion.actors]
+    actors, phases = problem.actor[found.order].tolist(), problem.phase[found.order].tolist()
+    order = tuple((names[actor], phase) for actor, phase in zip(actors, phases, strict=True))
+    return LeastPeak(
+        order, found.peak, found.lower_bound, found.origin, found.optimal, found.interrupted
+    )
+
+
+def named_order(conversion: Conversion, policy: str) -> Order:
+    """An order of firings (actor name, phase) of the conversion's graph."""
+    actors = conversion.graph.actors
+    if policy == "layers":
+        # what firing one by one comes to, as nothing limits a layer whose operands are whole
+        inorder = [actors[at] for at in topological_order(conversion.graph)]
+        return tuple((actor.name, phase) for actor in inorder for phase in range(actor.phases))
+    return tuple((actors[at].name, phase) for at, phase in firing_order(conversion.graph, policy))
 
 
 def problem_of(

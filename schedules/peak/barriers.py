@@ -8,7 +8,7 @@ there. The cuts are those that make the largest peak of a segment least.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import numpy as np
@@ -40,8 +40,8 @@ class Tables:
             found.sort(reverse=True)
         count = problem.firings
         self.size: list[int] = []
-        self.claimers: list[int] = []
-        self.releasers: list[int] = []
+        self.claimers: list[list[int]] = []
+        self.releasers: list[list[int]] = []
         self.shared_claims: dict[int, list[int]] = {}
         self.shared_frees: dict[int, list[int]] = {}
         self.start = 0
@@ -66,12 +66,32 @@ class Tables:
         for size, first, last in zip(sizes, claimers, releasers, strict=True):
             item = len(self.size)
             self.size.append(size)
-            self.claimers.append(len(first))
-            self.releasers.append(len(last))
+            self.claimers.append(first)
+            self.releasers.append(last)
             for firing in first if len(first) > 1 else ():
                 self.shared_claims.setdefault(firing, []).append(item)
             for firing in last if len(last) > 1 else ():
                 self.shared_frees.setdefault(firing, []).append(item)
+
+    def newly_claimed(self, firing: int, done: Sequence[int]) -> int:
+        """Bytes of shared items that a firing is the first to claim, with these phases done."""
+        return sum(
+            self.size[item]
+            for item in self.shared_claims.get(firing, ())
+            if not any(self._is_done(one, done) for one in self.claimers[item])
+        )
+
+    def newly_free(self, firing: int, done: Sequence[int]) -> int:
+        """Bytes of shared items that a firing is the last to release."""
+        return sum(
+            self.size[item]
+            for item in self.shared_frees.get(firing, ())
+            if all(one == firing or self._is_done(one, done) for one in self.releasers[item])
+        )
+
+    def _is_done(self, firing: int, done: Sequence[int]) -> bool:
+        actor = self.actor[firing]
+        return firing - self.base[actor] < done[actor]
 
 
 class State:
@@ -84,7 +104,7 @@ class State:
         self.done = [0] * len(tables.phases)
         self.live = tables.start
         self.claimed = [False] * len(tables.size)
-        self.waiting = list(tables.releasers)
+        self.waiting = [len(found) for found in tables.releasers]
 
     def copy(self) -> State:
         """The same state, to go another way from."""
@@ -143,10 +163,12 @@ def pull(state: State, actor: int, target: int, order: list[int], limit: float =
 
 
 def barriers(
-    tables: Tables, limit: float, over: Callable[[], bool]
-) -> tuple[float, list[int]] | None:
-    """(peak, order) of the best cuts whose peak is below `limit`; None if there are none, or if
-    time is up before one is found.
+    tables: Tables, limit: float, over: Callable[[], bool], spend: Callable[[float], None]
+) -> list[int] | None:
+    """The order of the best cuts whose peak is below `limit`; None if there are none, or if time is
+    up before one is found.
+
+    spend: told what it costs, in microseconds.
     """
     problem, count = tables.problem, len(tables.phases)
     layers = np.arange(problem.firings)
@@ -170,7 +192,8 @@ def barriers(
                 continue
             if over():
                 return None
-            found = _segment(state.copy(), cut, cuts[j], most - 1)
+            found, fired = _segment(state.copy(), cut, cuts[j], most - 1)
+            spend(20 + 1.5 * fired)
             if found is not None:
                 best[j], way[j] = max(best[i], found[0]), (i, found[1])
     if best[-1] >= limit:
@@ -180,18 +203,22 @@ def barriers(
         i, piece = way[j]
         pieces.append(piece)
         j = i
-    return best[-1], [firing for piece in reversed(pieces) for firing in piece]
+    return [firing for piece in reversed(pieces) for firing in piece]
 
 
-def _segment(state: State, begin: int, end: int, limit: float) -> tuple[float, list[int]] | None:
-    """(peak, order) of the actors from `begin` to `end`, pulled; None if it exceeds `limit`."""
+def _segment(
+    state: State, begin: int, end: int, limit: float
+) -> tuple[tuple[float, list[int]] | None, int]:
+    """(peak, order) of the actors from `begin` to `end`, pulled; None if it exceeds `limit`; and how
+    many firings that took.
+    """
     order: list[int] = []
     peak: float = 0
     for actor in range(end - 1, begin - 1, -1):
         peak = max(peak, pull(state, actor, state.tables.phases[actor], order, limit))
         if peak > limit:
-            return None
-    return peak, order
+            return None, len(order)
+    return (peak, order), len(order)
 
 
 def _between(problem: Problem, live: Array) -> list[float]:

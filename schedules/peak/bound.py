@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from schedules.peak.problem import Problem
@@ -43,8 +43,9 @@ class Cut:
 class Cuts:
     """Minimum cuts of a problem, made when they are asked for and kept."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, spend: Callable[[float], None] = lambda _: None) -> None:
+        """spend: told what a cut costs, in microseconds of a machine of 2024."""
+        self.problem, self._spend = problem, spend
         self._waits = _waits(problem)
         self._known: dict[int, Cut] = {}
         sizes = [group.size for group in problem.items]
@@ -62,13 +63,25 @@ class Cuts:
         return found
 
     def _made(self, firing: int) -> Cut:
+        nothing = np.zeros(self.problem.firings, bool)
+        value, chosen = self.between(firing, nothing, ~nothing)
+        actors = self.problem.actor[chosen]
+        return Cut(firing, value, np.bincount(actors, minlength=len(self.problem.phases)))
+
+    def between(self, firing: int, inside: Array, within: Array) -> tuple[int, Array]:
+        """The same over the states that hold `inside` and lie within `within`, two states that
+        `firing` lies between, as masks (F,): (bytes, state).
+
+        Within must hold all that the firing waits for, else no state is left.
+        """
         problem = self.problem
+        self._spend(800 + 0.6 * problem.firings)
         actor, phase = int(problem.actor[firing]), int(problem.phase[firing])
-        done = problem.ancestors[firing].astype(np.int64)
+        done = problem.ancestors[firing].copy()
         done[actor] = phase
         node = np.full(problem.firings, -1)
-        node[problem.phase < done[problem.actor]] = _IN
-        node[problem.ancestors[:, actor] > phase] = _OUT
+        node[(problem.ancestors[:, actor] > phase) | ~within] = _OUT
+        node[(problem.phase < done[problem.actor]) | inside] = _IN
         free = np.flatnonzero(node < 0)
         node[free] = np.arange(2, 2 + len(free))
         graph = _Graph(2 + len(free), self._unit)
@@ -78,9 +91,10 @@ class Cuts:
         for group in problem.items:
             claimed = graph.any_of(starting[group.claimers])
             graph.tie(claimed, graph.all_of(node[group.releasers]), group.size)
-        value, inside = graph.least_cut()
-        np.add.at(done, problem.actor[free[inside[2 : 2 + len(free)]]], 1)
-        return Cut(firing, value + int(problem.extra[firing]), done)
+        value, reached = graph.least_cut()
+        state = node == _IN
+        state[free] = reached[2 : 2 + len(free)]
+        return value + int(problem.extra[firing]), state
 
 
 def _waits(problem: Problem) -> tuple[Array, Array]:
@@ -143,18 +157,25 @@ class _Graph:
     def least_cut(self) -> tuple[int, Array]:
         """Bytes of the least cut, and whether each node is inside the smallest one."""
         tail, head, capacity = (np.concatenate(c) for c in zip(*self._arcs, strict=True))
-        used = capacity > 0
-        shape = (self._nodes, self._nodes)
-        arcs = csr_array(
-            (capacity[used].astype(np.int32), (tail[used], head[used])), shape=shape, dtype=np.int32
-        )
-        flow = maximum_flow(arcs, _IN, _OUT)
-        left = arcs - flow.flow
-        left.data = (left.data > 0).astype(np.int8)
-        left.eliminate_zeros()
         inside = np.zeros(self._nodes, bool)
-        inside[breadth_first_order(left, _IN, return_predecessors=False)] = True
-        return self._sure + flow.flow_value * self._unit, inside
+        inside[_IN] = True
+        if not len(tail):
+            return self._sure, inside
+        # every arc with its reverse, so that scipy has none to add and flows lie as capacities do
+        back = np.zeros(len(tail), np.int32)
+        where = np.concatenate([tail, head]), np.concatenate([head, tail])
+        both = np.concatenate([capacity.astype(np.int32), back])
+        shape = (self._nodes, self._nodes)
+        arcs = coo_array((both, where), shape=shape).tocsr()
+        flow = maximum_flow(arcs, _IN, _OUT)
+        moved = flow.flow
+        if len(moved.data) == len(arcs.data):
+            passable = csr_array((arcs.data > moved.data, arcs.indices, arcs.indptr), shape=shape)
+        else:
+            passable = csr_array(arcs - moved > 0)
+        passable.eliminate_zeros()
+        inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
+        return self._sure + int(flow.flow_value) * self._unit, inside
 
 
 def lower_bound(cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]) -> int:

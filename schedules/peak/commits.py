@@ -21,10 +21,7 @@ def followed(
 
     reach: firings up to which a way to a lower state is looked for.
     """
-    state, order = State(tables), []
-    place = [0] * len(tables.actor)
-    for at, firing in enumerate(base):
-        place[firing] = at
+    state, order = State(tables), list[int]()
     fired = bytearray(len(base))
     at, count = 0, len(base)
     while at < count:
@@ -32,7 +29,6 @@ def followed(
         if fired[firing]:
             at += 1
             continue
-        before = state.live, len(order)
         if _needs(state, firing) <= limit:
             state.fire(firing)
             order.append(firing)
