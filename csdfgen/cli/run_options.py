@@ -18,6 +18,7 @@ __all__ = [
     "PlanOption",
     "RepeatOption",
     "ResizeOption",
+    "ResultOption",
     "SeedOption",
     "StdOption",
     "ThreadsOption",
@@ -52,6 +53,15 @@ OutputOption = Annotated[
         metavar="FILE",
         rich_help_panel=_FILES,
         help="Outputs as .npz (by output name) or .npy (a single output).",
+    ),
+]
+ResultOption = Annotated[
+    str,
+    typer.Option(
+        "--result",
+        metavar="stored|streamed",
+        rich_help_panel=_FILES,
+        help="Output rows fill arrays, or are handed on as they are made and not stored.",
     ),
 ]
 SeedOption = Annotated[
