@@ -62,6 +62,7 @@ class Plan(Pickled):
     regions: Mapping[str, Region]
     pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    arena_bound: int = 0
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 

@@ -192,7 +192,15 @@ class _Candidate:
     def finished(self, kernels: KernelSet) -> Plan:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared = self.prepared
-        placed = place(prepared.buffers, self.lifetimes, self.wanted)
+        options = prepared.options
+        placed = place(
+            prepared.buffers,
+            self.lifetimes,
+            self.wanted,
+            effort=_effort(options),
+            exact=options.pack == "exact",
+        )
+        bound = placed.lower_bound
         most = _scratch(prepared, kernels, None)
         placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
         return assemble(
@@ -205,6 +213,7 @@ class _Candidate:
                 (*prepared.buffers, *placed.workspaces),
                 MappingProxyType(dict(placed.regions)),
                 MappingProxyType({ARENA: placed.total}),
+                arena_bound=bound,
             ),
             self.peak_live,
             self.lower_bound,
