@@ -226,7 +226,7 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
         tensor = plan.sharing.buffers[buffer.name]
         layer = network.producer.get(tensor.name)
         name, op_type = (layer.name, layer.op_type) if layer is not None else ("", "input")
-        why = "it is an output of the network" if buffer.kept else next(_reasons(plan, buffer.name))
+        why = next(_reasons(plan, buffer.name))
         found.append(KeptWhole(tensor.name, name, op_type, buffer.rows, region.size, why))
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
@@ -252,7 +252,9 @@ def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
         elif len(work.phases) > 1:
             yield f"{_named(work)} needs every row before its first phase"
     for work in writers:
-        if len(work.phases) == 1:
+        if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.ACCUMULATE:
+            yield f"{_named(work)} adds to all {rows} rows in every phase"
+        elif len(work.phases) == 1:
             yield f"{_named(work)} makes its {rows} rows in one phase"
     for work in waiting:
         yield f"{_named(work)} takes its {rows} rows in one phase"

@@ -23,6 +23,7 @@ from csdfgen.cli import (
     analyze_options,
     convert_options,
     goal_options,
+    page_options,
     picture_options,
     run_options,
     schedule_options,
@@ -241,6 +242,7 @@ def convert(
 @app.command(
     cls=Command,
     epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n"
+    "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n"
     "  csdfgen schedule model.onnx --memory 512KiB -o plan.json\n\n"
     "  csdfgen schedule model.onnx --pareto --device host -o plans\n\n  csdfgen schedule graph.xml",
 )
@@ -258,6 +260,7 @@ def schedule(
     periodic: schedule_options.PeriodicOption = False,
     capacities: schedule_options.CapacitiesOption = None,
     gantt: picture_options.GanttOption = None,
+    chart: picture_options.ChartOption = None,
 ) -> None:
     """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with
     capacities.
@@ -273,7 +276,7 @@ def schedule(
     options = network.read(goals.read(device))
     asked = GraphScheduling(periodic, parse_capacities(capacities or ()), gantt)
     order = policy.value if policy else None
-    run_schedule(ScheduleRequest(model, output, options, order, asked, pareto, as_json))
+    run_schedule(ScheduleRequest(model, output, options, order, asked, pareto, as_json, chart))
 
 
 @app.command(
@@ -340,6 +343,56 @@ def run(
             pareto=pareto,
         )
     )
+
+
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen report model.onnx -o report.html\n\n  csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7\n\n"
+    "  csdfgen report plan.json --model model.onnx --no-measure",
+)
+@grouped
+def report(
+    model: page_options.PlanArgument,
+    *,
+    output: page_options.PageOption = None,
+    of: page_options.ModelOption = None,
+    network: ModelGroup,
+    policy: page_options.PolicyOption = None,
+    device: page_options.DeviceOption = None,
+    measure: page_options.MeasureOption = True,
+    repeat: page_options.RepeatOption = 5,
+) -> None:
+    """Write one page to look at: memory over the firings of a frame, the arena, phases, layers, what
+    causes the peak, and the comparison with onnxruntime, measured here.
+
+    The page is report.html without -o. It loads nothing, and can be printed.
+    """
+    from csdfgen.cli.plans import Asked
+    from csdfgen.cli.report import ReportRequest, run_report
+
+    asked = Asked(model, network.read(), policy.value if policy else None, of)
+    run_report(ReportRequest(asked, output or Path("report.html"), device, measure, repeat))
+
+
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen compare before.json after.json\n\n  csdfgen compare model.onnx model.onnx+rows=1\n\n"
+    "  csdfgen compare zoo:resnet18+policy=demand zoo:resnet18+policy=eager -o page.html",
+)
+def compare(
+    a: page_options.SideArgument,
+    b: page_options.SideArgument,
+    output: page_options.PageOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of the tables.")
+    ] = False,
+) -> None:
+    """Show two plans beside each other: figures, order, and the layers that differ."""
+    from csdfgen.cli.compare import CompareRequest, names_of, run_compare
+    from csdfgen.cli.plans import parse_asked
+
+    sides = parse_asked(a), parse_asked(b)
+    run_compare(CompareRequest(names_of((a, b)), sides, output, as_json))
 
 
 @app.command(

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from csdfgen.errors import InputError
+
 __all__ = [
     "BatchOption",
     "Fuse",
@@ -24,6 +26,7 @@ __all__ = [
     "ShapeOption",
     "Tokens",
     "is_graph_file",
+    "parse_shape",
 ]
 
 GRAPH_SUFFIXES = (".json", ".xml")
@@ -154,7 +157,10 @@ class ModelGroup:
         """The options as one value, with what `GoalGroup.read` gives. Raises typer.BadParameter for a shape that is none."""
         found: dict[str, tuple[int, ...]] = {}
         for text in self.shape or ():
-            name, dims = _shape(text)
+            try:
+                name, dims = parse_shape(text)
+            except InputError as error:
+                raise typer.BadParameter(error.message, param_hint="--shape") from None
             if name in found:
                 raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
             found[name] = dims
@@ -163,16 +169,14 @@ class ModelGroup:
         return ModelOptions(self.rows, fuse, image, found, self.batch, wishes or {})
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand behind its
-    last "=".
+    last "=". Raises InputError.
     """
     name, equals, sizes = text.rpartition("=")
     parts = sizes.lower().replace(",", "x").split("x")
     if not name or not equals or not all(_is_size(part) for part in parts):
-        raise typer.BadParameter(
-            f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224", param_hint="--shape"
-        )
+        raise InputError(f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224")
     return name, tuple(int(part) for part in parts)
 
 

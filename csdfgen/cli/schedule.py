@@ -15,6 +15,7 @@ from csdfgen.cli.picture_options import check_picture
 from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
 from csdfgen.cli.terminal import console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import InputError
+from csdfgen.files import check_writable, write_bytes
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import given_up, schedule_facts
 from csdfgen.planning.plan import Plan
@@ -22,7 +23,10 @@ from csdfgen.planning.plan_file import write_plan
 from schedules.demand import POLICIES
 from schedules.schedule import Firing
 
-__all__ = ["ScheduleRequest", "run_schedule"]
+__all__ = ["CHARTS", "ScheduleRequest", "run_schedule"]
+
+CHARTS = ("memory", "arena", "phases")
+"""Pictures of a model's plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class ScheduleRequest:
     graph: GraphScheduling = field(default_factory=GraphScheduling)
     pareto: bool = False
     as_json: bool = False
+    chart: str | None = None
 
 
 def run_schedule(request: ScheduleRequest) -> None:
@@ -44,7 +49,9 @@ def run_schedule(request: ScheduleRequest) -> None:
 
     Raises CsdfgenError.
     """
-    if request.pareto:
+    if request.chart is not None:
+        _check_chart(request)
+    elif request.pareto:
         front_folder(request.output)
     elif request.output is not None and request.output.suffix.lower() != ".json":
         raise InputError("a plan is written as .json", where=str(request.output))
@@ -72,6 +79,19 @@ def run_schedule(request: ScheduleRequest) -> None:
     _schedule_model(request)
 
 
+def _check_chart(request: ScheduleRequest) -> None:
+    """Raise InputError for a chart that is not known, is of a graph, or is to be no .svg."""
+    if request.chart not in CHARTS:
+        raise InputError(f"--chart {request.chart} is not one of {', '.join(CHARTS)}")
+    if is_graph_file(request.model):
+        raise InputError("is a graph; --chart is for models, --gantt draws it", where=request.model)
+    if request.output is None:
+        raise InputError(f"--chart {request.chart} writes .svg; say where with -o FILE.svg")
+    if request.output.suffix.lower() != ".svg":
+        raise InputError("a chart is written as .svg", where=str(request.output))
+    check_writable(request.output)
+
+
 def _schedule_model(request: ScheduleRequest) -> None:
     output = request.output
     profile = profile_for(plan_options(request.options))
@@ -88,7 +108,9 @@ def _schedule_model(request: ScheduleRequest) -> None:
         write_front(output, points, profile)
         show_front(points, profile, output, as_json=request.as_json)
         return
-    if output is not None:
+    if output is not None and request.chart is not None:
+        _draw(plan, request.chart, output)
+    elif output is not None:
         write_plan(output, plan)
     if request.as_json:
         facts = {"model": request.model, **schedule_facts(plan, profile)}
@@ -102,6 +124,18 @@ def _schedule_model(request: ScheduleRequest) -> None:
         _plan_summary(plan)
         if said:
             console().print(f"\n{said}")
+
+
+def _draw(plan: Plan, chart: str, output: Path) -> None:
+    from csdfgen.charts.arena import arena_chart
+    from csdfgen.charts.memory import memory_chart
+    from csdfgen.charts.phases import phases_chart
+    from csdfgen.planning.rectangles import footprint
+
+    makers = {"memory": memory_chart, "arena": arena_chart, "phases": phases_chart}
+    write_bytes(output, makers[chart](footprint(plan)))
+    firings, size = counted(len(plan.order), "firing"), mebibytes(plan.planned_bytes)
+    console().print(f"{output}: {chart}, {firings}, arena of {size} MiB", soft_wrap=True)
 
 
 def _plan_summary(plan: Plan) -> None:

@@ -271,6 +271,17 @@ class Network(Pickled):
         return frozenset(o.tensor.name for o in self.outputs if o.tensor is not None)
 
     @property
+    def output_bytes(self) -> int:
+        """Bytes of the arrays that hold all outputs, those of every image of the batch."""
+        return sum(
+            output.tensor.nbytes * self.batch
+            if output.tensor is not None
+            else int(output.constant.nbytes)
+            for output in self.outputs
+            if output.tensor is not None or output.constant is not None
+        )
+
+    @property
     def parameter_bytes(self) -> int:
         """Bytes of weights and biases; an array that several layers share counts once."""
         seen: dict[int, int] = {}

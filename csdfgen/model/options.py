@@ -35,7 +35,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 CONVERSION = ("rows", "fuse", "image")
 """Options that say how a network is cut into phases; the others choose among plans of that."""
 
-WISHES = ("goal", "memory", "latency", "device", "effort", "recompute", "pack", "result")
+WISHES = ("goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles")
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
 files and graphs made without them stay as they were.
 """
@@ -59,6 +59,8 @@ class PlanOptions:
     `device`, 0 for any; device: a profile's name or file, "" for the default.
     effort: "low", "normal", "high" or seconds ("30s"). recompute: at most so many times the
     multiply-accumulates. pack: "fast" or "exact". result: "stored" or "streamed".
+    tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
+    by default.
 
     Raises InputError for values that do not exist.
 
@@ -75,10 +77,11 @@ class PlanOptions:
     memory: int = 0
     latency: float = 0.0
     device: str = ""
-    effort: str = "normal"
+    effort: str = "low"
     recompute: float = 1.0
     pack: str = "fast"
     result: str = "stored"
+    tiles: str = ""
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -116,7 +119,7 @@ class PlanOptions:
     def from_fields(cls, fields: Fields) -> PlanOptions:
         """The options in a JSON object. Raises the error of `fields`, or InputError."""
         texts = {name: fields.text(name) for name in CONVERSION}
-        for name in ("policy", "goal", "device", "effort", "pack", "result"):
+        for name in ("policy", "goal", "device", "effort", "pack", "result", "tiles"):
             texts[name] = fields.text(name, _default(name))
         return cls(
             **texts,

@@ -87,10 +87,7 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
         rows = np.arange(buffer.rows)
         claims = [_firing(part.writers, rows, times, np.minimum) for part in buffer.parts]
         born = claims[0] if len(claims) == 1 else np.min(claims, axis=0)
-        if buffer.kept:
-            gone = np.full(buffer.rows, firings)
-        else:
-            gone = _firing(buffer.readers, rows, times, np.maximum) + 1
+        gone = _firing(buffer.readers, rows, times, np.maximum) + 1
         for part, claimed in zip(buffer.parts, claims, strict=True):
             np.add.at(changes, claimed, part.row_bytes)
             np.subtract.at(changes, gone, part.row_bytes)

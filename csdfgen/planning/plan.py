@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+import numpy as np
+
 from csdfgen.model.describe import html_table, mebibytes, one_line
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Network
@@ -19,7 +21,7 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import ARENA, Buffer, names_of, workspace_name
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 
@@ -30,9 +32,10 @@ FIGURES = MappingProxyType(
         "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
         "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
         "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
-        "peak_live": "phased: most bytes of rows and sums alive at one time, in this order",
-        "arena": "phased: the one arena with everything in it, workspace too",
+        "peak_live": "phased: most bytes of rows, sums and workspace alive at one time, in this order",
+        "arena": "phased: the one arena with everything in it",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
+        "outputs": "beside the arena: the arrays that the caller gets; none if rows are handed on",
         "parameters": "weights and biases",
     }
 )
@@ -77,6 +80,21 @@ class Plan(Pickled):
         return lifetimes_of(self.order, self.rolling)
 
     @cached_property
+    def live(self) -> np.ndarray:
+        """Bytes alive during each firing: rows and sums, and the scratch of the firing."""
+        found = self.lifetimes.live.copy()
+        times = times_of(self.order)
+        for buffer in self.buffers:
+            if buffer.kind == "workspace":
+                found[times[buffer.parts[0].writers[0].actor]] += buffer.sizes
+        return found
+
+    @property
+    def peak_live(self) -> int:
+        """Most bytes alive at one time: no arena for this order is smaller."""
+        return int(self.live.max(initial=0))
+
+    @cached_property
     def rolling(self) -> tuple[Buffer, ...]:
         """The buffers of tensors and states."""
         return tuple(buffer for buffer in self.buffers if buffer.kind != "workspace")
@@ -110,4 +128,13 @@ class Plan(Pickled):
         return one_line("Plan", self.network.name, **self._facts())
 
     def _repr_html_(self) -> str:
-        return html_table(f"Plan of {self.network.name}", self._facts().items())
+        # charts are loaded when one is looked at, not with every plan
+        from csdfgen.charts.memory import small_memory_chart
+        from csdfgen.planning.rectangles import footprint
+
+        figures = {
+            name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"
+        }
+        rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
+        table = html_table(f"Plan of {self.network.name}", rows.items())
+        return f"<div>{small_memory_chart(footprint(self))}{table}</div>"
