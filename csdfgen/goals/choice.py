@@ -119,7 +119,7 @@ def chosen(
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
     _check_together(options)
     given = options.rows != DEFAULTS.rows
-    wish = _wish_of(options)
+    wish, made = _wish_of(options), None
     if wish is None or given:
         made = planner(network, options)
         if wish is None and not given and _above_whole_layers(made):
@@ -129,6 +129,8 @@ def chosen(
     elif not isinstance(network, Network):
         return planner(network, options)  # says what is wrong with it
     searched = Search(network, options, profile_for(options), planner, progress)
+    if made is not None:
+        searched.add(made)
     searched.run(wish.explore)
     taken = wish.take(searched.found)
     searched.polish(taken)

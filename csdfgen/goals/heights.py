@@ -96,7 +96,7 @@ class Heights:
         number = int(general) if general.isdigit() else general
         return str(RowSpec(number, MappingProxyType(others)))
 
-    def taller(self, step: Step, room: Mapping[str, float]) -> Step:
+    def taller(self, step: Step, room: Mapping[str, int]) -> Step:
         """Every actor as tall as more bytes of its own, `room` by name, allow."""
         picks = list(step.picks)
         for actor, (name, choices) in enumerate(zip(self.names, self.choices, strict=True)):
@@ -186,7 +186,8 @@ def _bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
 
     The lower convex hull of seconds over bytes, from the choice with the fewest bytes on.
     """
-    at, found = _cheapest(choices), []
+    at = _cheapest(choices)
+    found: list[tuple[float, int]] = []
     while True:
         here = choices[at]
         slopes = [

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
 from csdfgen.model.network import Network
@@ -40,11 +41,6 @@ _OF_TRIALS = "low"
 
 _FEW = 5
 """Steps of the ladder that are tried where only something better than the heights of `auto` is needed."""
-
-_SHARES = (0.5, 0.12, 0.03)
-"""Of the bytes that are free while a layer works, what taller slabs of it may take: others use the
-rest, and workspace is not known before there is a plan.
-"""
 
 _NEAR = 1.01
 """Plans within one percent of the least time are equally fast: no model is better than that."""
@@ -115,17 +111,20 @@ class Search:
             raise OutOfTimeError
         self._progress("planning", len(self.found), self._shown_total())
         # heights are compared in little time each; only those that are taken are worth the whole effort
-        found = self._made(replace(self.options, rows=rows, effort=_OF_TRIALS))
-        self._known[rows] = found
-        return found
+        return self._made(replace(self.options, rows=rows, effort=_OF_TRIALS))
 
     def _made(self, options: PlanOptions) -> Found:
         plan = self._plan_of(self.network, options)
-        plan = replace(plan, options=replace(options, effort=self.options.effort))
-        found = Found(plan, seconds_of(prepare(self.network, options), self.profile))
-        self.found.append(found)
+        found = self.add(replace(plan, options=replace(options, effort=self.options.effort)))
         if plan.interrupted:
             raise KeyboardInterrupt
+        return found
+
+    def add(self, plan: Plan) -> Found:
+        """A plan of these options, made here or before."""
+        found = Found(plan, estimate(plan, self.profile).seconds)
+        self.found.append(found)
+        self._known[plan.options.rows] = found
         return found
 
     def polish(self, taken: Found | None) -> None:
@@ -139,7 +138,7 @@ class Search:
             left = self._end - time.monotonic()
             if left <= 0:
                 return
-            options = replace(options, effort=left)
+            options = replace(options, effort=f"{left}s")
         self._progress("searching", 0, None)
         self.run(lambda search: _ignored(search._made(options)))
 
@@ -181,30 +180,40 @@ def _ignored(found: Found) -> None:
 
 def least(search: Search) -> None:
     """Towards the least memory: one row a phase, then taller wherever that costs nothing."""
-    search.at(0)
     best = search.rows("1")
     if search.at(0).bytes < best.bytes:
         best = search.at(0)
-    _free_rows(search, best)
     low, high = 0, len(search.ladder) - 1
-    while high - low > 1:  # the cheapest price at which the memory is still the least
-        middle = (low + high) // 2
+    for _ in range(_FEW):  # the cheapest price at which the memory is still the least
+        if high - low < 2:
+            break
+        middle = low + max(1, (high - low) // 4)
         found = search.at(middle)
         low, high = (middle, high) if found.bytes <= best.bytes else (low, middle)
-    at_most = min(search.found, key=lambda one: (one.bytes, one.seconds))
-    _free_rows(search, at_most)
+    _free_rows(search, min(search.found, key=lambda one: (one.bytes, one.seconds)))
 
 
 def _free_rows(search: Search, found: Found) -> None:
-    """Taller slabs where less is alive than at the peak, by less and less until they are free."""
+    """Taller slabs where memory is free while a layer works: all such layers at once, and where that
+    costs something (they share what is free, and their workspace grows), halves of them.
+    """
     step = _step_of(search, found)
     if step is None:
         return
-    room, budget = _room(found.plan), found.bytes
-    for share in _SHARES:
-        taller = search.heights.taller(step, {name: share * size for name, size in room.items()})
-        if taller.picks != step.picks and search.step(taller).bytes <= budget:
-            return
+    room = _room(found.plan)
+    taller = search.heights.taller(step, room)
+    layers = [at for at, pick in enumerate(taller.picks) if pick != step.picks[at]]
+    layers.sort(key=lambda at: -room.get(search.heights.names[at], 0))
+    picks, waiting = list(step.picks), [layers] if layers else []
+    while waiting:
+        some = waiting.pop(0)
+        tried = list(picks)
+        for at in some:
+            tried[at] = taller.picks[at]
+        if search.step(search.heights.step(tried)).bytes <= found.bytes:
+            picks = tried
+        elif len(some) > 1:
+            waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
 
 
 def _step_of(search: Search, found: Found) -> Step | None:
@@ -215,9 +224,10 @@ def _step_of(search: Search, found: Found) -> Step | None:
     return next((step for step in search.ladder if search.heights.rows(step) == rows), None)
 
 
-def _room(plan: Plan) -> dict[str, float]:
+def _room(plan: Plan) -> dict[str, int]:
     """Actor -> bytes that are free, below the peak, all the time that it is at work."""
-    live = plan.lifetimes.live
+    scratch = [plan.workspace(actor, phase)[1] for actor, phase in plan.order]
+    live = plan.lifetimes.live + np.array(scratch, np.int64)
     spans: dict[str, tuple[int, int]] = {}
     for at, (actor, _) in enumerate(plan.order):
         spans[actor] = spans.get(actor, (at, at))[0], at
@@ -228,7 +238,7 @@ def _room(plan: Plan) -> dict[str, float]:
         if work.kind != "output"
     }
     return {
-        names[actor]: float(peak - int(np.max(live[first : last + 1])))
+        names[actor]: peak - int(np.max(live[first : last + 1]))
         for actor, (first, last) in spans.items()
         if actor in names
     }

@@ -160,7 +160,7 @@ def effort_of(value: object) -> str:
     except InputError:
         seconds = math.inf
     if seconds > _MOST_SECONDS:
-        shown = option("effort", value if isinstance(value, str) else quoted(value))
+        shown = option("effort", value if isinstance(value, (str, float)) else quoted(value))
         raise InputError(
             f"{shown}: one of {', '.join(EFFORTS)}, or seconds above 0 such as 30s, is needed"
         )
@@ -180,7 +180,7 @@ def factor_of(value: object) -> float:
     except ValueError:
         factor = math.nan
     if not 1 <= factor <= _MOST_RECOMPUTED:
-        shown = option("recompute", value if isinstance(value, str) else quoted(value))
+        shown = option("recompute", value if isinstance(value, (str, float)) else quoted(value))
         raise InputError(
             f"{shown}: a factor from 1 (nothing is computed twice) to {_MOST_RECOMPUTED:g} is needed"
         )
