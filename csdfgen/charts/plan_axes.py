@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, binary
-from csdfgen.charts.svg import GREY, INK, PAPER, Drawing, number, ticks, wide
+from csdfgen.charts.svg import INK, PAPER, Drawing, number, ticks, wide
 from csdfgen.dataflow.dot import visible
 
 __all__ = ["IN_PAGE", "LEFT", "ON_PAPER", "RIGHT", "Axes", "Look", "ending", "joined_spans"]
@@ -78,15 +78,20 @@ class Axes:
             draw.text(x, y + 16, f"{value:,.0f}", _LABEL, "middle")
         draw.text((self.left + self.right) / 2, y + 32, label, 11, "middle", color=self.look.soft)
 
-    def level(self, size: float, text: str, *, above: bool = True, color: str = "") -> None:
-        """A dashed line at a size, named at its right end."""
+    def level(
+        self, size: float, text: str, *, above: bool = True, color: str = "", at_left: bool = False
+    ) -> None:
+        """A dashed line at a size, named at its right end or at its left."""
         y = self.y(size)
         self.drawing.line(self.left, y, self.right, y, color or INK_OF[self.look], 1, "5 3")
-        self.named(self.right, y - 4 if above else y + 12, text, "end")
+        place, anchor = (self.left + 4, "start") if at_left else (self.right, "end")
+        self.named(place, y - 4 if above else y + 12, text, anchor)
 
     def named(self, x: float, y: float, text: str, anchor: str = "start") -> None:
         """A text that is read on any ground: with a rim of the paper's colour."""
-        self.drawing.parts.append(f'<g stroke="{self.look.edge}" stroke-width="3" paint-order="stroke" stroke-linejoin="round">')
+        self.drawing.parts.append(
+            f'<g stroke="{self.look.edge}" stroke-width="3" paint-order="stroke" stroke-linejoin="round">'
+        )
         self.drawing.text(x, y, text, 11, anchor)
         self.drawing.parts.append("</g>")
 

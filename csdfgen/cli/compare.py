@@ -13,7 +13,14 @@ from csdfgen.cli.plans import Asked, planned
 from csdfgen.cli.report import check_page
 from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.files import write_bytes
-from csdfgen.pages.comparison import FACTS, Comparison, compared, comparison_page, to_json
+from csdfgen.pages.comparison import (
+    FACTS,
+    Comparison,
+    LayerPair,
+    compared,
+    comparison_page,
+    to_json,
+)
 
 __all__ = ["CompareRequest", "names_of", "run_compare"]
 
@@ -46,7 +53,9 @@ def run_compare(request: CompareRequest) -> None:
     if request.as_json:
         print(json.dumps(to_json(found), indent=2, allow_nan=False))
     elif request.output is not None:
-        console().print(f"{request.output}: {' and '.join(map(plain, request.names))}", soft_wrap=True)
+        console().print(
+            f"{request.output}: {' and '.join(map(plain, request.names))}", soft_wrap=True
+        )
     else:
         _print(found)
 
@@ -58,27 +67,34 @@ def _print(found: Comparison) -> None:
     for pair in found.figures:
         ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
         style = _STYLES[pair.verdict]
-        rows.add_row(plain(pair.name), _number(pair.a), Text(_number(pair.b), style), Text(ratio, style))
+        rows.add_row(
+            plain(pair.name), _number(pair.a), Text(_number(pair.b), style), Text(ratio, style)
+        )
     left, right = found.a.facts(), found.b.facts()
     for name in FACTS:
         style = "" if left[name] == right[name] else "bold yellow"
         rows.add_row(name, plain(_number(left[name])), Text(plain(_number(right[name])), style), "")
     out.print(rows)
-    same = "the same phases in the same order" if found.same_order else "the orders of firings differ"
-    differing = sorted(
-        (pair for pair in found.layers if pair.differs),
-        key=lambda pair: -abs(sum((b or 0) - (a or 0) for name, a, b in pair.values() if name in ("held", "workspace"))),
+    same = (
+        "the same phases in the same order" if found.same_order else "the orders of firings differ"
     )
+    differing = sorted((one for one in found.layers if one.differs), key=_bytes_apart)
     out.print(f"\n{same}; {len(differing):,} of {counted(len(found.layers), 'layer')} differ")
     if not differing:
         return
     heads = ["phases", "rows a phase", "holds rows", "holds bytes", "workspace"]
     layers = table("layer", *heads, right=tuple(heads))
-    for pair in differing[:_SHOWN]:
-        layers.add_row(plain(pair.name), *(_pair(a, b) for _, a, b in pair.values()))
+    for one in differing[:_SHOWN]:
+        layers.add_row(plain(one.name), *(_pair(a, b) for _, a, b in one.values()))
     if len(differing) > _SHOWN:
         layers.add_row(f"and {len(differing) - _SHOWN} others, all with --json or -o page.html")
     out.print(layers)
+
+
+def _bytes_apart(pair: LayerPair) -> int:
+    """A key that puts those first whose bytes, scratch too, differ most."""
+    sizes = [(b or 0) - (a or 0) for name, a, b in pair.values() if name in ("held", "workspace")]
+    return -abs(sum(sizes))
 
 
 def _pair(a: int | None, b: int | None) -> Text:

@@ -9,7 +9,16 @@ import typer
 
 from csdfgen.cli.schedule_options import Policy
 
-__all__ = ["DeviceOption", "MeasureOption", "ModelOption", "PageOption", "PlanArgument", "PolicyOption", "RepeatOption", "SideArgument"]
+__all__ = [
+    "DeviceOption",
+    "MeasureOption",
+    "ModelOption",
+    "PageOption",
+    "PlanArgument",
+    "PolicyOption",
+    "RepeatOption",
+    "SideArgument",
+]
 
 PlanArgument = Annotated[
     str,

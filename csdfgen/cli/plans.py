@@ -77,10 +77,14 @@ def parse_asked(text: str) -> Asked:
     >>> one.source, one.options.rows, one.policy
     ('zoo:lenet5', '1', 'demand')
     """
-    known = [*(field.name for field in fields(ModelOptions) if field.name != "shapes"), "shape", "policy"]
+    known = [
+        *(field.name for field in fields(ModelOptions) if field.name != "shapes"),
+        "shape",
+        "policy",
+    ]
     if Path(text).exists():
         return Asked(text, ModelOptions())
-    source, *settings = re.split(rf"\+(?=(?:\w+)=)", text)
+    source, *settings = re.split(r"\+(?=(?:\w+)=)", text)
     values: dict[str, str] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for setting in settings:
@@ -95,10 +99,16 @@ def parse_asked(text: str) -> Asked:
         else:
             values[name] = value
     batch, policy = values.pop("batch", None), values.pop("policy", None)
-    if batch is not None and not (batch.isascii() and batch.isdigit() and 0 < int(batch[:7]) <= 10**6):
+    if batch is not None and not (
+        batch.isascii() and batch.isdigit() and 0 < int(batch[:7]) <= 10**6
+    ):
         raise InputError(f"'+batch={batch}' is no number from 1 to 1000000", where=text)
     options = ModelOptions(
-        values.get("rows"), values.get("fuse"), values.get("image"), shapes, batch and int(batch)
+        values.get("rows"),
+        values.get("fuse"),
+        values.get("image"),
+        shapes,
+        None if batch is None else int(batch),
     )
     return Asked(source, options, policy)
 
@@ -117,7 +127,8 @@ def planned(asked: Asked, stage: Stage) -> Planned:
         return Planned(plan, asked.source, asked)
     if asked.flags():
         raise InputError(
-            f"is a plan, which says how it was made; leave {asked.flags()[0]} out", where=asked.source
+            f"is a plan, which says how it was made; leave {asked.flags()[0]} out",
+            where=asked.source,
         )
     if PurePath(asked.source).suffix.lower() == ".xml":
         raise InputError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+from csdfgen import __version__
 from csdfgen.cli.models import input_span
 from csdfgen.cli.plans import Asked, Planned, planned
-from csdfgen.cli.terminal import console, mebibytes, stages
+from csdfgen.cli.terminal import console, mebibytes, plain, stages
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError
@@ -17,6 +20,8 @@ from csdfgen.pages.report import Told, report_page
 from runtime.images import random_inputs
 
 __all__ = ["ReportRequest", "check_page", "run_report"]
+
+_LIBRARIES = ("numpy", "onnx", "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,13 @@ def run_report(request: ReportRequest) -> None:
             raise error.at(found.model) from None
         stage("drawing")
         title = "" if profile is None else profile.title
-        page = report_page(plan, Told(found.title, _commands(found, request), beside, times, title))
+        page = report_page(
+            plan, Told(found.title, _commands(found, request), _versions(), beside, times, title)
+        )
     write_bytes(request.output, page)
     console().print(
-        f"{request.output}: {found.title}, arena of {plan.planned_bytes:,} bytes "
-        f"({mebibytes(plan.planned_bytes)} MiB), page of {len(page):,} bytes",
+        f"{request.output}: {plain(found.title)}, arena of {plan.planned_bytes:,} bytes "
+        f"({mebibytes(plan.planned_bytes)} MiB)",
         soft_wrap=True,
     )
 
@@ -70,23 +77,47 @@ def _commands(found: Planned, request: ReportRequest) -> list[tuple[str, str]]:
     asked = request.asked
     more = [] if request.device is None else ["--device", request.device]
     more += [] if request.measure else ["--no-measure"]
-    more += [] if request.repeat == ReportRequest(asked, request.output).repeat else ["--repeat", str(request.repeat)]
+    more += (
+        []
+        if request.repeat == ReportRequest(asked, request.output).repeat
+        else ["--repeat", str(request.repeat)]
+    )
     if asked.is_plan:
         model = ["--model", found.model]
         again = found.command("report", asked.source, *model, *more, "-o", str(request.output))
         return [
             ("This page:", again),
-            ("The plan executed, and compared with onnxruntime:", found.command("run", found.model, "--plan", asked.source, "--check")),
+            (
+                "The plan executed, and compared with onnxruntime:",
+                found.command("run", found.model, "--plan", asked.source, "--check"),
+            ),
         ]
     flags = asked.flags()
     return [
-        ("This page:", found.command("report", found.model, *flags, *more, "-o", str(request.output))),
+        (
+            "This page:",
+            found.command("report", found.model, *flags, *more, "-o", str(request.output)),
+        ),
         ("The plan as a file:", found.command("schedule", found.model, *flags, "-o", "plan.json")),
         (
             "The plan executed, and every layer compared with onnxruntime:",
-            found.command("run", found.model, *_without_policy(flags), *(["--plan", "plan.json"] if asked.policy else []), "--check", "layers"),
+            found.command(
+                "run",
+                found.model,
+                *_without_policy(flags),
+                *(["--plan", "plan.json"] if asked.policy else []),
+                "--check",
+                "layers",
+            ),
         ),
     ]
+
+
+def _versions() -> list[str]:
+    """What made the page."""
+    found = [f"csdfgen {__version__}", f"Python {platform.python_version()}"]
+    found += [f"{name} {metadata.version(name)}" for name in _LIBRARIES]
+    return [*found, f"{platform.system()} {platform.machine()}"]
 
 
 def _without_policy(flags: list[str]) -> list[str]:

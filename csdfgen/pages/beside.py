@@ -77,16 +77,13 @@ def measured_beside(
         )
         stage("timing both")
         ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
-    del theirs
     stage("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch)
     return Beside(*sizes, ours, repeat, their_time, grown, found)
 
 
-def _compared(
-    name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None
-) -> Comparison:
+def _compared(name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None) -> Comparison:
     one, classes = compare(name, ours, reference, axis), same_classes(ours, reference)
     return Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
 

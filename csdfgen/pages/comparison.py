@@ -15,7 +15,16 @@ from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import FIGURES, Plan
 from csdfgen.planning.rectangles import footprint
 
-__all__ = ["FACTS", "Comparison", "FigurePair", "LayerPair", "Side", "compared", "comparison_page", "to_json"]
+__all__ = [
+    "FACTS",
+    "Comparison",
+    "FigurePair",
+    "LayerPair",
+    "Side",
+    "compared",
+    "comparison_page",
+    "to_json",
+]
 
 FACTS = ("rows", "fuse", "image", "policy", "order", "frames", "firings", "buffers")
 """What is told of each plan beside its figures; `policy` was asked for, `order` was chosen."""
@@ -85,7 +94,11 @@ class LayerPair:
         """(what, in a, in b)."""
         names = ("phases", "height", "held_rows", "held", "workspace")
         return [
-            (name, None if self.a is None else getattr(self.a, name), None if self.b is None else getattr(self.b, name))
+            (
+                name,
+                None if self.a is None else getattr(self.a, name),
+                None if self.b is None else getattr(self.b, name),
+            )
             for name in names
         ]
 
@@ -123,7 +136,10 @@ def _side(name: str, plan: Plan) -> Side:
 
 def meaning(name: str) -> str:
     """What a figure of a comparison is."""
-    return FIGURES.get(name, "most bytes alive in a firing, its workspace too" if name == "alive_with_workspace" else "")
+    return FIGURES.get(
+        name,
+        "most bytes alive in a firing, its workspace too" if name == "alive_with_workspace" else "",
+    )
 
 
 def to_json(found: Comparison) -> dict[str, Any]:
@@ -158,7 +174,11 @@ def comparison_page(found: Comparison) -> bytes:
     said = f"Arena {_size(arena.a)} and {_size(arena.b)}{ratio}."
     return document(
         f"{a.name} and {b.name}: two plans",
-        element("header", element("h1", a.name, element("span", " and ", class_="soft"), b.name), element("p", said, class_="headline")),
+        element(
+            "header",
+            element("h1", a.name, element("span", " and ", class_="soft"), b.name),
+            element("p", said, class_="headline"),
+        ),
         element("section", element("h2", "Figures"), _figures(found)),
         *_charts(found),
         element("section", element("h2", "How they are made"), _facts(found)),
@@ -212,7 +232,11 @@ def _charts(found: Comparison) -> Iterator[Markup]:
         yield element(
             "section",
             element("h2", side.name),
-            element("p", "What is alive in each firing, by layer; both plans to one scale.", class_="soft"),
+            element(
+                "p",
+                "What is alive in each firing, by layer; both plans to one scale.",
+                class_="soft",
+            ),
             element("div", picture, class_="chart", tabindex="0"),
             class_="figure",
         )

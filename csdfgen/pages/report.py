@@ -6,14 +6,11 @@ from anywhere.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 
 import numpy as np
 
-from csdfgen import __version__
 from csdfgen.charts.arena import draw_arena
 from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.memory import draw_memory
@@ -36,17 +33,16 @@ _MOST_ROWS = 40_000
 _HOLDERS, _KEPT = 12, 12
 """Lines of the tables about the peak."""
 
-_LIBRARIES = ("numpy", "onnxruntime", "onnx")
-
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a page tells beside the plan. model: as the reader knows it. commands: (what it does,
-    command line). beside: measured here, None if nothing was. estimate: of the device of that title.
+    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the device of that title.
     """
 
     model: str
     commands: Sequence[tuple[str, str]] = ()
+    versions: Sequence[str] = ()
     beside: Beside | None = None
     estimate: Estimate | None = None
     device: str = ""
@@ -117,15 +113,22 @@ def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Mark
     if bound:
         peak = figures.get("peak_live", alive)
         proven = "proven least for these rows" if figures.get("optimal") else ""
-        yield _tile("Proven bound", binary(bound), proven or f"the peak is {peak / bound:.2f} times that")
-    yield _tile("Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time")
+        yield _tile(
+            "Proven bound", binary(bound), proven or f"the peak is {peak / bound:.2f} times that"
+        )
+    yield _tile(
+        "Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time"
+    )
     if beside is not None:
         if beside.equal is None:
             yield _tile("Outputs", "not compared", "onnxruntime did not run")
         else:
             worst = max((one.max_abs_error for one in beside.comparisons), default=0.0)
-            said = "equal to onnxruntime's" if beside.equal else "differ from onnxruntime's"
-            yield _tile("Outputs", "equal" if beside.equal else "different", f"{said}, by at most {worst:.2g}", not beside.equal)
+            said = f"to onnxruntime's, largest difference {worst:.2g}"
+            if not beside.equal:
+                said = f"from onnxruntime's, by up to {worst:.2g}"
+            word = "equal" if beside.equal else "different"
+            yield _tile("Outputs", word, said, bad=not beside.equal)
         theirs = f"onnxruntime {_ms(beside.theirs)}" if beside.theirs is not None else "median"
         yield _tile("Time of a frame", _ms(beside.ours), theirs)
 
@@ -200,9 +203,19 @@ def _for_script(shown: Footprint) -> dict[str, object]:
     joined = shown.joined()
     area = (joined.high - joined.low) * (joined.last - joined.first)
     kept = np.sort(np.argsort(-area, kind="stable")[:_MOST_ROWS])
-    columns = (joined.owner, joined.row, joined.end, joined.low, joined.high, joined.first, joined.last)
+    columns = (
+        joined.owner,
+        joined.row,
+        joined.end,
+        joined.low,
+        joined.high,
+        joined.first,
+        joined.last,
+    )
     order = shown.order
-    starts = np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
+    starts = (
+        np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
+    )
     lengths = np.diff(np.append(starts, len(order)))
     return {
         "layers": [layer.name for layer in shown.layers],
@@ -245,9 +258,16 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     if bound:
         peak = figures.get("peak_live", total)
         said = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
-        said += "; this one needs no more." if figures.get("optimal") else f"; this one needs {peak / bound:.2f} times that."
+        said += (
+            "; this one needs no more."
+            if figures.get("optimal")
+            else f"; this one needs {peak / bound:.2f} times that."
+        )
     else:
-        said = "This plan comes without a proven bound; what is alive in the fullest firing is what no arena for this order can do without."
+        said = (
+            "This plan comes without a proven bound; what is alive in the fullest firing is what no "
+            "arena for this order can do without."
+        )
     return element(
         "section",
         element("h2", "The peak, and what causes it"),
@@ -269,7 +289,7 @@ def _rows_alive(shown: Footprint, line: int, at: int) -> str:
         here = mine & (shown.owner == owner)
         low, high = int(shown.row[here].min()), int(shown.end[here].max())
         count = int((shown.end - shown.row)[here].sum())
-        span = f"row {low + 1:,}" if count == 1 else f"{count:,} rows from {low + 1:,} to {high:,}"
+        span = f"row {low + 1:,}" if count == 1 else f"{count:,} rows, {low + 1:,} to {high:,}"
         parts.append("sums" if shown.owners[owner].kind == "state" else span)
     return "; ".join(dict.fromkeys(parts))
 
@@ -278,7 +298,9 @@ def _kept_whole(plan: Plan) -> Markup:
     whole = kept_whole(plan)
     if not whole:
         return element("p", "No tensor is ever in memory as a whole.", class_="soft")
-    rows: list[list[object]] = [[e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]]
+    rows: list[list[object]] = [
+        [e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]
+    ]
     if len(whole) > _KEPT:
         rest = sum(entry.nbytes for entry in whole[_KEPT:])
         rows.append([f"{len(whole) - _KEPT} smaller ones", "", "", f"{rest:,}"])
@@ -293,15 +315,25 @@ def _kept_whole(plan: Plan) -> Markup:
 def _beside(plan: Plan, beside: Beside | None) -> Markup:
     title = element("h2", "Beside onnxruntime")
     if beside is None:
-        return element("section", title, element("p", "Nothing was measured for this page (--no-measure)."))
+        return element(
+            "section", title, element("p", "Nothing was measured for this page (--no-measure).")
+        )
     theirs = beside.theirs
     grown = "not told by the system" if beside.their_bytes is None else binary(beside.their_bytes)
     if beside.refused:
         grown = "-"
     rows = [
         ["arena that a frame writes, workspace and outputs in it", binary(beside.touched), ""],
-        ["allocated beside it in the whole call, outputs of the caller too", binary(beside.call), ""],
-        ["in all: of onnxruntime the growth of its process in a frame, every dead tensor freed", binary(beside.touched + beside.call), grown],
+        [
+            "allocated beside it in the whole call, outputs of the caller too",
+            binary(beside.call),
+            "",
+        ],
+        [
+            "in all: of onnxruntime the growth of its process in a frame, every dead tensor freed",
+            binary(beside.touched + beside.call),
+            grown,
+        ],
         ["time of a frame, one thread", _ms(beside.ours), "-" if theirs is None else _ms(theirs)],
     ]
     parts: list[object] = [title, table(["measured here", "csdfgen", "onnxruntime"], rows)]
@@ -311,7 +343,9 @@ def _beside(plan: Plan, beside: Beside | None) -> Markup:
         outputs = [
             [
                 one.name,
-                element("span", "equal") if one.ok else element("span", f"{one.wrong:,} wrong", class_="bad"),
+                element("span", "equal")
+                if one.ok
+                else element("span", f"{one.wrong:,} wrong", class_="bad"),
                 f"{one.values:,}",
                 f"{one.max_abs_error:.3g}",
             ]
@@ -337,7 +371,18 @@ def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], told: Told) -> 
     total = max(1, sum(line.work for line in lines))
     rows = [_layer_row(line, colors[place[line.name]], total) for line in lines]
     timed = told.estimate is not None
-    head = ["layer", "computes", "phases", "rows a phase", "needs rows", "holds rows", "holds bytes", "workspace", "MACs", "work"]
+    head = [
+        "layer",
+        "computes",
+        "phases",
+        "rows a phase",
+        "needs rows",
+        "holds rows",
+        "holds bytes",
+        "workspace",
+        "MACs",
+        "work",
+    ]
     text = (
         "Rows a phase: of its output, or of its input where it adds up. Needs: most rows that a phase reads of one "
         "input. Holds: most rows and bytes of its own alive at one time. Work: its part of the modelled time, "
@@ -392,13 +437,6 @@ def _exact(name: str, value: object) -> str:
 
 
 def _repeat(told: Told) -> Markup:
-    versions = [f"csdfgen {__version__}", f"Python {platform.python_version()}"]
-    for name in _LIBRARIES:
-        try:
-            versions.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            continue
-    versions.append(f"{platform.system()} {platform.machine()}")
     commands = [
         join([element("p", what), element("pre", element("code", line), tabindex="0")])
         for what, line in told.commands
@@ -407,12 +445,14 @@ def _repeat(told: Told) -> Markup:
         "section",
         element("h2", "To repeat it"),
         *commands,
-        element("p", "; ".join(versions), class_="soft"),
+        element("p", "; ".join(told.versions), class_="soft"),
     )
 
 
 def _swatch(color: str, name: str) -> Markup:
-    return element("span", element("i", style=f"background:{color}"), element("span", name), class_="of")
+    return element(
+        "span", element("i", style=f"background:{color}"), element("span", name), class_="of"
+    )
 
 
 def _ms(seconds: float) -> str:

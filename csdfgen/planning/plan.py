@@ -111,7 +111,9 @@ class Plan(Pickled):
         from csdfgen.charts.memory import small_memory_chart
         from csdfgen.planning.rectangles import footprint
 
-        figures = {name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"}
+        figures = {
+            name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"
+        }
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
-        return f"<div>{small_memory_chart(footprint(self))}{table}</div>"
+        return table + small_memory_chart(footprint(self))

@@ -45,7 +45,10 @@ def footprint(plan: Plan) -> Footprint:
             born = _claimed(part.writers, rows, times)
             owners.append(
                 Owner(
-                    place[part.writers[0].actor], _named(buffer, part.tensors), buffer.kind, region.pool
+                    place[part.writers[0].actor],
+                    _named(buffer, part.tensors),
+                    buffer.kind,
+                    region.pool,
                 )
             )
             columns.append((rows, low, low + part.row_bytes, born, lifetime.gone))

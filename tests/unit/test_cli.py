@@ -583,6 +583,8 @@ COMMANDS = (
     "convert",
     "schedule",
     "run",
+    "report",
+    "compare",
     "analyze",
     "zoo",
     "reproduce",
