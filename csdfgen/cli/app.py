@@ -354,7 +354,8 @@ def run(
 
 @app.command(
     cls=Command,
-    epilog="Examples:\n\n  csdfgen report model.onnx -o report.html\n\n  csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7\n\n"
+    epilog="Examples:\n\n  csdfgen report model.onnx -o report.html\n\n"
+    "  csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7\n\n"
     "  csdfgen report plan.json --model model.onnx --no-measure",
 )
 @grouped

@@ -141,4 +141,4 @@ class Plan(Pickled):
         }
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
-        return f"<div>{small_memory_chart(footprint(self))}{table}</div>"
+        return table + small_memory_chart(footprint(self))

@@ -596,6 +596,8 @@ COMMANDS = (
     "convert",
     "schedule",
     "run",
+    "report",
+    "compare",
     "analyze",
     "zoo",
     "reproduce",

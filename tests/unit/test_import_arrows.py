@@ -37,11 +37,12 @@ ARROWS: dict[str, set[str]] = {
     "charts": {"base", "model", "dataflow", "schedules"},
     "phases": STAGES - {"phases"},
     "kernels": {"base", "model", "ops"},
-    "planning": STAGES | {"rewriting", "kernels", "schedules"},
+    "planning": STAGES | {"rewriting", "kernels", "schedules", "charts"},
     "lowering": {"base", "model", "kernels", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
     "goals": {"base", "model", "phases", "kernels", "planning", "devices"},
+    "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {"reading", "rewriting", "planning", "schedules", "runtime", "devices", "zoo_models"},
 }
