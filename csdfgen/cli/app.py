@@ -47,7 +47,6 @@ DEFAULT_COMMAND = "convert"
 _GROUP_OPTIONS = ("--help", "-h", "--version")
 
 _CHECKS = ("outputs", "layers")
-_RESULTS = ("stored", "streamed")
 
 
 class Part(str, enum.Enum):
@@ -303,7 +302,6 @@ def run(
     pareto: goal_options.ParetoOption = False,
     inputs: run_options.InputOption = None,
     output: run_options.OutputOption = None,
-    result: run_options.ResultOption = "stored",
     seed: run_options.SeedOption = 0,
     resize: run_options.ResizeOption = False,
     mean: run_options.MeanOption = None,
@@ -320,10 +318,6 @@ def run(
     """
     if check not in (None, *_CHECKS):
         raise typer.BadParameter(f"'{check}' is not 'layers'", param_hint="--check")
-    if result not in _RESULTS:
-        raise typer.BadParameter(
-            f"'{result}' is not one of {', '.join(_RESULTS)}", param_hint="--result"
-        )
     from csdfgen.cli.run import RunRequest, run_model
     from runtime.images import ImageOptions, parse_channel_values
 
@@ -334,7 +328,7 @@ def run(
             options=network.read(goals.read(device)),
             inputs=tuple(inputs or ()),
             output=output,
-            result=result,
+            result=goals.result.value if goals.result is not None else "stored",
             check=check,
             as_json=as_json,
             seed=seed,

@@ -55,15 +55,6 @@ OutputOption = Annotated[
         help="Outputs as .npz (by output name) or .npy (a single output).",
     ),
 ]
-ResultOption = Annotated[
-    str,
-    typer.Option(
-        "--result",
-        metavar="stored|streamed",
-        rich_help_panel=_FILES,
-        help="Output rows fill arrays, or are handed on as they are made and not stored.",
-    ),
-]
 SeedOption = Annotated[
     int,
     typer.Option(

@@ -331,7 +331,7 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
         "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
-        "outputs": network.output_bytes,
+        "outputs": 0 if draft.options.result == "streamed" else network.output_bytes,
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))
