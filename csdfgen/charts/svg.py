@@ -7,7 +7,7 @@ generously: no font is at hand.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from xml.sax.saxutils import escape, quoteattr
 
@@ -19,6 +19,7 @@ __all__ = [
     "INK",
     "LIGHT",
     "MARK",
+    "PAPER",
     "ROW_LABEL",
     "TOP",
     "WIDTH",
@@ -39,7 +40,7 @@ WIDTH = 960
 DARK, LIGHT, MARK = "#08306b", "#7fb3d9", "#e6862b"
 """Colours that differ in brightness too, so that they do in grey print."""
 
-INK, GREY = "#222222", "#888888"
+INK, GREY, PAPER = "#222222", "#888888", "white"
 
 ROW_LABEL = 10
 """Font size of the names of rows, in pixels."""
@@ -251,6 +252,16 @@ class Drawing:
             self.parts.append(f'<path d="{path}" {style}>{_tooltip(title)}</path>')
         self.height = max(self.height, y + height / 2)
 
+    def shape(
+        self, path: str, color: str, title: str = "", *, edge: str = "", width: float = 0.5
+    ) -> None:
+        """A path as it is, filled, with a line around it where `edge` names a colour; it must lie
+        inside what else is drawn.
+        """
+        if path:
+            line = f' stroke="{edge}" stroke-width="{number(width)}"' if edge else ""
+            self.parts.append(f'<path d="{path}" fill="{color}"{line}>{_tooltip(title)}</path>')
+
     def area(
         self,
         corners: Sequence[tuple[float, float]],
@@ -297,17 +308,27 @@ class Drawing:
 
     def to_bytes(self, title: str) -> bytes:
         """The whole file."""
+        head = f'xmlns="http://www.w3.org/2000/svg" {self._size()}'
+        style = f'font-family={quoteattr(_FONT)} fill="{INK}"'
+        return self._svg(f"{head} {style}", title, PAPER).encode()
+
+    def inline(self, title: str, attributes: Mapping[str, object]) -> str:
+        """The picture as an element of a page, which scales it and gives it font and ink.
+
+        Needs no namespace, has no background; attributes: of the element.
+        """
+        more = "".join(f" {name}={quoteattr(str(value))}" for name, value in attributes.items())
+        return self._svg(f'{self._size()} role="img" fill="currentColor"{more}', title, "")
+
+    def _size(self) -> str:
         width, height = number(self.width), number(self.height + 10)
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            f'font-family={quoteattr(_FONT)} fill="{INK}">'
-        )
-        parts = [
-            head,
-            f"<title>{escape(visible(title))}</title>",
-            '<rect width="100%" height="100%" fill="white"/>',
-        ]
-        return ("\n".join([*parts, *self.parts, "</svg>"]) + "\n").encode()
+        return f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+
+    def _svg(self, attributes: str, title: str, paper: str) -> str:
+        parts = [f"<svg {attributes}>", f"<title>{escape(visible(title))}</title>"]
+        if paper:
+            parts.append(f'<rect width="100%" height="100%" fill="{paper}"/>')
+        return "\n".join([*parts, *self.parts, "</svg>"]) + "\n"
 
 
 def _tooltip(title: str) -> str:

@@ -22,6 +22,8 @@ from csdfgen import __version__
 from csdfgen.cli import (
     analyze_options,
     convert_options,
+    goal_options,
+    page_options,
     picture_options,
     run_options,
     schedule_options,
@@ -216,6 +218,8 @@ def convert(
     capacities: convert_options.CapacitiesOption = None,
     capacities_as: convert_options.CapacitiesAsOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    device: goal_options.DeviceOption = None,
 ) -> None:
     """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
     without -o.
@@ -230,14 +234,17 @@ def convert(
         output,
         rates.value if rates else None,
         tokens.value if tokens else None,
-        network.read(),
+        network.read(goals.read(device)),
         FormOptions(serial, overlap, gcd, room, capacities_as.value if capacities_as else None),
     )
 
 
 @app.command(
     cls=Command,
-    epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n  csdfgen schedule graph.xml",
+    epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n"
+    "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n"
+    "  csdfgen schedule model.onnx --memory 512KiB -o plan.json\n\n"
+    "  csdfgen schedule model.onnx --pareto --device host -o plans\n\n  csdfgen schedule graph.xml",
 )
 @grouped
 def schedule(
@@ -245,10 +252,15 @@ def schedule(
     *,
     output: _OutputOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    device: goal_options.DeviceOption = None,
+    pareto: goal_options.ParetoOption = False,
+    as_json: goal_options.JsonOption = False,
     policy: schedule_options.PolicyOption = None,
     periodic: schedule_options.PeriodicOption = False,
     capacities: schedule_options.CapacitiesOption = None,
     gantt: picture_options.GanttOption = None,
+    chart: picture_options.ChartOption = None,
 ) -> None:
     """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with
     capacities.
@@ -261,9 +273,10 @@ def schedule(
     from csdfgen.cli.schedule import ScheduleRequest, run_schedule
     from csdfgen.cli.schedule_graph import GraphScheduling
 
-    options = network.read()
+    options = network.read(goals.read(device))
     asked = GraphScheduling(periodic, parse_capacities(capacities or ()), gantt)
-    run_schedule(ScheduleRequest(model, output, options, policy.value if policy else None, asked))
+    order = policy.value if policy else None
+    run_schedule(ScheduleRequest(model, output, options, order, asked, pareto, as_json, chart))
 
 
 @app.command(
@@ -284,6 +297,9 @@ def run(
     *,
     plan: run_options.PlanOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    device: goal_options.DeviceOption = None,
+    pareto: goal_options.ParetoOption = False,
     inputs: run_options.InputOption = None,
     output: run_options.OutputOption = None,
     seed: run_options.SeedOption = 0,
@@ -309,9 +325,10 @@ def run(
         RunRequest(
             model=model,
             plan=plan,
-            options=network.read(),
+            options=network.read(goals.read(device)),
             inputs=tuple(inputs or ()),
             output=output,
+            result=goals.result.value if goals.result is not None else "stored",
             check=check,
             as_json=as_json,
             seed=seed,
@@ -324,8 +341,60 @@ def run(
             labels=labels,
             threads=threads,
             repeat=repeat,
+            pareto=pareto,
         )
     )
+
+
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen report model.onnx -o report.html\n\n"
+    "  csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7\n\n"
+    "  csdfgen report plan.json --model model.onnx --no-measure",
+)
+@grouped
+def report(
+    model: page_options.PlanArgument,
+    *,
+    output: page_options.PageOption = None,
+    of: page_options.ModelOption = None,
+    network: ModelGroup,
+    policy: page_options.PolicyOption = None,
+    device: page_options.DeviceOption = None,
+    measure: page_options.MeasureOption = True,
+    repeat: page_options.RepeatOption = 5,
+) -> None:
+    """Write one page to look at: memory over the firings of a frame, the arena, phases, layers, what
+    causes the peak, and the comparison with onnxruntime, measured here.
+
+    The page is report.html without -o. It loads nothing, and can be printed.
+    """
+    from csdfgen.cli.plans import Asked
+    from csdfgen.cli.report import ReportRequest, run_report
+
+    asked = Asked(model, network.read(), policy.value if policy else None, of)
+    run_report(ReportRequest(asked, output or Path("report.html"), device, measure, repeat))
+
+
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen compare before.json after.json\n\n  csdfgen compare model.onnx model.onnx+rows=1\n\n"
+    "  csdfgen compare zoo:resnet18+policy=demand zoo:resnet18+policy=eager -o page.html",
+)
+def compare(
+    a: page_options.SideArgument,
+    b: page_options.SideArgument,
+    output: page_options.PageOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of the tables.")
+    ] = False,
+) -> None:
+    """Show two plans beside each other: figures, order, and the layers that differ."""
+    from csdfgen.cli.compare import CompareRequest, names_of, run_compare
+    from csdfgen.cli.plans import parse_asked
+
+    sides = parse_asked(a), parse_asked(b)
+    run_compare(CompareRequest(names_of((a, b)), sides, output, as_json))
 
 
 @app.command(

@@ -6,9 +6,11 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from csdfgen.errors import InputError
 
 __all__ = [
     "BatchOption",
@@ -24,6 +26,7 @@ __all__ = [
     "ShapeOption",
     "Tokens",
     "is_graph_file",
+    "parse_shape",
 ]
 
 GRAPH_SUFFIXES = (".json", ".xml")
@@ -121,19 +124,23 @@ BatchOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How to load and plan a model; None where the user said nothing."""
+    """How to load and plan a model; None where the user said nothing. wishes: goals and budgets by
+    the name in `PlanOptions`.
+    """
 
     rows: str | None = None
     fuse: str | None = None
     image: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
+    wishes: Mapping[str, Any] = field(default_factory=dict)
 
     def given(self) -> list[str]:
         """The options that the user gave, as typed."""
         names = ("rows", "fuse", "image", "batch")
         found = [f"--{name}" for name in names if getattr(self, name) is not None]
-        return [*found, "--shape"] if self.shapes else found
+        shape = ["--shape"] if self.shapes else []
+        return [*found, *shape, *(f"--{name}" for name in self.wishes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,29 +153,30 @@ class ModelGroup:
     shape: ShapeOption = None
     batch: BatchOption = None
 
-    def read(self) -> ModelOptions:
-        """The options as one value. Raises typer.BadParameter for a shape that is none."""
+    def read(self, wishes: Mapping[str, Any] | None = None) -> ModelOptions:
+        """The options as one value, with what `GoalGroup.read` gives. Raises typer.BadParameter for a shape that is none."""
         found: dict[str, tuple[int, ...]] = {}
         for text in self.shape or ():
-            name, dims = _shape(text)
+            try:
+                name, dims = parse_shape(text)
+            except InputError as error:
+                raise typer.BadParameter(error.message, param_hint="--shape") from None
             if name in found:
                 raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
             found[name] = dims
         fuse = self.fuse.value if self.fuse else None
         image = self.image.value if self.image else None
-        return ModelOptions(self.rows, fuse, image, found, self.batch)
+        return ModelOptions(self.rows, fuse, image, found, self.batch, wishes or {})
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand behind its
-    last "=".
+    last "=". Raises InputError.
     """
     name, equals, sizes = text.rpartition("=")
     parts = sizes.lower().replace(",", "x").split("x")
     if not name or not equals or not all(_is_size(part) for part in parts):
-        raise typer.BadParameter(
-            f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224", param_hint="--shape"
-        )
+        raise InputError(f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224")
     return name, tuple(int(part) for part in parts)
 
 

@@ -14,6 +14,7 @@ import typer
 from csdfgen.errors import InputError
 
 __all__ = [
+    "ChartOption",
     "Draw",
     "GanttOption",
     "PictureGroup",
@@ -39,6 +40,15 @@ GanttOption = Annotated[
         metavar="FILE.svg",
         rich_help_panel=_PANEL,
         help="Who fires when, transient and period marked.",
+    ),
+]
+ChartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--chart",
+        metavar="memory|arena|phases",
+        rich_help_panel=_PANEL,
+        help="Of a model: what is alive by layer, where it lies, or who fires when; written to the .svg of -o.",
     ),
 ]
 OccupancyOption = Annotated[

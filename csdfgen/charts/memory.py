@@ -1,0 +1,235 @@
+"""Who holds the memory of a frame, firing by firing? Layers stacked on each other, beside whole layers.
+
+Where a firing is narrower than a pixel, a column shows the firing of it in which most is alive, as it
+is: peaks are never lost, and every column is a real moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.charts.footprint import Footprint, binary, ramp
+from csdfgen.charts.plan_axes import (
+    LEFT,
+    ON_PAPER,
+    RIGHT,
+    Axes,
+    Look,
+    ending,
+    facts,
+    label,
+)
+from csdfgen.charts.svg import TOP, Drawing, number, wide
+
+__all__ = ["draw_memory", "memory_chart", "small_memory_chart"]
+
+_OVERVIEW, _HEIGHT = 96.0, 300.0
+_APART = 2.0
+"""Whole layers that take so many times more are shown in a panel of their own."""
+
+_COLUMNS = 436
+"""Columns of two pixels; with few layers, of one."""
+
+_MOST_POINTS = 120_000
+_TALL = 12.0
+"""Pixels that an area needs for its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """edges[k] to edges[k + 1]: firings of column k; held[line, k]: bytes in its fullest firing."""
+
+    edges: np.ndarray
+    held: np.ndarray
+
+
+def memory_chart(footprint: Footprint) -> bytes:
+    """The chart as an SVG file."""
+    drawing = Drawing()
+    drawing.heading(f"{footprint.title}: memory over a frame", facts(footprint))
+    draw_memory(drawing, footprint, ON_PAPER, TOP + 4)
+    return drawing.to_bytes(f"{footprint.title}: memory over a frame")
+
+
+def small_memory_chart(footprint: Footprint, width: float = 480, height: float = 150) -> str:
+    """What is alive by layers, without axes, on white: an element for a notebook."""
+    drawing = Drawing(width)
+    columns = _columns(footprint, int(width))
+    most = float(max(footprint.arena, columns.held.sum(axis=0).max(initial=0), 1))
+    axes = Axes(drawing, ON_PAPER, footprint.firings, most * 1.02, 4, height, 2, width - 2)
+    drawing.box(0, 0, width, height, ON_PAPER.edge)
+    _stack(axes, footprint, columns, names=False)
+    drawing.line(2, height, width - 2, height, ON_PAPER.soft)
+    axes.level(footprint.arena, f"arena {binary(footprint.arena)}", above=False)
+    return drawing.inline(
+        f"{footprint.title}: bytes alive in each of {footprint.firings:,} firings",
+        {"style": "max-width:100%;height:auto;color:#222222", "font-family": "sans-serif"},
+    )
+
+
+def draw_memory(
+    drawing: Drawing, footprint: Footprint, look: Look, top: float, scale: float = 0
+) -> Axes:
+    """Both panels, or one, below `top`; the axes of the stacked one. scale: bytes that it reaches up
+    to, without whole layers; 0 as it needs.
+    """
+    columns = _columns(footprint, _width_in_columns(footprint))
+    whole = footprint.whole_alive()
+    ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
+    alive = int(footprint.alive.max(initial=0))
+    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, alive)
+    if apart and not scale:
+        most = float(whole.max()) * 1.04
+        over = Axes(drawing, look, footprint.firings, most, top + 16, top + 16 + _OVERVIEW)
+        _overview(over, footprint, columns, whole)
+        top = over.bottom + 40
+        drawing.text(LEFT, top - 8, "The same, enlarged: what is alive, by layer", 11, bold=True)
+    most = 1.06 * max(ours, 0.0 if apart else float(whole.max(initial=0)))
+    axes = Axes(drawing, look, footprint.firings, most, top, top + _HEIGHT)
+    axes.byte_axis()
+    if not apart and footprint.whole:
+        drawing.shape(_silhouette(axes, whole), look.whole, "whole layers, one after another")
+    _stack(axes, footprint, columns, names=True)
+    _levels(axes, footprint, None if apart else int(whole.max(initial=0)))
+    _mark_peak(axes, footprint)
+    axes.firing_axis("firings in their order")
+    return axes
+
+
+def _width_in_columns(footprint: Footprint) -> int:
+    wide_enough = len(footprint.layers) * 2 * _COLUMNS <= _MOST_POINTS
+    return 2 * _COLUMNS if wide_enough else _COLUMNS
+
+
+def _columns(footprint: Footprint, most: int) -> _Columns:
+    count = max(1, min(most, footprint.firings))
+    edges = np.arange(count + 1) * footprint.firings // count
+    alive = footprint.alive
+    if not len(alive):
+        return _Columns(edges, footprint.held[:, :0])
+    starts = edges[:-1]
+    best = np.maximum.reduceat(alive, starts)
+    place = np.repeat(np.arange(count), np.diff(edges))
+    fullest = np.flatnonzero(alive == best[place])
+    chosen = fullest[np.unique(place[fullest], return_index=True)[1]]
+    return _Columns(edges, footprint.held[:, chosen])
+
+
+def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.ndarray) -> None:
+    """Whole layers and rows at one scale."""
+    drawing, look = axes.drawing, axes.look
+    axes.byte_axis(3)
+    drawing.shape(_silhouette(axes, whole), look.whole, "whole layers, one after another")
+    total = columns.held.sum(axis=0).tolist()
+    drawing.shape(axes.steps(columns.edges.tolist(), total), look.accent, "by rows, this plan")
+    drawing.line(axes.left, axes.bottom, axes.right, axes.bottom, look.soft)
+    most, ours = int(whole.max()), int(max(total, default=0))
+    gain = f"whole layers, at most {binary(most)}; by rows (blue), at most {binary(ours)}"
+    drawing.text(axes.left, axes.top - 7, f"To scale: {gain}", 11, bold=True)
+
+
+def _silhouette(axes: Axes, alive: np.ndarray) -> str:
+    changes = np.flatnonzero(np.diff(alive)) + 1
+    starts = np.concatenate([[0], changes])
+    return axes.steps([*starts.tolist(), len(alive)], alive[starts].tolist())
+
+
+def _stack(axes: Axes, footprint: Footprint, columns: _Columns, *, names: bool) -> None:
+    """An area a layer, the first at the bottom, workspace on top."""
+    drawing, count = axes.drawing, len(footprint.layers)
+    colors = (*ramp(count), axes.look.scratch)
+    tops = np.cumsum(columns.held, axis=0)
+    xs = axes.left + (axes.right - axes.left) * columns.edges / max(1, footprint.firings)
+    scale = (axes.bottom - axes.top) / max(1.0, axes.most)
+    most = columns.held.max(axis=1, initial=0)
+    for line in np.flatnonzero(most):
+        name = footprint.layers[line].name if line < count else "workspace of the firing"
+        title = f"{name}: at most {binary(most[line])}"
+        low, high = tops[line] - columns.held[line], tops[line]
+        drawing.shape(_bands(axes, xs, low, high), colors[line], title)
+    drawing.height = max(drawing.height, axes.bottom)
+    if not names:
+        return
+    for line in np.argsort(-most, kind="stable")[: 2 * count]:
+        if line == count or most[line] * scale < _TALL:
+            continue
+        low, high = tops[line] - columns.held[line], tops[line]
+        found = _place_for(
+            footprint.layers[line].name, xs, axes.bottom - high * scale, axes.bottom - low * scale
+        )
+        if found is not None:
+            label(drawing, found[0], found[1], found[2], colors[line])
+
+
+def _bands(axes: Axes, xs: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
+    """Closed steps over each stretch of columns in which something is alive."""
+    alive = np.concatenate([[False], high > low, [False]])
+    edges = np.flatnonzero(alive[1:] != alive[:-1])
+    path = ""
+    for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        over = _walk(axes, xs, high, range(start, stop))
+        under = _walk(axes, xs, low, range(stop - 1, start - 1, -1))
+        path += f"M{number(float(xs[start]))} {over}{under}Z"
+    return path
+
+
+def _walk(axes: Axes, xs: np.ndarray, sizes: np.ndarray, columns: range) -> str:
+    """Along a side of an area: forwards from the first column's left, backwards from its right."""
+    ahead = 1 if columns.step > 0 else 0
+    path, last = "", ""
+    for at in columns:
+        y = number(axes.y(float(sizes[at])))
+        if y != last:
+            before = "" if not last else f"H{number(float(xs[at + 1 - ahead]))}"
+            path += f"{before}V{y}" if last or ahead == 0 else y
+            last = y
+    end = columns[-1] + ahead
+    return f"{path}H{number(float(xs[end]))}"
+
+
+def _place_for(
+    name: str, xs: np.ndarray, top: np.ndarray, bottom: np.ndarray
+) -> tuple[float, float, str] | None:
+    """(middle, base line, text) where a name fits between the edges of an area; None if nowhere."""
+    shown = ending(name, 150)
+    step = float(xs[-1] - xs[0]) / max(1, len(top))
+    count = int((wide(shown, 10) + 8) / max(step, 1e-9)) + 1
+    if not shown or count > len(top):
+        return None
+    views = np.lib.stride_tricks.sliding_window_view
+    tops, bottoms = views(top, count), views(bottom, count)
+    upper, lower = tops.mean(axis=1), bottoms.mean(axis=1)
+    # room, less where the edges go up and down
+    room = lower - upper - 2 * (tops.std(axis=1) + bottoms.std(axis=1))
+    best = int(room.argmax())
+    if room[best] < _TALL * 0.8 or lower[best] - upper[best] < _TALL:
+        return None
+    middle = float(xs[best] + xs[best + count]) / 2
+    return middle, float(upper[best] + lower[best]) / 2 + 3.5, shown
+
+
+def _levels(axes: Axes, footprint: Footprint, whole: int | None) -> None:
+    """Dashed lines at the arena, a bound, whole layers."""
+    axes.level(footprint.arena, f"arena {binary(footprint.arena)}")
+    bound = footprint.figures.get("lower_bound")
+    if bound:
+        axes.level(bound, f"proven bound {binary(bound)}", above=False, color=axes.look.mark)
+    if whole and whole > footprint.arena:
+        near = axes.y(footprint.arena) - axes.y(whole) < 2 * _TALL
+        text = f"whole layers {binary(whole)}"
+        axes.level(whole, text, color=axes.look.soft, at_left=near)
+
+
+def _mark_peak(axes: Axes, footprint: Footprint) -> None:
+    """A dot on the fullest firing, and what it is."""
+    if not footprint.firings:
+        return
+    at, size = footprint.peak, int(footprint.alive.max())
+    x, y = axes.x(at + 0.5), axes.y(size)
+    axes.drawing.dots([(x, y)], 6, axes.look.mark)
+    text = f"{binary(size)} alive in firing {at + 1:,}"
+    room = wide(text, 11) + 10
+    anchor = "end" if x + room > RIGHT else "start"
+    axes.named(x - 8 if anchor == "end" else x + 8, y + 4, text, anchor)

@@ -1,0 +1,53 @@
+"""Whose turn is it when? The phases of a plan as a Gantt chart: a line a layer, in the order of firings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from csdfgen.charts.footprint import Footprint, ramp
+from csdfgen.charts.plan_axes import ON_PAPER, RIGHT, Axes, Look, ending, facts, joined_spans
+from csdfgen.charts.svg import TOP, Drawing, labelled_every, wide
+
+__all__ = ["draw_phases", "phases_chart"]
+
+_TALLEST, _LOWEST, _HEIGHT = 16.0, 4.0, 760.0
+_WIDEST_NAME = 190.0
+_APART = 0.6
+"""Pixels between firings that are seen as a pause."""
+
+
+def phases_chart(footprint: Footprint) -> bytes:
+    """The chart as an SVG file."""
+    drawing = Drawing()
+    drawing.heading(f"{footprint.title}: phases", facts(footprint))
+    draw_phases(drawing, footprint, ON_PAPER, TOP)
+    return drawing.to_bytes(f"{footprint.title}: phases")
+
+
+def draw_phases(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:
+    """The chart below `top`, and its axes, whose bytes are lines."""
+    count = len(footprint.layers)
+    height = min(_TALLEST, max(_LOWEST, _HEIGHT / max(1, count)))
+    names = [ending(layer.name, _WIDEST_NAME) for layer in footprint.layers]
+    left = 14 + max((wide(name, 10) for name in names), default=0.0)
+    bottom = top + height * count
+    axes = Axes(drawing, look, footprint.firings, float(max(1, count)), top, bottom, left, RIGHT)
+    colors = ramp(count)
+    every = labelled_every(height)
+    for line, layer in enumerate(footprint.layers):
+        middle = top + height * (line + 0.5)
+        if line % every == 0:
+            drawing.text(left - 6, middle + 3.5, names[line], 10, "end")
+            drawing.line(left, middle, RIGHT, middle, look.grid, 0.6)
+        at = np.flatnonzero(footprint.order == line)
+        starts, stops = joined_spans(
+            axes.x(0) + (RIGHT - left) * at / max(1, footprint.firings),
+            axes.x(0) + (RIGHT - left) * (at + 1) / max(1, footprint.firings),
+            _APART,
+        )
+        spans = [(a, max(b, a + 1.0)) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+        phases = "1 phase" if layer.phases == 1 else f"{layer.phases:,} phases"
+        title = f"{layer.name}: {layer.function}, {phases}"
+        drawing.bars(spans, middle, height * 0.82, colors[line], title)
+    axes.firing_axis("firings in their order")
+    return axes

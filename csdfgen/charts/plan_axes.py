@@ -1,0 +1,172 @@
+"""What do the charts of a plan have in common? Firings from left to right, a look, names on areas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from csdfgen.charts.footprint import Footprint, binary
+from csdfgen.charts.svg import INK, PAPER, Drawing, number, ticks, wide
+from csdfgen.dataflow.dot import visible
+
+__all__ = ["IN_PAGE", "LEFT", "ON_PAPER", "RIGHT", "Axes", "Look", "ending", "joined_spans"]
+
+LEFT, RIGHT = 72.0, 944.0
+"""Edges of what is drawn, in pixels of a picture 960 wide."""
+
+_LABEL = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colours of everything but layers; in a page they are variables of its style."""
+
+    soft: str
+    grid: str
+    scratch: str
+    whole: str
+    edge: str
+    mark: str
+    accent: str
+
+
+ON_PAPER = Look("#555555", "#dddddd", "#9aa1a9", "#e4e7ea", PAPER, "#c0392b", "#2b7bb0")
+IN_PAGE = Look(*(f"var(--{field.name})" for field in fields(Look)))
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """A panel: firings 0 to `firings` between `left` and `right`, bytes 0 to `most` from `bottom` up
+    to `top`.
+    """
+
+    drawing: Drawing
+    look: Look
+    firings: int
+    most: float
+    top: float
+    bottom: float
+    left: float = LEFT
+    right: float = RIGHT
+
+    def x(self, firing: float) -> float:
+        return self.left + (self.right - self.left) * firing / max(1, self.firings)
+
+    def y(self, size: float) -> float:
+        return self.bottom - (self.bottom - self.top) * size / max(1.0, self.most)
+
+    def byte_axis(self, lines: int = 5) -> None:
+        """Lines at round numbers of KiB or MiB, and their names."""
+        unit = 2**20 if self.most >= 1000 * 2**10 else 2**10 if self.most >= 1000 else 1
+        for hundredths in ticks(self.most / unit * 100, lines):
+            value = hundredths / 100
+            y = self.y(value * unit)
+            self.drawing.line(self.left, y, self.right, y, self.look.grid, 0.6)
+            text = f"{value:,.2f}".rstrip("0").rstrip(".")
+            name = {2**20: " MiB", 2**10: " KiB", 1: " B"}[unit] if value else ""
+            self.drawing.text(self.left - 6, y + 3.5, f"{text}{name}", _LABEL, "end")
+
+    def firing_axis(self, label: str) -> None:
+        """Round numbers of firings below the panel."""
+        draw, y = self.drawing, self.bottom
+        draw.line(self.left, y, self.right, y, self.look.soft)
+        for value in ticks(self.firings, 8):
+            x = self.x(value)
+            draw.line(x, y, x, y + 4, self.look.soft)
+            draw.text(x, y + 16, f"{value:,.0f}", _LABEL, "middle")
+        draw.text((self.left + self.right) / 2, y + 32, label, 11, "middle", color=self.look.soft)
+
+    def level(
+        self, size: float, text: str, *, above: bool = True, color: str = "", at_left: bool = False
+    ) -> None:
+        """A dashed line at a size, named at its right end or at its left."""
+        y = self.y(size)
+        self.drawing.line(self.left, y, self.right, y, color or INK_OF[self.look], 1, "5 3")
+        place, anchor = (self.left + 4, "start") if at_left else (self.right, "end")
+        self.named(place, y - 4 if above else y + 12, text, anchor)
+
+    def named(self, x: float, y: float, text: str, anchor: str = "start") -> None:
+        """A text that is read on any ground: with a rim of the paper's colour."""
+        self.drawing.parts.append(
+            f'<g stroke="{self.look.edge}" stroke-width="3" paint-order="stroke" stroke-linejoin="round">'
+        )
+        self.drawing.text(x, y, text, 11, anchor)
+        self.drawing.parts.append("</g>")
+
+    def steps(self, edges: Sequence[float], sizes: Sequence[float]) -> str:
+        """A path along the top of an area: `sizes[k]` between edges k and k + 1, in firings."""
+        path = f"M{number(self.x(edges[0]))} {number(self.bottom)}"
+        for at, size in enumerate(sizes):
+            if at == 0 or size != sizes[at - 1]:
+                path += f"H{number(self.x(edges[at]))}V{number(self.y(size))}"
+        return f"{path}H{number(self.x(edges[-1]))}V{number(self.bottom)}Z"
+
+
+INK_OF = {ON_PAPER: INK, IN_PAGE: "currentColor"}
+"""Colour of lines that are read like text."""
+
+
+def on_color(color: str) -> str:
+    """Black or white, whichever is read on a colour.
+
+    >>> on_color("#5b4b9e"), on_color("#e3b045")
+    ('#ffffff', '#1b1b1b')
+    """
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#1b1b1b" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#ffffff"
+
+
+def label(drawing: Drawing, x: float, y: float, name: str, color: str) -> None:
+    """A layer's name on an area of its colour, x in the middle."""
+    drawing.text(x, y, name, _LABEL, "middle", color=on_color(color))
+
+
+def ending(name: str, room: float, size: float = _LABEL) -> str:
+    """A name, or as much of its end as fits into so many pixels; "" if that says nothing.
+
+    >>> ending("features/conv1", 200), ending("features/conv1", 40), ending("conv", 5)
+    ('features/conv1', '…conv1', '')
+    """
+    name = visible(name[-200:])
+    if wide(name, size) <= room:
+        return name
+    for start in range(1, len(name) - 2):
+        shown = "…" + name[start:]
+        if wide(shown, size) <= room:
+            cutting = shown[1:].find("/")
+            tail = shown[2 + cutting :] if 0 <= cutting < len(shown) - 4 else ""
+            return f"…{tail}" if tail else shown
+    return ""
+
+
+def joined_spans(
+    starts: np.ndarray, stops: np.ndarray, gap: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Spans in order of their starts, those nearer than `gap` as one.
+
+    >>> [one.tolist() for one in joined_spans(np.array([0, 2, 9]), np.array([1, 4, 10]), 2)]
+    [[0, 9], [4, 10]]
+    """
+    if not len(starts):
+        return starts, stops
+    reach = np.maximum.accumulate(stops)
+    fresh = np.concatenate([[True], starts[1:] - reach[:-1] >= gap])
+    first = np.flatnonzero(fresh)
+    return starts[first], reach[np.append(first[1:], len(starts)) - 1]
+
+
+def facts(footprint: Footprint) -> str:
+    """One line below a chart's title."""
+    figures = footprint.figures
+    parts = [
+        f"{footprint.firings:,} firings",
+        f"arena {binary(footprint.arena)}",
+        f"most alive {binary(int(footprint.alive.max(initial=0)))}, workspace too",
+    ]
+    if figures.get("lower_bound"):
+        parts.append(f"bound {binary(figures['lower_bound'])}")
+    if figures.get("whole_layer_live"):
+        parts.append(f"whole layers {binary(figures['whole_layer_live'])}")
+    return "; ".join(parts)

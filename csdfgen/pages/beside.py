@@ -1,0 +1,99 @@
+"""What does a frame really take here, and what does onnxruntime take for it? Measured for a page."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import runtime
+from csdfgen.errors import CsdfgenError
+from csdfgen.planning.plan import Plan
+from runtime.reference import Comparison, Reference, compare, same_classes
+from runtime.resident import grown_by_onnxruntime
+
+__all__ = ["Beside", "measured_beside"]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A frame of a plan, and of onnxruntime on the same input, one thread each.
+
+    touched: bytes written in the arena; call: bytes allocated beside it in the whole call. ours,
+    theirs: seconds, medians of `repeat` frames in turn. their_bytes: growth of a process in
+    a frame of onnxruntime; None where the system does not tell. refused: why onnxruntime has no
+    figures, or "".
+    """
+
+    touched: int
+    firing: int
+    call: int
+    ours: float
+    repeat: int
+    theirs: float | None = None
+    their_bytes: int | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    refused: str = ""
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether all outputs are onnxruntime's; None if it did not run."""
+        return None if self.refused else all(one.ok for one in self.comparisons)
+
+
+def measured_beside(
+    plan: Plan,
+    model: str,
+    feeds: Mapping[str, np.ndarray],
+    *,
+    repeat: int = 5,
+    stage: Callable[..., None] = lambda *what: None,
+) -> Beside:
+    """Run both. model: what onnxruntime loads. Raises what `runtime.compile` and a program raise; a
+    model that onnxruntime refuses is no error.
+    """
+    network = plan.network
+    with threadpool_limits(limits=1, user_api="blas"):
+        stage("compiling")
+        program = runtime.compile(plan)
+        stage("measuring a frame")
+        outputs, measured = program.measure(feeds)
+        sizes = measured.touched_bytes, measured.python_peak_bytes, measured.call_peak_bytes
+        stage("running onnxruntime")
+        try:
+            theirs = Reference(model, network)
+            reference = theirs(feeds)
+        except CsdfgenError as error:
+            (ours,) = _in_turn([lambda: program(feeds)], repeat)
+            return Beside(*sizes, ours, repeat, refused=error.message)
+        axes = {o.name: o.tensor.row_axis for o in network.outputs if o.tensor is not None}
+        found = tuple(
+            _compared(name, value, reference[name], axes.get(name))
+            for name, value in outputs.items()
+        )
+        stage("timing both")
+        ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
+    stage("measuring onnxruntime's memory")
+    inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
+    grown = grown_by_onnxruntime(model, inputs, network.batch)
+    return Beside(*sizes, ours, repeat, their_time, grown, found)
+
+
+def _compared(name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None) -> Comparison:
+    one, classes = compare(name, ours, reference, axis), same_classes(ours, reference)
+    return Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
+
+
+def _in_turn(functions: list[Callable[[], object]], repeat: int) -> list[float]:
+    """Median seconds of functions called in turn, so that a busy machine slows all alike."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeat):
+        for function, seconds in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            function()
+            seconds.append(time.perf_counter() - start)
+    return [statistics.median(one) for one in times]

@@ -1,0 +1,109 @@
+"""How is HTML written so that no name from a model becomes markup? Elements whose texts are escaped.
+
+A `Markup` is HTML already; any other string is text. Nothing else makes HTML.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+
+from csdfgen.dataflow.dot import visible
+
+__all__ = ["Markup", "data", "document", "element", "join", "table"]
+
+_LONGEST_TEXT = 2000
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""What a browser may load for a page: nothing."""
+
+_EMPTY = frozenset({"meta", "br"})
+
+
+class Markup(str):
+    """HTML, not text."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *content: object, **attributes: object) -> Markup:
+    """An element; content that is no Markup is text. `class_="a"` is class="a", `data_x` data-x;
+    None is left out.
+
+    >>> element("td", "<script>", class_="name")
+    '<td class="name">&lt;script&gt;</td>'
+    """
+    said = "".join(
+        f' {key.strip("_").replace("_", "-")}="{escape(_text(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(map(_markup, content))
+    return Markup(f"<{name}{said}>" + ("" if name in _EMPTY else f"{inside}</{name}>"))
+
+
+def join(parts: Iterable[object]) -> Markup:
+    """Parts one behind the other."""
+    return Markup("".join(map(_markup, parts)))
+
+
+def table(
+    head: Iterable[str], rows: Iterable[Iterable[object]], words: int = 1, name: str = ""
+) -> Markup:
+    """A table in a box that scrolls sideways by itself; the first `words` columns hold words, the
+    others numbers.
+    """
+    cells = element("tr", *(element("th", text, scope="col") for text in head))
+    body = [
+        element(
+            "tr",
+            *(
+                element("td", cell, class_=None if at < words else "number")
+                for at, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    ]
+    made = element("table", element("thead", cells), element("tbody", *body), class_=name or None)
+    return element("div", made, class_="wide", tabindex="0")
+
+
+def data(name: str, value: object) -> Markup:
+    """JSON values for the page's script."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return element("script", Markup(safe), type="application/json", id=name)
+
+
+def document(title: str, *content: object, script: bool = True) -> bytes:
+    """A whole page that loads nothing."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(_file("page.css"))),
+    )
+    body = element("body", element("main", *content), _script() if script else Markup(""))
+    page = f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _script() -> Markup:
+    return element("script", Markup(_file("page.js")))
+
+
+def _file(name: str) -> str:
+    return files("csdfgen.pages").joinpath(name).read_text("utf-8")
+
+
+def _text(value: object) -> str:
+    text = visible(str(value))
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+def _markup(part: object) -> str:
+    return part if isinstance(part, Markup) else escape(_text(part))

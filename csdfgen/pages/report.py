@@ -1,0 +1,464 @@
+"""What does a plan do with memory and time? One page with charts, tables and how to repeat it.
+
+It says everything without a script; the script adds what is under the pointer. Nothing is loaded
+from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.charts.arena import draw_arena
+from csdfgen.charts.footprint import Footprint, binary, ramp
+from csdfgen.charts.memory import draw_memory
+from csdfgen.charts.phases import draw_phases
+from csdfgen.charts.plan_axes import IN_PAGE, Axes
+from csdfgen.charts.svg import Drawing, number
+from csdfgen.devices.model import Estimate
+from csdfgen.pages.beside import Beside
+from csdfgen.pages.html import Markup, data, document, element, join, table
+from csdfgen.pages.layers import LayerLine, layer_lines
+from csdfgen.planning.plan import FIGURES, Plan
+from csdfgen.planning.rectangles import footprint
+from runtime.report import kept_whole
+
+__all__ = ["Told", "report_page"]
+
+_MOST_ROWS = 40_000
+"""Stretches of rows that the script knows, the largest first; about 30 bytes each."""
+
+_HOLDERS, _KEPT = 12, 12
+"""Lines of the tables about the peak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a page tells beside the plan. model: as the reader knows it. commands: (what it does,
+    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the device of that title.
+    """
+
+    model: str
+    commands: Sequence[tuple[str, str]] = ()
+    versions: Sequence[str] = ()
+    beside: Beside | None = None
+    estimate: Estimate | None = None
+    device: str = ""
+
+
+def report_page(plan: Plan, told: Told) -> bytes:
+    """The page of a plan, in UTF-8."""
+    shown = footprint(plan)
+    colors = ramp(len(shown.layers))
+    sections = [
+        _header(plan, shown, told),
+        _charts(shown),
+        _peak(plan, shown, colors),
+        _beside(plan, told.beside),
+        _layers(plan, shown, colors, told),
+        _figures(plan),
+        _repeat(told),
+        data("footprint", _for_script(shown)),
+    ]
+    return document(f"{told.model}: memory of a frame", *sections)
+
+
+# What comes first ---------------------------------------------------------------------------------
+
+
+def _header(plan: Plan, shown: Footprint, told: Told) -> Markup:
+    figures, options = plan.figures, plan.options
+    arena, whole = plan.planned_bytes, figures.get("whole_layer_live", 0)
+    shapes = ", ".join("x".join(map(str, t.shape)) for t in plan.network.inputs)
+    facts = (
+        f"{len(plan.network.layers):,} layers in {shown.firings:,} firings of {len(shown.layers):,} actors; "
+        f"input {shapes}; --rows {plan.conversion.rows} --fuse {options.fuse} --image {options.image}; "
+        f"order '{plan.policy}'"
+    )
+    if plan.network.batch > 1:
+        facts += f"; {plan.network.batch} images"
+    return element(
+        "header",
+        element("h1", told.model),
+        element("p", _headline(arena, whole), class_="headline"),
+        element("p", facts, class_="soft"),
+        element("div", *_tiles(plan, shown, told.beside), class_="tiles"),
+    )
+
+
+def _headline(arena: int, whole: int) -> str:
+    if not arena or not whole:
+        return f"A frame takes {binary(arena)}."
+    if arena < whole:
+        return (
+            f"A frame takes {binary(arena)} instead of {binary(whole)}: "
+            f"{whole / arena:.1f} times less than whole layers."
+        )
+    return f"A frame takes {binary(arena)}; whole layers take {binary(whole)}, so that nothing is gained."
+
+
+def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Markup]:
+    figures, arena = plan.figures, plan.planned_bytes
+    measured = "planned"
+    if beside is not None:
+        same = beside.touched == arena
+        measured = "measured, as planned" if same else f"{binary(beside.touched)} measured"
+    yield _tile("Arena", binary(arena), measured)
+    alive = int(shown.alive.max(initial=0))
+    ratio = f"the arena is {arena / alive:.2f} times that" if alive else ""
+    yield _tile("Most alive at one time", binary(alive), ratio)
+    bound = figures.get("lower_bound")
+    if bound:
+        peak = figures.get("peak_live", alive)
+        proven = "proven least for these rows" if figures.get("optimal") else ""
+        yield _tile(
+            "Proven bound", binary(bound), proven or f"the peak is {peak / bound:.2f} times that"
+        )
+    yield _tile(
+        "Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time"
+    )
+    if beside is not None:
+        if beside.equal is None:
+            yield _tile("Outputs", "not compared", "onnxruntime did not run")
+        else:
+            worst = max((one.max_abs_error for one in beside.comparisons), default=0.0)
+            said = f"to onnxruntime's, largest difference {worst:.2g}"
+            if not beside.equal:
+                said = f"from onnxruntime's, by up to {worst:.2g}"
+            word = "equal" if beside.equal else "different"
+            yield _tile("Outputs", word, said, bad=not beside.equal)
+        theirs = f"onnxruntime {_ms(beside.theirs)}" if beside.theirs is not None else "median"
+        yield _tile("Time of a frame", _ms(beside.ours), theirs)
+
+
+def _tile(title: str, value: str, more: str, bad: bool = False) -> Markup:
+    return element(
+        "div",
+        element("span", title, class_="title"),
+        element("strong", value),
+        element("span", more, class_="soft"),
+        class_="tile bad" if bad else "tile",
+    )
+
+
+# Charts -------------------------------------------------------------------------------------------
+
+
+def _charts(shown: Footprint) -> Markup:
+    memory, arena, phases = Drawing(), Drawing(), Drawing()
+    charts = (
+        (memory, draw_memory(memory, shown, IN_PAGE, 12), "memory"),
+        (arena, draw_arena(arena, shown, IN_PAGE, 24), "arena"),
+        (phases, draw_phases(phases, shown, IN_PAGE, 10), "phases"),
+    )
+    titles = {
+        "memory": (
+            "Memory over the frame",
+            "What is alive in each firing, by the layer that wrote it, first layer at the bottom; grey on "
+            "top is the workspace of the firing. A column shows the fullest of its firings.",
+        ),
+        "arena": (
+            "The arena",
+            "Every row at its address for as long as it is alive; grey is workspace, blank is free. The "
+            "parts of a row that several layers write are drawn one behind the other.",
+        ),
+        "phases": (
+            "Phases",
+            "A line a layer, a mark a firing: its next phase. Firings follow each other from left to right.",
+        ),
+    }
+    found = []
+    for drawing, axes, kind in charts:
+        title, text = titles[kind]
+        picture = Markup(drawing.inline(f"{shown.title}: {title.lower()}", _geometry(axes, kind)))
+        found.append(
+            element(
+                "section",
+                element("h2", title),
+                element("p", text, class_="soft"),
+                _legend() if kind == "memory" else "",
+                element("div", picture, class_="chart", tabindex="0"),
+                class_=f"figure {kind}",
+            )
+        )
+    return join(found)
+
+
+def _geometry(axes: Axes, kind: str) -> Mapping[str, object]:
+    """Where the panel lies in its picture, for the script."""
+    edges = (axes.left, axes.right, axes.top, axes.bottom)
+    return {"data-kind": kind, "data-panel": " ".join(map(number, edges)), "data-most": axes.most}
+
+
+def _legend() -> Markup:
+    colors = ", ".join(ramp(13)[::2])
+    bar = element("span", class_="ramp", style=f"background:linear-gradient(90deg, {colors})")
+    return element("p", "input", bar, "output", class_="legend")
+
+
+def _for_script(shown: Footprint) -> dict[str, object]:
+    """Rows and firings as lists of numbers."""
+    joined = shown.joined()
+    area = (joined.high - joined.low) * (joined.last - joined.first)
+    kept = np.sort(np.argsort(-area, kind="stable")[:_MOST_ROWS])
+    columns = (
+        joined.owner,
+        joined.row,
+        joined.end,
+        joined.low,
+        joined.high,
+        joined.first,
+        joined.last,
+    )
+    order = shown.order
+    starts = (
+        np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
+    )
+    lengths = np.diff(np.append(starts, len(order)))
+    return {
+        "layers": [layer.name for layer in shown.layers],
+        "functions": [layer.function for layer in shown.layers],
+        "owners": [
+            [owner.layer, owner.name, owner.kind, int(owner.pool == shown.arena_pool)]
+            for owner in shown.owners
+        ],
+        "columns": [one[kept].tolist() for one in columns],
+        "left_out": len(area) - len(kept),
+        "runs": [[int(order[at]), int(n)] for at, n in zip(starts, lengths, strict=True)],
+        "firings": shown.firings,
+        "arena": shown.arena,
+    }
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
+    """Who holds most when most is held, which bound is known, and what is kept whole."""
+    if not shown.firings:
+        return Markup("")
+    at, figures = shown.peak, plan.figures
+    held, total = shown.held[:, at], int(shown.alive[at])
+    actor, phase = plan.order[at]
+    order = [line for line in np.argsort(-held, kind="stable").tolist() if held[line]]
+    rows: list[list[object]] = []
+    for line in order[:_HOLDERS]:
+        scratch = line == len(shown.layers)
+        name = actor if scratch else shown.layers[line].name
+        color = "var(--scratch)" if scratch else colors[line]
+        what = "workspace" if scratch else _rows_alive(shown, line, at)
+        rows.append([_swatch(color, name), what, f"{held[line]:,}", f"{held[line] / total:.1%}"])
+    if len(order) > _HOLDERS:
+        rest = int(held[order[_HOLDERS:]].sum())
+        rows.append([f"{len(order) - _HOLDERS} others", "", f"{rest:,}", f"{rest / total:.1%}"])
+    rows.append([element("b", "together"), "", f"{total:,}", "100%"])
+    bound = figures.get("lower_bound")
+    if bound:
+        peak = figures.get("peak_live", total)
+        said = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
+        said += (
+            "; this one needs no more."
+            if figures.get("optimal")
+            else f"; this one needs {peak / bound:.2f} times that."
+        )
+    else:
+        said = (
+            "This plan comes without a proven bound; what is alive in the fullest firing is what no "
+            "arena for this order can do without."
+        )
+    return element(
+        "section",
+        element("h2", "The peak, and what causes it"),
+        element(
+            "p",
+            f"Most is alive in firing {at + 1:,} of {shown.firings:,}, phase {phase + 1:,} of ",
+            element("b", actor),
+            f". {said}",
+        ),
+        table(["layer", "rows", "bytes", "share"], rows, 2),
+        _kept_whole(plan),
+    )
+
+
+def _rows_alive(shown: Footprint, line: int, at: int) -> str:
+    mine = (shown.layer == line) & ~shown.scratch & (shown.first <= at) & (at < shown.last)
+    parts = []
+    for owner in np.unique(shown.owner[mine]).tolist():
+        here = mine & (shown.owner == owner)
+        low, high = int(shown.row[here].min()), int(shown.end[here].max())
+        count = int((shown.end - shown.row)[here].sum())
+        span = f"row {low + 1:,}" if count == 1 else f"{count:,} rows, {low + 1:,} to {high:,}"
+        parts.append("sums" if shown.owners[owner].kind == "state" else span)
+    return "; ".join(dict.fromkeys(parts))
+
+
+def _kept_whole(plan: Plan) -> Markup:
+    whole = kept_whole(plan)
+    if not whole:
+        return element("p", "No tensor is ever in memory as a whole.", class_="soft")
+    rows: list[list[object]] = [
+        [e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]
+    ]
+    if len(whole) > _KEPT:
+        rest = sum(entry.nbytes for entry in whole[_KEPT:])
+        rows.append([f"{len(whole) - _KEPT} smaller ones", "", "", f"{rest:,}"])
+    return join(
+        [
+            element("h3", "Tensors of which all rows are in memory at one time"),
+            table(["tensor", "why", "rows", "bytes"], rows, 2),
+        ]
+    )
+
+
+def _beside(plan: Plan, beside: Beside | None) -> Markup:
+    title = element("h2", "Beside onnxruntime")
+    if beside is None:
+        return element(
+            "section", title, element("p", "Nothing was measured for this page (--no-measure).")
+        )
+    theirs = beside.theirs
+    grown = "not told by the system" if beside.their_bytes is None else binary(beside.their_bytes)
+    if beside.refused:
+        grown = "-"
+    rows = [
+        ["arena that a frame writes, workspace and outputs in it", binary(beside.touched), ""],
+        [
+            "allocated beside it in the whole call, outputs of the caller too",
+            binary(beside.call),
+            "",
+        ],
+        [
+            "in all: of onnxruntime the growth of its process in a frame, every dead tensor freed",
+            binary(beside.touched + beside.call),
+            grown,
+        ],
+        ["time of a frame, one thread", _ms(beside.ours), "-" if theirs is None else _ms(theirs)],
+    ]
+    parts: list[object] = [title, table(["measured here", "csdfgen", "onnxruntime"], rows)]
+    if beside.refused:
+        parts.append(element("p", f"onnxruntime did not run: {beside.refused}", class_="bad"))
+    else:
+        outputs = [
+            [
+                one.name,
+                element("span", "equal")
+                if one.ok
+                else element("span", f"{one.wrong:,} wrong", class_="bad"),
+                f"{one.values:,}",
+                f"{one.max_abs_error:.3g}",
+            ]
+            for one in beside.comparisons
+        ]
+        head = ["output", "is", "values", "largest difference"]
+        parts.append(table(head, outputs, 2))
+    note = (
+        f"Times are medians of {beside.repeat} frames in turn on this machine. Weights "
+        f"({binary(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
+        "A process grows by whole pages, and reuses what it has freed before."
+    )
+    parts.append(element("p", note, class_="soft"))
+    return element("section", *parts)
+
+
+def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], told: Told) -> Markup:
+    seconds = None
+    if told.estimate is not None:
+        seconds = {layer.name: layer.seconds for layer in told.estimate.layers}
+    lines = layer_lines(plan, shown, seconds)
+    place = {layer.name: at for at, layer in enumerate(shown.layers)}
+    total = max(1, sum(line.work for line in lines))
+    rows = [_layer_row(line, colors[place[line.name]], total) for line in lines]
+    timed = told.estimate is not None
+    head = [
+        "layer",
+        "computes",
+        "phases",
+        "rows a phase",
+        "needs rows",
+        "holds rows",
+        "holds bytes",
+        "workspace",
+        "MACs",
+        "work",
+    ]
+    text = (
+        "Rows a phase: of its output, or of its input where it adds up. Needs: most rows that a phase reads of one "
+        "input. Holds: most rows and bytes of its own alive at one time. Work: its part of the modelled time, "
+        "multiply-accumulates, or elements where a layer has none."
+    )
+    if told.estimate is not None:
+        text += f" Time: modelled for {told.device}; {_ms(told.estimate.seconds)} a frame."
+    return element(
+        "section",
+        element("h2", "Layers"),
+        element("p", text, class_="soft"),
+        table([*head, "time"] if timed else head, rows, 2, "layers"),
+    )
+
+
+def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
+    cells: list[object] = [
+        _swatch(color, line.name),
+        line.function,
+        f"{line.phases:,}",
+        f"{line.height:,} of {line.of:,}",
+        f"{line.need:,}" if line.need else "",
+        f"{line.held_rows:,}" if line.held_rows else "",
+        f"{line.held:,}" if line.held else "",
+        f"{line.workspace:,}" if line.workspace else "",
+        f"{line.macs:,}" if line.macs else "",
+        f"{line.work / total:.1%}" if line.work else "",
+    ]
+    return cells if line.seconds is None else [*cells, _ms(line.seconds)]
+
+
+def _figures(plan: Plan) -> Markup:
+    rows = [
+        [name, FIGURES.get(name, ""), _exact(name, value), binary(value) if _is_size(value) else ""]
+        for name, value in plan.figures.items()
+    ]
+    return element(
+        "section",
+        element("h2", "Figures"),
+        table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
+    )
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _exact(name: str, value: object) -> str:
+    if name == "optimal" or isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def _repeat(told: Told) -> Markup:
+    commands = [
+        join([element("p", what), element("pre", element("code", line), tabindex="0")])
+        for what, line in told.commands
+    ]
+    return element(
+        "section",
+        element("h2", "To repeat it"),
+        *commands,
+        element("p", "; ".join(told.versions), class_="soft"),
+    )
+
+
+def _swatch(color: str, name: str) -> Markup:
+    return element(
+        "span", element("i", style=f"background:{color}"), element("span", name), class_="of"
+    )
+
+
+def _ms(seconds: float) -> str:
+    """
+    >>> _ms(0.01234), _ms(0.2), _ms(12e-6), _ms(3.5)
+    ('12.3 ms', '200 ms', '0.012 ms', '3,500 ms')
+    """
+    value = 1e3 * seconds
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f} ms"

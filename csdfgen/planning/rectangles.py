@@ -1,0 +1,118 @@
+"""Which bytes of which memory does each row of a plan have, and when? For charts and reports.
+
+The one place that turns buffers, lifetimes and regions into rectangles of firings and addresses;
+whatever draws a plan asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from csdfgen.charts.footprint import Footprint, Layer, Owner
+from csdfgen.model.network import Network
+from csdfgen.phases.conversion import function_of
+from csdfgen.planning.buffers import ARENA, Access, Buffer
+from csdfgen.planning.lifetimes import times_of
+
+if TYPE_CHECKING:
+    from csdfgen.planning.plan import Plan
+
+__all__ = ["footprint", "whole_layers"]
+
+_LISTED = 3
+"""Tensors of a part that are named; the others are counted."""
+
+
+def footprint(plan: Plan) -> Footprint:
+    """Every row of a plan as a rectangle, a row that is written in parts as one for each part.
+
+    The parts of a row are drawn one behind the other, in as many bytes as they have; in memory
+    the operands of a Concat alternate pixel by pixel.
+    """
+    actors = plan.conversion.actors
+    place = {work.name: at for at, work in enumerate(actors)}
+    times = times_of(plan.order)
+    owners: list[Owner] = []
+    columns: list[tuple[np.ndarray, ...]] = []
+    for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
+        region = plan.regions[buffer.name]
+        rows = np.arange(buffer.rows)
+        low = np.array(region.addresses(0, buffer.rows), np.int64)
+        for part in buffer.parts:
+            born = _claimed(part.writers, rows, times)
+            owners.append(
+                Owner(
+                    place[part.writers[0].actor],
+                    _named(buffer, part.tensors),
+                    buffer.kind,
+                    region.pool,
+                )
+            )
+            columns.append((rows, low, low + part.row_bytes, born, lifetime.gone))
+            low = low + part.row_bytes
+    for buffer in plan.buffers:
+        if buffer.kind == "workspace":
+            actor, region = buffer.parts[0].writers[0].actor, plan.regions[buffer.name]
+            sizes = np.array(buffer.sizes, np.int64)
+            rows = np.flatnonzero(sizes)
+            low = np.array(region.addresses(0, buffer.rows), np.int64)[rows]
+            at = np.asarray(times[actor])[rows]
+            owners.append(Owner(place[actor], buffer.name, "workspace", region.pool))
+            columns.append((rows, low, low + sizes[rows], at, at + 1))
+    counts = [len(one[0]) for one in columns]
+    row, low, high, first, last = (
+        np.concatenate([np.zeros(0, np.int64), *(one[k] for one in columns)]) for k in range(5)
+    )
+    return Footprint(
+        title=plan.network.name,
+        layers=tuple(Layer(work.name, function_of(work), len(work.phases)) for work in actors),
+        owners=tuple(owners),
+        owner=np.repeat(np.arange(len(owners)), counts),
+        row=row,
+        end=row + 1,
+        low=low,
+        high=high,
+        first=first,
+        last=last,
+        order=np.array([place[actor] for actor, _ in plan.order], np.int64),
+        whole=tuple((place[name], size) for name, size in whole_layers(plan.network)),
+        arena=plan.planned_bytes,
+        arena_pool=ARENA,
+        figures=plan.figures,
+    )
+
+
+def _claimed(
+    writers: Sequence[Access], rows: np.ndarray, times: dict[str, np.ndarray]
+) -> np.ndarray:
+    """The firing in which the first of the writers claims each row."""
+    reached = [
+        times[one.actor][np.searchsorted(np.array(one.rows), rows, side="right")] for one in writers
+    ]
+    return np.asarray(np.minimum.reduce(reached))
+
+
+def _named(buffer: Buffer, tensors: Sequence[str]) -> str:
+    names = list(dict.fromkeys(tensors)) or [buffer.name]
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def whole_layers(network: Network) -> list[tuple[str, int]]:
+    """Bytes alive during each layer when layers run whole, one after another, and dead tensors are
+    freed; the largest is the figure `whole_layer_live`.
+    """
+    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
+    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
+    found = []
+    for at, layer in enumerate(network.layers):
+        live += sum(tensor.nbytes for tensor in layer.outputs)
+        found.append((layer.name, live))
+        touched = {t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None}
+        for tensor in touched.values():
+            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
+                live -= tensor.nbytes
+    return found
