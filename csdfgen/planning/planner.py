@@ -34,6 +34,7 @@ from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Block, Region, aligned, place_blocks, place_workspaces, ring
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
+from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
@@ -80,6 +81,7 @@ def plan(
     frames: int = DEFAULTS.frames,
     kernels: KernelSet = NUMPY,
     tiles: str = DEFAULTS.tiles,
+    recompute: float | None = None,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
@@ -89,13 +91,19 @@ def plan(
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     frames: images that the order of firings covers; they divide the network's batch.
     kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
-    columns at a time (`recompute.recomputed` finds some).
+    columns at a time. recompute: find tiles that take the least memory for at most this many times the
+    multiply-accumulates (see `recompute`); then rows are 1 by default.
     Raises InputError for options that do not exist, and for what is no network.
     """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
+    if recompute is not None:
+        if tiles:
+            raise InputError(f"{option('recompute', recompute)}: tiles '{tiles}' are given already")
+        tiles = recomputed(rewritten(network, fuse), recompute)[1].tiles
+        rows = 1 if rows == DEFAULTS.rows else rows
     options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles)
     with _without_collections():
         return _planned(network, options, kernels)

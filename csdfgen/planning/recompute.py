@@ -15,12 +15,14 @@ best one (a tile more or fewer, a border moved) are tried as long as they gain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import inf
 from time import monotonic
+from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -42,15 +44,30 @@ from csdfgen.rewriting.tiles import (
     target_of,
     tiled,
     wanted_columns,
+    written,
 )
 
-__all__ = ["Found", "macs_in_tiles", "multiply_accumulates", "searched"]
+__all__ = [
+    "Found",
+    "Told",
+    "macs_in_tiles",
+    "measured",
+    "multiply_accumulates",
+    "recomputed",
+    "searched",
+]
 
 MULTIPLYING = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose cost is in multiply-accumulates."""
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 """Columns of a tile that are tried."""
+
+SPAN = 8
+"""Boundaries that a region goes over at most: longer ones have halos that are never worth it."""
+
+FIRINGS = 30_000
+"""Firings of the tiles of one region: narrower tiles save little, and take long to plan and to run."""
 
 
 def multiply_accumulates(network: Network) -> int:
@@ -93,7 +110,7 @@ class _Model:
         self.ends = _narrow(network)
         self.choices: dict[tuple[int, int], list[_Choice]] = {}
         for k, first in enumerate(self.ends):
-            for end in self.ends[k + 1 :]:
+            for end in self.ends[k + 1 : k + 1 + SPAN]:
                 self.choices[first, end] = self._of_region(first, end)
 
     def map_bytes(self, end: int) -> int:
@@ -109,14 +126,15 @@ class _Model:
 
     def _of_region(self, first: int, end: int) -> list[_Choice]:
         layers = self.network.layers[first:end]
-        stream = _Stream.of(self.network, layers)
+        stream = _stream(self.network, first, end)
         width = target_of(layers[-1]).shape[COLUMNS]
         counts = sorted({-(-width // w) for w in WIDTHS if w < width} | {1})
         found: list[_Choice] = []
         own = sum(map(_cost, layers))
         for count in counts:
             one = self._choice(Region(first, end - 1, count), layers, stream)
-            if one.macs - own > self.spare:
+            firings = count * sum(layer.output.rows for layer in layers)
+            if found and (one.macs - own > self.spare or firings > FIRINGS):
                 break
             # more tiles take more work: they are of no use unless they hold less
             if not found or one.inner < found[-1].inner:
@@ -159,7 +177,8 @@ class _Stream:
     alive: np.ndarray
 
     @classmethod
-    def of(cls, network: Network, layers: Sequence[Layer]) -> _Stream:
+    def of(cls, layers: Sequence[Layer]) -> _Stream:
+        """The stream of layers that make a region."""
         made = {layer.output.name for layer in layers}
         entry = next(t for la in layers for t in la.inputs if t is not None and t.name not in made)
         end = layers[-1].output
@@ -187,6 +206,17 @@ class _Stream:
         """Most bytes alive at one time, for these columns of every map."""
         widths = np.array([len(columns[name]) for name in self.maps], np.int64)
         return int((self.alive @ (widths * self.held)).max(initial=0))
+
+
+_STREAMS: WeakKeyDictionary[Network, dict[tuple[int, int], _Stream]] = WeakKeyDictionary()
+
+
+def _stream(network: Network, first: int, end: int) -> _Stream:
+    """The stream of layers [first, end), which no factor changes."""
+    known = _STREAMS.setdefault(network, {})
+    if (first, end) not in known:
+        known[first, end] = _Stream.of(network.layers[first:end])
+    return known[first, end]
 
 
 # Stages and their chains ---------------------------------------------------------------------------
@@ -338,6 +368,10 @@ class _Stages:
         return sorted({stage.memory for stages in self.found.values() for stage in stages})
 
 
+SECONDS = 20.0
+TRIED = 4
+
+
 # The search ----------------------------------------------------------------------------------------
 
 
@@ -369,27 +403,33 @@ def lifetimes_in_turn(made: Tiled) -> Lifetimes:
 
 
 def searched(
-    network: Network, factor: float | Fraction, seconds: float = 30.0, tried: int = 8
-) -> Found:
-    """The regions with the least peak for at most `factor` times the multiply-accumulates.
+    network: Network, factor: float | Fraction, seconds: float = SECONDS, tried: int = TRIED
+) -> tuple[Found, ...]:
+    """Regions with the least peak for at most `factor` times the multiply-accumulates, the best first.
 
-    network: with its layers joined (`rewriting.fuse`). Raises InputError for a factor below 1.
+    network: with its layers joined (`rewriting.fuse`). seconds: what trying may take, beside the
+        model. tried: chains of stages that are measured. The same settings try the same
+    chains in the same order; only how many of them time allows differs.
+    Raises InputError for a factor below 1.
     """
-    if not factor >= 1:
-        raise InputError(f"{option('recompute', factor)}: at least 1 (nothing computed twice)")
-    start = monotonic()
+    if not 1 <= factor < inf:
+        raise InputError(
+            f"{option('recompute', factor)}: a number of at least 1 is needed (1: nothing twice)"
+        )
     total = multiply_accumulates(network)
     most = int(total * Fraction(factor))
-    best = measured(network, ())
-    if len(boundaries(network)) < 2:
-        return best
-    stages = _Stages(_Model(network, most - total), best.peak_live)
-    known = {()}
-    for regions in _candidates(stages, most, total - _outside(network), tried):
-        found = _tried(network, regions, known)
-        if found is not None and found.macs <= most and found.peak_live < best.peak_live:
-            best = found
-    return _climbed(network, best, most, known, start + seconds)
+    whole = measured(network, ())
+    found = [whole]
+    if len(boundaries(network)) > 1:
+        stages = _Stages(_Model(network, most - total), whole.peak_live)
+        deadline = monotonic() + seconds
+        for regions in _candidates(stages, most - _outside(network), tried):
+            found.append(measured(network, regions))
+            if monotonic() > deadline:
+                break
+        found.sort(key=lambda one: one.peak_live)
+        found = _climbed(network, found, most, deadline)
+    return tuple(found)
 
 
 def _outside(network: Network) -> int:
@@ -397,17 +437,14 @@ def _outside(network: Network) -> int:
     return sum(_cost(layer) for layer in network.layers[boundaries(network)[-1] :])
 
 
-def _candidates(
-    stages: _Stages, most: int, inside: int, count: int
-) -> Iterator[tuple[Region, ...]]:
-    """Chains of stages from the least memory that `most` allows on upwards."""
-    limits, given = stages.limits(), 0
-    spare = most - inside
-    low, high = 0, len(limits) - 1
+def _candidates(stages: _Stages, most: int, count: int) -> Iterator[tuple[Region, ...]]:
+    """Chains of stages from the least memory that `most` multiply-accumulates allow on upwards."""
+    limits = stages.limits()
+    low, high = 0, len(limits)
     while low < high:
         middle = (low + high) // 2
         found = stages.least(limits[middle])
-        if found is not None and found[0] - inside <= spare - 0:
+        if found is not None and found[0] <= most:
             high = middle
         else:
             low = middle + 1
@@ -417,37 +454,29 @@ def _candidates(
         if found is not None and found[1] not in seen:
             seen.add(found[1])
             yield found[1]
-            given += 1
-            if given == count:
+            if len(seen) == count:
                 return
 
 
-def _tried(
-    network: Network, regions: tuple[Region, ...], known: set[tuple[Region, ...]]
-) -> Found | None:
-    if regions in known:
-        return None
-    known.add(regions)
-    return measured(network, regions)
-
-
-def _climbed(
-    network: Network, best: Found, most: int, known: set[tuple[Region, ...]], deadline: float
-) -> Found:
-    """Neighbours of the best as long as one of them gains and there is time."""
+def _climbed(network: Network, found: list[Found], most: int, deadline: float) -> list[Found]:
+    """Better and better neighbours of the best, in front of what was found, as long as one gains and
+    there is time.
+    """
+    known = {one.regions for one in found}
     gained = True
-    while gained and monotonic() < deadline:
+    while gained:
         gained = False
-        for regions in _neighbours(network, best.regions):
-            if monotonic() > deadline:
-                break
+        for regions in _neighbours(network, found[0].regions):
             if regions in known or macs_in_tiles(network, regions) > most:
                 continue
-            found = _tried(network, regions, known)
-            if found is not None and found.macs <= most and found.peak_live < best.peak_live:
-                best, gained = found, True
+            if monotonic() > deadline:
+                return found
+            known.add(regions)
+            one = measured(network, regions)
+            if one.peak_live < found[0].peak_live:
+                found, gained = [one, *found], True
                 break
-    return best
+    return found
 
 
 def macs_in_tiles(network: Network, regions: Sequence[Region]) -> int:
@@ -522,3 +551,69 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
 def _within(network: Network, region: Region) -> Region:
     width = target_of(network.layers[region.last]).shape[COLUMNS]
     return replace(region, tiles=min(region.tiles, width))
+
+
+# What is told --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is computed more than once, and what that saves.
+
+    tiles: the regions as text (`PlanOptions.tiles`). macs, once: multiply-accumulates with and without
+    tiles. times: layer -> how often a column of it is computed, on average, where that is more than
+    once. peak_live, before: most bytes alive at one time with and without, a row a phase, scratch
+    not counted.
+    """
+
+    tiles: str
+    macs: int
+    once: int
+    times: Mapping[str, float]
+    peak_live: int
+    before: int
+
+    @property
+    def factor(self) -> float:
+        """Multiply-accumulates over those of the network as it is."""
+        return self.macs / self.once if self.once else 1.0
+
+    @property
+    def saved(self) -> int:
+        """Bytes that are alive less at most."""
+        return self.before - self.peak_live
+
+
+def recomputed(
+    network: Network,
+    factor: float | Fraction,
+    plan_of: Callable[[str], int] | None = None,
+    *,
+    seconds: float = SECONDS,
+) -> tuple[Tiled, Told]:
+    """A network that takes less memory for at most `factor` times its multiply-accumulates; the network
+    as it is where that gains nothing.
+
+    network: with its layers joined. plan_of: bytes that a plan with these tiles takes; it decides
+    among the best few. Raises InputError for a factor below 1.
+    """
+    found = searched(network, factor, seconds)
+    best = found[0]
+    if plan_of is not None:
+        best = min(found[:TRIED], key=lambda one: plan_of(written(one.regions)))
+    before = next(one.peak_live for one in found if not one.regions)
+    once = multiply_accumulates(network)
+    times = MappingProxyType(dict(_times(network, best.regions)))
+    return best.tiled, Told(written(best.regions), best.macs, once, times, best.peak_live, before)
+
+
+def _times(network: Network, regions: Sequence[Region]) -> Iterator[tuple[str, float]]:
+    """Layers of which columns are computed more than once, and how often on average."""
+    for region in regions:
+        layers = network.layers[region.first : region.last + 1]
+        parts = parts_of(target_of(layers[-1]), region.tiles)
+        each = [wanted_columns(layers, part) for part in parts] if region.tiles > 1 else []
+        for layer in layers:
+            made = sum(len(wanted.get(layer.output.name, ())) for wanted in each)
+            if made > layer.output.shape[COLUMNS]:
+                yield layer.name, made / layer.output.shape[COLUMNS]

@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "model": {"base"},
     "ops": {"base", "model"},
     "reading": {"base", "model", "ops", "zoo_models"},
-    "rewriting": {"model", "ops"},
+    "rewriting": {"base", "model", "ops"},
     "dataflow": {"base", "model"},
     "schedules": {"base", "model", "dataflow"},
     "sdf3_bridge": {"base", "dataflow", "schedules"},
@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "phases": STAGES - {"phases"},
     "kernels": {"base", "model", "ops"},
     "planning": STAGES | {"rewriting", "kernels", "schedules"},
-    "lowering": {"base", "model", "kernels", "planning"},
+    "lowering": {"base", "model", "phases", "kernels", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
     "paper": STAGES
