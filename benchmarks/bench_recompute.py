@@ -1,6 +1,6 @@
 """How much less memory for computing some of it twice? msf-CNN's own networks at its published factors.
 
-    python -m benchmarks.bench_recompute [--seconds 20] [--live-only] [NAME ...]
+    python -m benchmarks.bench_recompute [--effort 150000] [--live-only] [NAME ...]
 
 Published: the peak of msf-CNN's own model in bytes of int8, so elements, its scratch included, input and
 output left out (repository TinyPART/msf-CNN, msf_CNN_eval_models/result.json). Ours: the most elements
@@ -21,7 +21,7 @@ import runtime
 from csdfgen.kernels.numpy_set import NumpyKernels
 from csdfgen.kernels.steps import Step
 from csdfgen.planning.planner import plan
-from csdfgen.planning.recompute import Told, recomputed
+from csdfgen.planning.recompute import EFFORT, Told, recomputed
 from csdfgen.reading.loader import load
 from csdfgen.rewriting.fuse import fuse
 from runtime.verify import check_outputs
@@ -81,7 +81,7 @@ class Point:
 
 
 def points(
-    chain: Chain, factors: Iterable[tuple[float, int]], seconds: float, run: bool
+    chain: Chain, factors: Iterable[tuple[float, int]], effort: int, run: bool
 ) -> Iterator[Point]:
     """Ours at each factor; the best that was found for a smaller factor counts too."""
     model = chain.build()
@@ -89,7 +89,7 @@ def points(
     joined = fuse(network)
     best: Told | None = None
     for factor, published in factors:
-        told = recomputed(joined, factor, seconds=seconds)[1]
+        told = recomputed(joined, factor, effort=effort)[1]
         if best is None or told.peak_live < best.peak_live:
             best = told
         rows_alone = plan(network, rows=1, tiles=best.tiles, kernels=WithoutScratch())
@@ -132,7 +132,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CHAINS)}")
-    parser.add_argument("--seconds", type=float, default=20.0, help="for trying, a point")
+    parser.add_argument(
+        "--effort", type=int, default=EFFORT, help="firings followed while trying, a point"
+    )
     parser.add_argument(
         "--at", type=float, nargs="*", help="factors; all that are published by default"
     )
@@ -146,7 +148,7 @@ def main() -> None:
     for name in given.names or CHAINS:
         chain = CHAINS[name]
         asked = [p for p in PUBLISHED[name] if given.at is None or p[0] in given.at]
-        for point in points(chain, asked, given.seconds, not given.live_only):
+        for point in points(chain, asked, given.effort, not given.live_only):
             print(line(chain, point), flush=True)
 
 

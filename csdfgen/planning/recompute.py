@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import inf
-from time import monotonic
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -32,7 +31,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import convert, fed_slices
 from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
+from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.tiles import (
@@ -48,6 +47,7 @@ from csdfgen.rewriting.tiles import (
 )
 
 __all__ = [
+    "EFFORT",
     "Found",
     "Told",
     "macs_in_tiles",
@@ -368,8 +368,11 @@ class _Stages:
         return sorted({stage.memory for stages in self.found.values() for stage in stages})
 
 
-SECONDS = 20.0
-TRIED = 4
+EFFORT = 150_000
+"""Firings that are followed while chains of stages are tried: some 20 seconds."""
+
+TRIED = 6
+"""Chains of stages that are tried before their neighbours are."""
 
 
 # The search ----------------------------------------------------------------------------------------
@@ -378,38 +381,33 @@ TRIED = 4
 @dataclass(frozen=True, eq=False)
 class Found:
     """Regions, the network that they make, and what it takes: bytes alive at most in the order of its
-    tiles (workspace not counted), multiply-accumulates.
+    tiles (workspace not counted), multiply-accumulates, firings.
     """
 
     regions: tuple[Region, ...]
     tiled: Tiled
     peak_live: int
     macs: int
+    firings: int
 
 
 def measured(network: Network, regions: Sequence[Region]) -> Found:
-    """What regions come to: made, cut into rows, and followed firing by firing."""
+    """What regions come to: made, cut into phases of a row, and followed firing by firing in the order of
+    their tiles, the image streamed.
+    """
     made = tiled(network, regions)
-    return Found(
-        tuple(regions), made, lifetimes_in_turn(made).peak_live, multiply_accumulates(made.network)
-    )
-
-
-def lifetimes_in_turn(made: Tiled) -> Lifetimes:
-    """What is alive when tiles run in turn, a row a phase, the image streamed."""
     conversion = convert(made.network, "1")
     sharing = share(made.network, fed=fed_slices(made.network, "streamed"))
-    return lifetimes_of(pulled(conversion, made.sinks), buffers_of(conversion, sharing))
+    order = pulled(conversion, made.sinks)
+    live = lifetimes_of(order, buffers_of(conversion, sharing)).peak_live
+    return Found(tuple(regions), made, live, multiply_accumulates(made.network), len(order))
 
 
-def searched(
-    network: Network, factor: float | Fraction, seconds: float = SECONDS, tried: int = TRIED
-) -> tuple[Found, ...]:
+def searched(network: Network, factor: float | Fraction, effort: int = EFFORT) -> tuple[Found, ...]:
     """Regions with the least peak for at most `factor` times the multiply-accumulates, the best first.
 
-    network: with its layers joined (`rewriting.fuse`). seconds: what trying may take, beside the
-        model. tried: chains of stages that are measured. The same settings try the same
-    chains in the same order; only how many of them time allows differs.
+    network: with its layers joined (`rewriting.fuse`). effort: firings that are followed while chains
+    of stages are tried; the same effort gives the same regions on any machine.
     Raises InputError for a factor below 1.
     """
     if not 1 <= factor < inf:
@@ -422,13 +420,15 @@ def searched(
     found = [whole]
     if len(boundaries(network)) > 1:
         stages = _Stages(_Model(network, most - total), whole.peak_live)
-        deadline = monotonic() + seconds
-        for regions in _candidates(stages, most - _outside(network), tried):
-            found.append(measured(network, regions))
-            if monotonic() > deadline:
+        left = effort
+        for regions in _candidates(stages, most - _outside(network), TRIED):
+            one = measured(network, regions)
+            found.append(one)
+            left -= one.firings
+            if 2 * left < effort:
                 break
-        found.sort(key=lambda one: one.peak_live)
-        found = _climbed(network, found, most, deadline)
+        found.sort(key=lambda one: (one.peak_live, one.firings))
+        found = _climbed(network, found, most, left)
     return tuple(found)
 
 
@@ -448,19 +448,21 @@ def _candidates(stages: _Stages, most: int, count: int) -> Iterator[tuple[Region
             high = middle
         else:
             low = middle + 1
-    seen: set[tuple[Region, ...]] = set()
+    given, below = 0, most
     for limit in limits[low:]:
         found = stages.least(limit)
-        if found is not None and found[1] not in seen:
-            seen.add(found[1])
+        if found is not None and found[0] <= below:
+            # the next one is to be another chain, not the same with a tile less
+            below = found[0] - max(1, stages.model.spare // (3 * count))
             yield found[1]
-            if len(seen) == count:
+            given += 1
+            if given == count:
                 return
 
 
-def _climbed(network: Network, found: list[Found], most: int, deadline: float) -> list[Found]:
+def _climbed(network: Network, found: list[Found], most: int, effort: int) -> list[Found]:
     """Better and better neighbours of the best, in front of what was found, as long as one gains and
-    there is time.
+    the effort lasts.
     """
     known = {one.regions for one in found}
     gained = True
@@ -469,10 +471,11 @@ def _climbed(network: Network, found: list[Found], most: int, deadline: float) -
         for regions in _neighbours(network, found[0].regions):
             if regions in known or macs_in_tiles(network, regions) > most:
                 continue
-            if monotonic() > deadline:
+            if effort < 0:
                 return found
             known.add(regions)
             one = measured(network, regions)
+            effort -= one.firings
             if one.peak_live < found[0].peak_live:
                 found, gained = [one, *found], True
                 break
@@ -589,15 +592,15 @@ def recomputed(
     factor: float | Fraction,
     plan_of: Callable[[str], int] | None = None,
     *,
-    seconds: float = SECONDS,
+    effort: int = EFFORT,
 ) -> tuple[Tiled, Told]:
     """A network that takes less memory for at most `factor` times its multiply-accumulates; the network
     as it is where that gains nothing.
 
     network: with its layers joined. plan_of: bytes that a plan with these tiles takes; it decides
-    among the best few. Raises InputError for a factor below 1.
+    among the best few. effort: as in `searched`. Raises InputError for a factor below 1.
     """
-    found = searched(network, factor, seconds)
+    found = searched(network, factor, effort)
     best = found[0]
     if plan_of is not None:
         best = min(found[:TRIED], key=lambda one: plan_of(written(one.regions)))

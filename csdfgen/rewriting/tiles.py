@@ -361,8 +361,8 @@ class _Tiling:
         if before is None:
             return result
         last = part.stop == width
-        output = pool.output.name if last else self._named(f"{pool.output.name}/sum{number}")
-        return self._node(GLOBAL[pool.op_type], (before, result), output)
+        total = pool.output.name if last else self._named(f"{pool.output.name}/sum{number}")
+        return self._node(GLOBAL[pool.op_type], (before, result), total)
 
     def _columns(self, name: str, columns: Rows, number: int) -> Tensor:
         """Columns of a map as they enter a tile."""

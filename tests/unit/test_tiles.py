@@ -248,7 +248,6 @@ def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
     """The slice and the layer behind it, both one column less, with a pad for it: shapes all fit."""
     before = chain()
     made = tiled(before, (Region(0, 0, 3),))
-    number = 1
     cut = next(
         la
         for la in made.network.layers
@@ -270,7 +269,6 @@ def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
     )
     swap = {cut.name: sliced, reader.name: padded}
     layers = tuple(swap.get(la.name, la) for la in made.network.layers)
-    assert number
     refused(before, replace(made.network, layers=layers), made, "which it does not have")
 
 
