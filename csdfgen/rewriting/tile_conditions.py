@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -47,13 +48,18 @@ class Columns:
         return f"{what}columns {self.start} to {self.stop} of '{self.tensor}'"
 
 
-def check_tiles(before: Network, after: Network, tile_of: Mapping[str, str]) -> None:
-    """`after` computes the outputs of `before`, some of its layers in tiles of columns.
+def check_tiles(
+    before: Network, after: Network, tile_of: Mapping[str, str]
+) -> Mapping[str, Columns]:
+    """`after` computes the outputs of `before`, some of its layers in tiles of columns; what each of its
+    tensors is.
 
     tile_of: clones by name, and the name of the layer that each is a clone of. Raises
     BrokenRewritingError with the first layer that does not hold, and the numbers.
     """
-    _Proof(before, after, tile_of).check()
+    proof = _Proof(before, after, tile_of)
+    proof.check()
+    return MappingProxyType(proof.known)
 
 
 class _FaultError(Exception):

@@ -196,10 +196,15 @@ def tiled(network: Network, regions: Sequence[Region]) -> Tiled:
     for region in regions:
         made.add_region(region)
     made.add_layers(len(network.layers))
-    rewritten = replace(network, layers=tuple(made.layers))
-    found = Tiled(rewritten, tuple(made.sinks()), MappingProxyType(dict(made.tile_of)))
-    check_tiles(network, rewritten, found.tile_of)
-    return found
+    rewritten = replace(network, layers=tuple(made.layers), original=network)
+    known = check_tiles(network, rewritten, made.tile_of)
+    parts = {
+        name: (columns.tensor, columns.start, columns.stop)
+        for name, columns in known.items()
+        if columns.tensor != name and not columns.part
+    }
+    rewritten = replace(rewritten, parts=MappingProxyType(parts))
+    return Tiled(rewritten, tuple(made.sinks()), MappingProxyType(dict(made.tile_of)))
 
 
 def _check_regions(network: Network, regions: Sequence[Region]) -> None:
