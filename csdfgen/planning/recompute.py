@@ -39,6 +39,7 @@ from csdfgen.rewriting.tiles import (
     Region,
     Tiled,
     boundaries,
+    most_tiles,
     parts_of,
     target_of,
     tiled,
@@ -127,8 +128,8 @@ class _Model:
     def _of_region(self, first: int, end: int) -> list[_Choice]:
         layers = self.network.layers[first:end]
         stream = _stream(self.network, first, end)
-        width = target_of(layers[-1]).shape[COLUMNS]
-        counts = sorted({-(-width // w) for w in WIDTHS if w < width} | {1})
+        most = most_tiles(layers)
+        counts = sorted({-(-most // w) for w in WIDTHS if w < most} | {1})
         found: list[_Choice] = []
         own = sum(map(_cost, layers))
         for count in counts:
@@ -143,6 +144,8 @@ class _Model:
 
     def _choice(self, region: Region, layers: Sequence[Layer], stream: _Stream) -> _Choice:
         parts = parts_of(target_of(layers[-1]), region.tiles)
+        if region.tiles == 1:
+            return _Choice(region, _macs_in(layers, ()), stream.whole, parts, parts)
         each = [wanted_columns(layers, part) for part in parts]
         reads = tuple(wanted[stream.entry] for wanted in each)
         macs = _macs_in(layers, each)
@@ -168,29 +171,31 @@ class _Stream:
     """A region as one stream of rows: which rows of which maps are alive together.
 
     entry: the map that it reads. held: by map the bytes of one column of a row; alive: rows of each, by
-    instants that no other one is above in all of them.
+    instants that differ. whole: most bytes alive at one time, for rows of full width.
     """
 
     entry: str
     maps: tuple[str, ...]
     held: np.ndarray
     alive: np.ndarray
+    whole: int
 
     @classmethod
     def of(cls, layers: Sequence[Layer]) -> _Stream:
         """The stream of layers that make a region."""
-        made = {layer.output.name for layer in layers}
+        made = {tensor.name for layer in layers for tensor in layer.outputs}
         entry = next(t for la in layers for t in la.inputs if t is not None and t.name not in made)
         end = layers[-1].output
         alone = Network("region", (entry,), (Output(end.name, end),), tuple(layers))
         conversion = convert(alone, "1")
         sharing = share(alone)
-        buffers = [b for b in buffers_of(conversion, sharing) if b.kind == "tensor"]
+        buffers = [buffer for buffer in buffers_of(conversion, sharing) if not buffer.kept]
         order = pulled(conversion, [layers[-1].name])
+        lifetimes = lifetimes_of(order, buffers)
         maps, held, rows = [], [], []
-        for one, buffer in zip(lifetimes_of(order, buffers).each, buffers, strict=True):
-            tensor = sharing.buffers[buffer.name]
-            if buffer.kept:
+        for one, buffer in zip(lifetimes.each, buffers, strict=True):
+            tensor = sharing.buffers.get(buffer.name)
+            if tensor is None or len(tensor.shape) <= COLUMNS:
                 continue
             changes = np.zeros(len(order) + 1, np.int64)
             np.add.at(changes, one.born, 1)
@@ -200,7 +205,8 @@ class _Stream:
             rows.append(np.cumsum(changes)[:-1])
         alive = np.array(rows, np.int64).T if maps else np.zeros((1, 0), np.int64)
         met = {line.tobytes(): k for k, line in enumerate(alive)}
-        return cls(entry.name, tuple(maps), np.array(held, np.int64), alive[sorted(met.values())])
+        kept = alive[sorted(met.values())]
+        return cls(entry.name, tuple(maps), np.array(held, np.int64), kept, lifetimes.peak_live)
 
     def peak(self, columns: Mapping[str, Rows]) -> int:
         """Most bytes alive at one time, for these columns of every map."""
@@ -507,7 +513,16 @@ def _macs_in(layers: Sequence[Layer], each: Sequence[Mapping[str, Rows]]) -> int
 
 
 def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
-    """Regions that differ in one: its number of tiles, whether it follows, where it ends."""
+    """Regions that differ in one, with no more tiles than each can have."""
+    for found in _changed(network, regions):
+        yield tuple(
+            replace(one, tiles=min(one.tiles, most_tiles(network.layers[one.first : one.last + 1])))
+            for one in found
+        )
+
+
+def _changed(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
+    """Another number of tiles of one region, another order, another end."""
     ends = _narrow(network)
     for k, one in enumerate(regions):
         before, after = regions[:k], regions[k + 1 :]
@@ -536,7 +551,7 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
                     ):
                         yield (
                             *before[:-1],
-                            _within(network, replace(previous, last=end - 1)),
+                            replace(previous, last=end - 1),
                             replace(one, first=end),
                             *after,
                         )
@@ -545,15 +560,10 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
                 for follows in (True, False):
                     yield (
                         *before,
-                        _within(network, replace(one, last=end - 1)),
+                        replace(one, last=end - 1),
                         replace(one, first=end, follows=follows),
                         *after,
                     )
-
-
-def _within(network: Network, region: Region) -> Region:
-    width = target_of(network.layers[region.last]).shape[COLUMNS]
-    return replace(region, tiles=min(region.tiles, width))
 
 
 # What is told --------------------------------------------------------------------------------------
