@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--live-only", action="store_true", help="do not run the networks")
     given = parser.parse_args()
     print(
-        "| network | factor | msf-CNN | ours, live | ours, arena | multiply-accumulates | their factor "
+        "| network | factor | msf-CNN | ours, live | ours, arena | multiply-accumulates | factor reached "
         "| times less | no more than msf-CNN | outputs | scratch beside | tiles |\n"
         "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---:|---|"
     )

@@ -591,6 +591,20 @@ class Told:
         """Multiply-accumulates over those of the network as it is."""
         return self.macs / self.once if self.once else 1.0
 
+    def __str__(self) -> str:
+        if not self.tiles:
+            return "nothing is computed twice: no tiles of columns take less"
+        most = max(self.times, key=self.times.__getitem__, default="")
+        again = (
+            f"{len(self.times)} layers are computed more than once in part ('{most}' {self.times[most]:.2f} times)"
+            if self.times
+            else "nothing is computed twice"
+        )
+        return (
+            f"{self.factor:.4g} times the multiply-accumulates ({self.macs:,} for {self.once:,}), {again}; "
+            f"{self.peak_live:,} bytes alive at most for {self.before:,}, rows one by one"
+        )
+
     @property
     def saved(self) -> int:
         """Bytes that are alive less at most."""

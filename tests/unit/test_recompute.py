@@ -104,6 +104,7 @@ def test_a_factor_is_a_limit_and_more_never_hurts() -> None:
         assert told.macs == macs_in_tiles(network, regions_of(told.tiles))
         assert told.saved >= 0
         assert bool(told.times) == (told.macs > once)
+        assert f"{told.macs:,} for {once:,}" in str(told)
         peaks.append(told.peak_live)
     assert peaks[-1] < peaks[0]
 
@@ -145,6 +146,7 @@ def test_networks_that_cannot_be_cut_stay_as_they_are() -> None:
     network = csdfgen.load(graph.model(graph.conv(x, 2)))
     _, told = recomputed(network, 2)
     assert (told.tiles, told.factor, told.saved) == ("", 1.0, 0)
+    assert str(told).startswith("nothing")
 
 
 @pytest.mark.parametrize("factor", [0.5, -1, float("nan"), float("inf")])
