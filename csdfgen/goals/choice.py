@@ -52,6 +52,7 @@ def plan(
     recompute: float = DEFAULTS.recompute,
     pack: str = DEFAULTS.pack,
     result: str = DEFAULTS.result,
+    tiles: str = DEFAULTS.tiles,
     kernels: KernelSet = NUMPY,
     progress: Progress | None = None,
 ) -> Plan:
@@ -70,7 +71,8 @@ def plan(
     effort: "low", "normal", "high", or seconds that a search may take. Ctrl-C ends a search, with
         the best plan so far if there is one.
     recompute: at most so many times the multiply-accumulates. pack: "fast" or "exact". result:
-        "stored" or "streamed".
+        "stored" or "streamed". tiles: regions of layers that are computed a few columns at a time, as
+        `recompute` finds them.
     kernels: the backend whose workspace is planned. progress: called as progress("what", done, total).
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
@@ -79,7 +81,7 @@ def plan(
         str(parse_rows(rows)), fuse, image, policy, frames, goal,
         size_of(memory) if memory is not None else 0,
         time_of(latency) if latency is not None else 0.0,
-        device or "", str(effort), recompute, pack, result,
+        device or "", str(effort), recompute, pack, result, tiles,
     )  # fmt: skip
     return chosen(network, options, _planner(kernels), progress)
 

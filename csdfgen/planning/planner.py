@@ -37,6 +37,7 @@ from csdfgen.planning.ordering import least_peak, lower_bound, named_order
 from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
+from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
@@ -101,7 +102,7 @@ def plan(
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     frames: images that the order of firings covers; they divide the network's batch.
     kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
-    columns at a time (`recompute.recomputed` finds some).
+    columns at a time.
     Raises InputError for options that do not exist, and for what is no network.
     """
     options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles=tiles)
@@ -117,7 +118,18 @@ def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) 
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
     with _without_collections():
-        return _planned(network, options, kernels)
+        return _planned(network, _in_tiles(network, options), kernels)
+
+
+def _in_tiles(network: Network, options: PlanOptions) -> PlanOptions:
+    """The options with the tiles that take the least memory for so many times the
+    multiply-accumulates, where more than once was asked for; rows are then 1 by default.
+    """
+    if options.recompute <= 1 or options.tiles:
+        return options
+    found = recomputed(rewritten(network, options.fuse), options.recompute)[1].tiles
+    rows = "1" if options.rows == DEFAULTS.rows else options.rows
+    return replace(options, tiles=found, rows=rows)
 
 
 @contextmanager
@@ -359,7 +371,7 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
     time.
     """
     check(draft)
-    network = draft.network
+    network = draft.network.original or draft.network
     scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
     figures = {
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
