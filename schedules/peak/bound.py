@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from schedules.peak.problem import Problem
@@ -202,18 +202,22 @@ class _Graph:
         if not len(tail):
             return self._sure, inside
         # every arc with its reverse, so that scipy has none to add and flows lie as capacities do
-        back = np.zeros(len(tail), np.int32)
-        where = np.concatenate([tail, head]), np.concatenate([head, tail])
-        both = np.concatenate([capacity.astype(np.int32), back])
-        shape = (self._nodes, self._nodes)
-        arcs = coo_array((both, where), shape=shape).tocsr()
+        count = self._nodes
+        place = np.concatenate([tail * count + head, head * count + tail])
+        where, which = np.unique(place, return_inverse=True)
+        both = np.bincount(which[: len(tail)], capacity, len(where)).astype(np.int32)
+        rows = np.searchsorted(where, np.arange(count + 1) * count).astype(np.int32)
+        columns = (where % count).astype(np.int32)
+        arcs = csr_array((both, columns, rows), shape=(count, count))
         flow = maximum_flow(arcs, _IN, _OUT)
         moved = flow.flow
-        if len(moved.data) == len(arcs.data):
-            passable = csr_array((arcs.data > moved.data, arcs.indices, arcs.indptr), shape=shape)
+        if len(moved.data) == len(both):
+            left = np.flatnonzero(both > moved.data)
+            rows = np.searchsorted(left, rows).astype(np.int32)
+            ones = np.ones(len(left))
+            passable = csr_array((ones, columns[left], rows), shape=(count, count))
         else:
             passable = csr_array(arcs - moved > 0)
-        passable.eliminate_zeros()
         inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
         return self._sure + int(flow.flow_value) * self._unit, inside
 

@@ -56,15 +56,19 @@ class Demands:
     def _about(self, backwards: bool, firing: int, order: Array) -> bool:
         """Whether a firing was found that must come after this one."""
         cuts = self.cuts[backwards]
-        nothing = np.zeros(len(order), bool)
-        value, state = cuts.between(firing, nothing, ~nothing)
-        if value > self.limit:
+        problem, nothing = cuts.problem, np.zeros(len(order), bool)
+        cut = cuts.of(firing)
+        if cut.value > self.limit:
             self.refuted = True
             return False
+        state = problem.phase < cut.state[problem.actor]
         chosen = state[order]
         early = order[chosen]
-        live = evaluate(cuts.problem, np.concatenate([early, order[~chosen]]))[: len(early)]
+        live = evaluate(problem, np.concatenate([early, order[~chosen]]))[: len(early)]
         for other in _worst_of_each(cuts, early, live, self.limit):
+            least = cuts.of(other)
+            if least.value <= self.limit and (least.state <= cut.state).all():
+                continue  # it starts there
             if cuts.between(other, nothing, state)[0] > self.limit:
                 self._demand(backwards, firing, other)
                 return True

@@ -33,6 +33,9 @@ Array = np.ndarray
 _FINE = 0.001
 """Part of the peak below which no threshold is tried any more."""
 
+_KNOWN = 4
+"""Thresholds whose demands are kept for others."""
+
 _SMALL = 200
 """Firings up to which all states are tried first."""
 
@@ -120,7 +123,9 @@ class _Run:
         self._tell()
         self._sides: list[_Side] = []
         self._most = 0
+        self._demanding = False
         self._over = clock.over
+        self._known: dict[int, tuple[Cuts, ...]] = {}  # threshold: cuts with its demands
 
     def offer(self, order: Array, origin: str) -> int:
         """The peak of an order, which is kept if it is the best."""
@@ -170,15 +175,16 @@ class _Run:
         self._explore(0.4 if self.problem.firings < _SMALL else 0)
         self._prove(0.15)
         first = self.origin
-        with self._within(0.5):
+        with self._within(0.6):
             self._alternate(self.best, first)
         self._refute(0.3)
-        with self._within(0.7):
+        with self._within(0.5):
             drained = self._drain()
             if drained is not None:
                 self._alternate(drained, "barriers")
-            if self.origin == "barriers" or not thorough:
-                self._alternate(self.best, self.origin)
+        self._demanding = True
+        if not self._done:
+            self._alternate(self.best, self.origin)
         if thorough:
             pool = [self.best] if drained is None else [self.best, drained]
             for name, order in starts.items():
@@ -258,23 +264,31 @@ class _Run:
         if drained is not None:
             found = np.array(drained)
         else:
-            cuts = self._demanded(order, limit, 0.1)
+            cuts = self._demanded(order, limit, 0.1) if self._demanding else self._cuts()
             if cuts is not None:
                 found = through_waypoints(cuts[backwards], turned, limit, self._over, self._most)
         return _turned(found) if backwards and found is not None else found
+
+    def _cuts(self) -> tuple[Cuts, ...]:
+        return self.side(False).cuts, self.side(True).cuts
 
     def _demanded(self, order: Array, limit: int, share: float) -> tuple[Cuts, ...] | None:
         """The cuts of both sides with what every order below a threshold must do; None if there is
         no such order, and then the bound is raised.
         """
-        both = self.side(False).cuts, self.side(True).cuts
+        both = self._cuts()
         if not both[0].exact:
             return both
-        demands = Demands(both, limit)
+        # what orders below a higher threshold must do, those below a lower one must too
+        known = [one for one in self._known if one >= limit]
+        demands = Demands(self._known[min(known)] if known else both, limit)
         demands.find(order, self.clock.part(share))
         if demands.refuted:
             self._raise(limit + 1)
             return None
+        self._known[limit] = demands.cuts
+        for old in sorted(self._known)[_KNOWN:]:
+            del self._known[old]
         return demands.cuts
 
     def _refute(self, share: float) -> None:
