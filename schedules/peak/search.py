@@ -92,7 +92,8 @@ def search(
             run.improve(begun, seed, thorough=effort != "low")
     except KeyboardInterrupt:
         interrupted = True
-    return Found(run.best, run.peak, run.bound, run.origin, interrupted)
+    peak = int(evaluate(problem, run.best).max(initial=0))  # whatever Ctrl-C came between
+    return Found(run.best, peak, run.bound, run.origin, interrupted)
 
 
 class _Side:
@@ -151,7 +152,8 @@ class _Run:
     @contextmanager
     def _within(self, share: float) -> Iterator[None]:
         """Whatever is done meanwhile takes at most a share of what is left."""
-        before, self._over = self._over, self.clock.part(share)
+        before, part = self._over, self.clock.part(share)
+        self._over = lambda: part() or before()
         try:
             yield
         finally:
@@ -235,7 +237,8 @@ class _Run:
         self._raise(bound)
         self.offer(order, origin)
         while idle < 2 and not self._done:
-            order, lower = self._squeezed(order, peak, backwards, origin)
+            with self._within(0.5):
+                order, lower = self._squeezed(order, peak, backwards, origin)
             idle = idle + 1 if lower >= peak else 0
             peak, backwards = lower, not backwards
         return order
