@@ -115,7 +115,7 @@ class Cuts:
         Within must hold all that the firing waits for, else no state is left.
         """
         problem = self.problem
-        self.spend(500 + 0.6 * problem.firings + 5e-5 * problem.firings**2)
+        self.spend(500 + 0.6 * problem.firings + 7e-5 * problem.firings**2)
         actor, phase = int(problem.actor[firing]), int(problem.phase[firing])
         done = self.ancestors[firing].copy()
         done[actor] = phase

@@ -262,8 +262,7 @@ class _Run:
         side = self.side(backwards)
         turned = _turned(order) if backwards else order
         found: Array | None = None
-        drained = followed(side.tables, turned.tolist(), limit, self._over)
-        self.clock.spend(1.5 * self.problem.firings)
+        drained = followed(side.tables, turned.tolist(), limit, self._over, self.clock.spend)
         if drained is not None:
             found = np.array(drained)
         else:
