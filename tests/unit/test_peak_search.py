@@ -169,3 +169,13 @@ def test_large_bytes_are_rounded_down_in_the_bound() -> None:
     bound = lower_bound(Cuts(big), order, live, 0, lambda: False)
     exact = lower_bound(Cuts(problem), order, evaluate(problem, order), 0, lambda: False)
     assert 0.999 * exact * 2**40 < bound <= live.max()
+
+
+def test_more_than_a_table_holds_is_still_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the table of ancestors there are no cuts, but starts, barriers and a bound."""
+    monkeypatch.setattr("schedules.peak.problem.MAX_CELLS", 10)
+    problem = two_branches(20)
+    start = layers_of(problem)
+    found = search(problem, start)
+    assert found.origin == "barriers" and problem.is_order(found.order)
+    assert 0 < found.lower_bound <= found.peak < int(evaluate(problem, start["layers"]).max())
