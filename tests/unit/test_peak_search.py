@@ -144,6 +144,13 @@ def test_links_lead_to_larger_numbers() -> None:
         Problem.of([1, 1], [Link(1, 0, np.array([1]))], [])
 
 
+def test_an_item_is_claimed_before_it_is_released() -> None:
+    with pytest.raises(
+        ScheduleError, match=r"firings \[0\] claim may be released before, by firings \[1\]"
+    ):
+        Problem.of([1, 1], [], [Items.of(4, [0], [1])])
+
+
 def test_nothing_to_fire() -> None:
     found = search(Problem.of([], [], []), {"none": np.array([], np.int64)})
     assert found.peak == 0 and found.optimal
