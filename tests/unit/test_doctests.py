@@ -16,6 +16,7 @@ MODULES = (
     "csdfgen.model.rows",
     "csdfgen.ops.page",
     "schedules.loops",
+    "schedules.peak.problem",
     "schedules.schedule",
     "schedules.unlimited",
     "sdf3_bridge.iteration",
