@@ -217,7 +217,7 @@ def _keeps(found: Found, options: PlanOptions) -> bool:
 
 
 def _above_whole_layers(made: Plan) -> bool:
-    return made.planned_bytes > made.figures["whole_layer_live"]
+    return bytes_of(made) > made.figures["whole_layer_live"]
 
 
 def _check_together(options: PlanOptions) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.goals.facts import live_with_scratch
 from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -32,7 +33,7 @@ Planner = Callable[[Network, PlanOptions], Plan]
 Progress = Callable[..., None]
 """Called as progress("what", done, total)."""
 
-_TRIALS = MappingProxyType({"low": 4, "normal": 10, "high": 32})
+_TRIALS = MappingProxyType({"low": 8, "normal": 12, "high": 32})
 """Plans that a search makes at most, by effort."""
 
 _MOST_TRIALS = 10_000
@@ -226,8 +227,7 @@ def _step_of(search: Search, found: Found) -> Step | None:
 
 def _room(plan: Plan) -> dict[str, int]:
     """Actor -> bytes that are free, below the peak, all the time that it is at work."""
-    scratch = [plan.workspace(actor, phase)[1] for actor, phase in plan.order]
-    live = plan.lifetimes.live + np.array(scratch, np.int64)
+    live = live_with_scratch(plan)
     spans: dict[str, tuple[int, int]] = {}
     for at, (actor, _) in enumerate(plan.order):
         spans[actor] = spans.get(actor, (at, at))[0], at
