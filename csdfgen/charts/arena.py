@@ -11,11 +11,13 @@ from csdfgen.charts.svg import TOP, Drawing, number, wide
 __all__ = ["arena_chart", "draw_arena"]
 
 _HEIGHT = 400.0
-_GRID = 4
+_GRID = 5
 """Steps of a pixel that are told apart: rectangles that are closer are drawn as one."""
 
-_SEEN = 2.0
-"""Pixels from which on a rectangle has a line around it, so that rows can be told apart."""
+_SEEN = 2.5
+"""Pixels from which on, in both directions, a rectangle has a line around it, so that rows can be
+told apart.
+"""
 
 _TALL = 12.0
 _FILLED = 0.7
@@ -44,11 +46,13 @@ def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -
         if mine.any():
             rows = int((footprint.end - footprint.row)[mine].sum())
             title = f"{layer.name}: {rows:,} rows, {binary(int(size[mine].sum()))} over the frame"
-            drawing.shape(_boxes(axes, footprint, mine), colors[line], title, edge=look.edge)
+            apart, close = _boxes(axes, footprint, mine)
+            drawing.shape(close, colors[line], title, edge=colors[line], width=0.6)
+            drawing.shape(apart, colors[line], title, edge=look.edge)
     scratch = shown & footprint.scratch
     if scratch.any():
         title = f"workspace: at most {binary(int(size[scratch].max()))} in a firing"
-        drawing.shape(_boxes(axes, footprint, scratch), look.scratch, title)
+        drawing.shape("".join(_boxes(axes, footprint, scratch)), look.scratch, title)
     for owner in np.unique(footprint.owner[shown & ~footprint.scratch]).tolist():
         _name(axes, footprint, owner, colors)
     drawing.line(axes.left, axes.top, axes.right, axes.top, look.soft, 1, "5 3")
@@ -57,27 +61,29 @@ def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -
     return axes
 
 
-def _boxes(axes: Axes, footprint: Footprint, mine: np.ndarray) -> str:
-    """A path of rectangles; of those that only a microscope would tell apart, one."""
+def _boxes(axes: Axes, footprint: Footprint, mine: np.ndarray) -> tuple[str, str]:
+    """Paths of the rectangles that are seen, and of the others; of those that only a microscope
+    would tell apart, one.
+    """
     wide_x = (axes.right - axes.left) / max(1, footprint.firings) * _GRID
     wide_y = (axes.bottom - axes.top) / axes.most * _GRID
     x0 = np.floor(footprint.first[mine] * wide_x).astype(np.int64)
     x1 = np.maximum(x0 + 1, np.round(footprint.last[mine] * wide_x).astype(np.int64))
     y0 = np.floor(footprint.low[mine] * wide_y).astype(np.int64)
     y1 = np.maximum(y0 + 1, np.round(footprint.high[mine] * wide_y).astype(np.int64))
-    narrow = x1 - x0 < _SEEN * _GRID
-    path: list[str] = []
-    wide_ones = np.flatnonzero(~narrow).tolist()
-    for at in wide_ones:
-        path.append(_box(axes, x0[at], x1[at], y0[at], y1[at]))
-    lanes = np.stack([y0[narrow], y1[narrow]], axis=1)
-    x0, x1 = x0[narrow], x1[narrow]
-    for low, high in np.unique(lanes, axis=0).tolist():
-        here = (lanes[:, 0] == low) & (lanes[:, 1] == high)
-        order = np.argsort(x0[here], kind="stable")
-        starts, stops = joined_spans(x0[here][order], x1[here][order], 2)
-        path += [_box(axes, a, b, low, high) for a, b in zip(starts, stops, strict=True)]
-    return "".join(dict.fromkeys(path))
+    seen = (x1 - x0 >= _SEEN * _GRID) & (y1 - y0 >= _SEEN * _GRID)
+    boxes = np.unique(np.stack([x0, x1, y0, y1], axis=1)[seen], axis=0)
+    apart = "".join(_box(axes, *box) for box in boxes.tolist())
+    x0, x1, y0, y1 = (one[~seen] for one in (x0, x1, y0, y1))
+    lanes, lane = np.unique(np.stack([y0, y1], axis=1), axis=0, return_inverse=True)
+    close: list[str] = []
+    for place, (low, high) in enumerate(lanes.tolist()):
+        here = np.flatnonzero(lane.reshape(-1) == place)
+        here = here[np.argsort(x0[here], kind="stable")]
+        starts, stops = joined_spans(x0[here], x1[here], 2)
+        spans = zip(starts.tolist(), stops.tolist(), strict=True)
+        close += [_box(axes, start, stop, low, high) for start, stop in spans]
+    return apart, "".join(close)
 
 
 def _box(axes: Axes, x0: int, x1: int, y0: int, y1: int) -> str:

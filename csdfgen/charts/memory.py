@@ -78,7 +78,8 @@ def draw_memory(
     columns = _columns(footprint, _width_in_columns(footprint))
     whole = footprint.whole_alive()
     ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
-    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * ours
+    alive = int(footprint.alive.max(initial=0))
+    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, alive)
     if apart and not scale:
         most = float(whole.max()) * 1.04
         over = Axes(drawing, look, footprint.firings, most, top + 16, top + 16 + _OVERVIEW)
@@ -216,7 +217,9 @@ def _levels(axes: Axes, footprint: Footprint, whole: int | None) -> None:
     if bound:
         axes.level(bound, f"proven bound {binary(bound)}", above=False, color=axes.look.mark)
     if whole and whole > footprint.arena:
-        axes.level(whole, f"whole layers {binary(whole)}", color=axes.look.soft)
+        near = axes.y(footprint.arena) - axes.y(whole) < 2 * _TALL
+        text = f"whole layers {binary(whole)}"
+        axes.level(whole, text, color=axes.look.soft, at_left=near)
 
 
 def _mark_peak(axes: Axes, footprint: Footprint) -> None:

@@ -10,7 +10,7 @@ from csdfgen.charts.svg import TOP, Drawing, labelled_every, wide
 
 __all__ = ["draw_phases", "phases_chart"]
 
-_TALLEST, _LOWEST, _HEIGHT = 16.0, 3.0, 760.0
+_TALLEST, _LOWEST, _HEIGHT = 16.0, 4.0, 760.0
 _WIDEST_NAME = 190.0
 _APART = 0.6
 """Pixels between firings that are seen as a pause."""
@@ -45,7 +45,7 @@ def draw_phases(drawing: Drawing, footprint: Footprint, look: Look, top: float) 
             axes.x(0) + (RIGHT - left) * (at + 1) / max(1, footprint.firings),
             _APART,
         )
-        spans = [(a, max(b, a + 0.8)) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+        spans = [(a, max(b, a + 1.0)) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         phases = "1 phase" if layer.phases == 1 else f"{layer.phases:,} phases"
         title = f"{layer.name}: {layer.function}, {phases}"
         drawing.bars(spans, middle, height * 0.82, colors[line], title)

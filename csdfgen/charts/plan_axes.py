@@ -78,11 +78,14 @@ class Axes:
             draw.text(x, y + 16, f"{value:,.0f}", _LABEL, "middle")
         draw.text((self.left + self.right) / 2, y + 32, label, 11, "middle", color=self.look.soft)
 
-    def level(self, size: float, text: str, *, above: bool = True, color: str = "") -> None:
-        """A dashed line at a size, named at its right end."""
+    def level(
+        self, size: float, text: str, *, above: bool = True, color: str = "", at_left: bool = False
+    ) -> None:
+        """A dashed line at a size, named at its right end or at its left."""
         y = self.y(size)
         self.drawing.line(self.left, y, self.right, y, color or INK_OF[self.look], 1, "5 3")
-        self.named(self.right, y - 4 if above else y + 12, text, "end")
+        place, anchor = (self.left + 4, "start") if at_left else (self.right, "end")
+        self.named(place, y - 4 if above else y + 12, text, anchor)
 
     def named(self, x: float, y: float, text: str, anchor: str = "start") -> None:
         """A text that is read on any ground: with a rim of the paper's colour."""

@@ -328,6 +328,7 @@ def run(
             options=network.read(goals.read(device)),
             inputs=tuple(inputs or ()),
             output=output,
+            result=goals.result.value if goals.result is not None else "stored",
             check=check,
             as_json=as_json,
             seed=seed,
@@ -347,7 +348,8 @@ def run(
 
 @app.command(
     cls=Command,
-    epilog="Examples:\n\n  csdfgen report model.onnx -o report.html\n\n  csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7\n\n"
+    epilog="Examples:\n\n  csdfgen report model.onnx -o report.html\n\n"
+    "  csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7\n\n"
     "  csdfgen report plan.json --model model.onnx --no-measure",
 )
 @grouped

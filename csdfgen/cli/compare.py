@@ -13,7 +13,14 @@ from csdfgen.cli.plans import Asked, planned
 from csdfgen.cli.report import check_page
 from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.files import write_bytes
-from csdfgen.pages.comparison import FACTS, Comparison, compared, comparison_page, to_json
+from csdfgen.pages.comparison import (
+    FACTS,
+    Comparison,
+    LayerPair,
+    compared,
+    comparison_page,
+    to_json,
+)
 
 __all__ = ["CompareRequest", "names_of", "run_compare"]
 
@@ -71,28 +78,23 @@ def _print(found: Comparison) -> None:
     same = (
         "the same phases in the same order" if found.same_order else "the orders of firings differ"
     )
-    differing = sorted(
-        (pair for pair in found.layers if pair.differs),
-        key=lambda pair: (
-            -abs(
-                sum(
-                    (b or 0) - (a or 0)
-                    for name, a, b in pair.values()
-                    if name in ("held", "workspace")
-                )
-            )
-        ),
-    )
+    differing = sorted((one for one in found.layers if one.differs), key=_bytes_apart)
     out.print(f"\n{same}; {len(differing):,} of {counted(len(found.layers), 'layer')} differ")
     if not differing:
         return
     heads = ["phases", "rows a phase", "holds rows", "holds bytes", "workspace"]
     layers = table("layer", *heads, right=tuple(heads))
-    for pair in differing[:_SHOWN]:
-        layers.add_row(plain(pair.name), *(_pair(a, b) for _, a, b in pair.values()))
+    for one in differing[:_SHOWN]:
+        layers.add_row(plain(one.name), *(_pair(a, b) for _, a, b in one.values()))
     if len(differing) > _SHOWN:
         layers.add_row(f"and {len(differing) - _SHOWN} others, all with --json or -o page.html")
     out.print(layers)
+
+
+def _bytes_apart(pair: LayerPair) -> int:
+    """A key that puts those first whose bytes, scratch too, differ most."""
+    sizes = [(b or 0) - (a or 0) for name, a, b in pair.values() if name in ("held", "workspace")]
+    return -abs(sum(sizes))
 
 
 def _pair(a: int | None, b: int | None) -> Text:

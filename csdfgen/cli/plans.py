@@ -104,7 +104,11 @@ def parse_asked(text: str) -> Asked:
     ):
         raise InputError(f"'+batch={batch}' is no number from 1 to 1000000", where=text)
     options = ModelOptions(
-        values.get("rows"), values.get("fuse"), values.get("image"), shapes, batch and int(batch)
+        values.get("rows"),
+        values.get("fuse"),
+        values.get("image"),
+        shapes,
+        None if batch is None else int(batch),
     )
     return Asked(source, options, policy)
 

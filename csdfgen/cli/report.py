@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+from csdfgen import __version__
 from csdfgen.cli.models import input_span
 from csdfgen.cli.plans import Asked, Planned, planned
-from csdfgen.cli.terminal import console, mebibytes, stages
+from csdfgen.cli.terminal import console, mebibytes, plain, stages
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError
@@ -17,6 +20,8 @@ from csdfgen.pages.report import Told, report_page
 from runtime.images import random_inputs
 
 __all__ = ["ReportRequest", "check_page", "run_report"]
+
+_LIBRARIES = ("numpy", "onnx", "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,13 @@ def run_report(request: ReportRequest) -> None:
             raise error.at(found.model) from None
         stage("drawing")
         title = "" if profile is None else profile.title
-        page = report_page(plan, Told(found.title, _commands(found, request), beside, times, title))
+        page = report_page(
+            plan, Told(found.title, _commands(found, request), _versions(), beside, times, title)
+        )
     write_bytes(request.output, page)
     console().print(
-        f"{request.output}: {found.title}, arena of {plan.planned_bytes:,} bytes "
-        f"({mebibytes(plan.planned_bytes)} MiB), page of {len(page):,} bytes",
+        f"{request.output}: {plain(found.title)}, arena of {plan.planned_bytes:,} bytes "
+        f"({mebibytes(plan.planned_bytes)} MiB)",
         soft_wrap=True,
     )
 
@@ -104,6 +111,13 @@ def _commands(found: Planned, request: ReportRequest) -> list[tuple[str, str]]:
             ),
         ),
     ]
+
+
+def _versions() -> list[str]:
+    """What made the page."""
+    found = [f"csdfgen {__version__}", f"Python {platform.python_version()}"]
+    found += [f"{name} {metadata.version(name)}" for name in _LIBRARIES]
+    return [*found, f"{platform.system()} {platform.machine()}"]
 
 
 def _without_policy(flags: list[str]) -> list[str]:

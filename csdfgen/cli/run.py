@@ -28,7 +28,7 @@ from csdfgen.cli.terminal import (
     stages,
     table,
 )
-from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.goals.choice import profile_for
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
@@ -60,6 +60,7 @@ class RunRequest:
     options: ModelOptions
     inputs: tuple[str, ...]
     output: Path | None
+    result: str
     check: str | None
     as_json: bool
     seed: int
@@ -76,6 +77,7 @@ def run_model(request: RunRequest) -> None:
         raise InputError(
             "is a graph, which has no weights to run with; give the model", where=request.model
         )
+    _check_stored(request)
     if request.pareto:
         run_front(request)
         return
@@ -142,6 +144,17 @@ def run_front(request: RunRequest) -> None:
         raise failed
 
 
+def _check_stored(request: RunRequest) -> None:
+    """What is done with whole outputs needs them stored. Raises InputError."""
+    if request.result == "streamed":
+        for name, given in (("output", request.output), ("labels", request.labels)):
+            if given is not None:
+                raise InputError(
+                    f"{option('result', request.result)} stores no output for {option(name, str(given))}; "
+                    "leave one of them out"
+                )
+
+
 def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
     """The plan asked for, from the plan file if there is one, and its network."""
     if request.plan is None:
@@ -197,6 +210,7 @@ def _measured(
             model=request.model,
             threads=request.threads,
             repeat=request.repeat,
+            result=request.result,
             stage=stage,
         )
     except CsdfgenError as error:
@@ -214,15 +228,17 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"--rows {plan.conversion.rows} "
         f"--fuse {plan.options.fuse} --image {plan.options.image}, {counted(network.batch, 'image')}\n"
     )
-    out.print(figures_table(plan.figures))
+    out.print(figures_table(report.figures))
     arena, measured = plan.planned_bytes, report.measured_bytes
     same = "as planned" if arena == measured else f"{arena:,} were planned"
     out.print(
         f"\nmeasured   {measured:,} bytes touched in the arena, {same}\n"
         f"beside it  {report.python_peak_bytes:,} bytes allocated by Python while firing, "
-        f"{report.call_peak_bytes:,} bytes in the whole call, outputs included"
+        f"{report.call_peak_bytes:,} bytes in the whole call, "
+        f"{'no output stored' if report.result == 'streamed' else 'outputs included'}"
     )
-    word, said = _against_whole_layers(plan.figures)
+    outputs = report.figures["outputs"] // network.batch * plan.conversion.frames
+    word, said = _against_whole_layers({**report.figures, "outputs": outputs})
     out.print(f"{word:<11}{said}")
     frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
     if network.batch > 1:
@@ -239,15 +255,17 @@ def _print_report(report: Report, request: RunRequest) -> None:
 
 
 def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
-    """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan.
+    """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan, its
+    outputs those of the images that it covers.
 
-    >>> sizes = {"arena": 2**20, "sum_of_tensors": 3 * 2**20}
+    >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20}
     >>> _against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
     'gained'
     >>> _against_whole_layers({**sizes, "whole_layer_live": 2**19})
-    ('larger', 'arena takes 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
+    ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
     """
-    used = figures["arena"]
+    used = figures["arena"] + figures["outputs"]
+    what = "arena and outputs take" if figures["outputs"] else "arena takes"
     whole = figures["whole_layer_live"]
     sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
     below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
@@ -256,7 +274,7 @@ def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
     ]
     ratios = ["that is " + " and ".join(below)] * bool(below) + above
     word = "gained" if used < whole else "larger" if used > whole else "the same"
-    return word, f"arena takes {mebibytes(used)} MiB; {', '.join(ratios)}"
+    return word, f"{what} {mebibytes(used)} MiB; {', '.join(ratios)}"
 
 
 def _print_check(report: Report) -> None:

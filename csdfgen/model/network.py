@@ -273,13 +273,9 @@ class Network(Pickled):
     @property
     def output_bytes(self) -> int:
         """Bytes of the arrays that hold all outputs, those of every image of the batch."""
-        return sum(
-            output.tensor.nbytes * self.batch
-            if output.tensor is not None
-            else int(output.constant.nbytes)
-            for output in self.outputs
-            if output.tensor is not None or output.constant is not None
-        )
+        computed = sum(o.tensor.nbytes for o in self.outputs if o.tensor is not None)
+        constant = sum(int(o.constant.nbytes) for o in self.outputs if o.constant is not None)
+        return computed * self.batch + constant
 
     @property
     def parameter_bytes(self) -> int:

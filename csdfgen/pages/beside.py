@@ -77,7 +77,6 @@ def measured_beside(
         )
         stage("timing both")
         ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
-    del theirs
     stage("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch)

@@ -6,14 +6,11 @@ from anywhere.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 
 import numpy as np
 
-from csdfgen import __version__
 from csdfgen.charts.arena import draw_arena
 from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.memory import draw_memory
@@ -36,17 +33,16 @@ _MOST_ROWS = 40_000
 _HOLDERS, _KEPT = 12, 12
 """Lines of the tables about the peak."""
 
-_LIBRARIES = ("numpy", "onnxruntime", "onnx")
-
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a page tells beside the plan. model: as the reader knows it. commands: (what it does,
-    command line). beside: measured here, None if nothing was. estimate: of the device of that title.
+    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the device of that title.
     """
 
     model: str
     commands: Sequence[tuple[str, str]] = ()
+    versions: Sequence[str] = ()
     beside: Beside | None = None
     estimate: Estimate | None = None
     device: str = ""
@@ -128,13 +124,11 @@ def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Mark
             yield _tile("Outputs", "not compared", "onnxruntime did not run")
         else:
             worst = max((one.max_abs_error for one in beside.comparisons), default=0.0)
-            said = "equal to onnxruntime's" if beside.equal else "differ from onnxruntime's"
-            yield _tile(
-                "Outputs",
-                "equal" if beside.equal else "different",
-                f"{said}, by at most {worst:.2g}",
-                not beside.equal,
-            )
+            said = f"to onnxruntime's, largest difference {worst:.2g}"
+            if not beside.equal:
+                said = f"from onnxruntime's, by up to {worst:.2g}"
+            word = "equal" if beside.equal else "different"
+            yield _tile("Outputs", word, said, bad=not beside.equal)
         theirs = f"onnxruntime {_ms(beside.theirs)}" if beside.theirs is not None else "median"
         yield _tile("Time of a frame", _ms(beside.ours), theirs)
 
@@ -270,7 +264,10 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
             else f"; this one needs {peak / bound:.2f} times that."
         )
     else:
-        said = "This plan comes without a proven bound; what is alive in the fullest firing is what no arena for this order can do without."
+        said = (
+            "This plan comes without a proven bound; what is alive in the fullest firing is what no "
+            "arena for this order can do without."
+        )
     return element(
         "section",
         element("h2", "The peak, and what causes it"),
@@ -292,7 +289,7 @@ def _rows_alive(shown: Footprint, line: int, at: int) -> str:
         here = mine & (shown.owner == owner)
         low, high = int(shown.row[here].min()), int(shown.end[here].max())
         count = int((shown.end - shown.row)[here].sum())
-        span = f"row {low + 1:,}" if count == 1 else f"{count:,} rows from {low + 1:,} to {high:,}"
+        span = f"row {low + 1:,}" if count == 1 else f"{count:,} rows, {low + 1:,} to {high:,}"
         parts.append("sums" if shown.owners[owner].kind == "state" else span)
     return "; ".join(dict.fromkeys(parts))
 
@@ -440,13 +437,6 @@ def _exact(name: str, value: object) -> str:
 
 
 def _repeat(told: Told) -> Markup:
-    versions = [f"csdfgen {__version__}", f"Python {platform.python_version()}"]
-    for name in _LIBRARIES:
-        try:
-            versions.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            continue
-    versions.append(f"{platform.system()} {platform.machine()}")
     commands = [
         join([element("p", what), element("pre", element("code", line), tabindex="0")])
         for what, line in told.commands
@@ -455,7 +445,7 @@ def _repeat(told: Told) -> Markup:
         "section",
         element("h2", "To repeat it"),
         *commands,
-        element("p", "; ".join(versions), class_="soft"),
+        element("p", "; ".join(told.versions), class_="soft"),
     )
 
 

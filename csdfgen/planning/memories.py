@@ -30,8 +30,8 @@ __all__ = ["FAST", "SLOW", "Split", "row_traffic", "split"]
 FAST, SLOW = "fast", "slow"
 """The pools of a device with two memories."""
 
-_LARGEST = 400_000
-"""Pairs (item, instant) of the largest linear program that is tried."""
+_LARGEST = 20_000
+"""Pairs (item, instant) of the largest program that is solved; beyond, the greedy choice is better."""
 _FEW, _GAP = 60, 5e-3
 """Items up to which the program is solved to the end; this close to it for more."""
 _SECONDS: Mapping[str, float] = MappingProxyType({"low": 2.0, "normal": 10.0, "high": 60.0})

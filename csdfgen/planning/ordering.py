@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from schedules.demand import POLICIES, firing_order
 from schedules.order import topological_order
 from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
-from schedules.peak.search import search
+from schedules.peak.search import bound_for, search
 
 __all__ = ["LeastPeak", "Order", "least_peak", "named_order", "problem_of"]
 
@@ -49,29 +50,47 @@ def least_peak(
     effort: Effort = "low",
     *,
     policies: Iterable[str] = POLICIES,
+    starts: Mapping[str, Order] = MappingProxyType({}),
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> LeastPeak:
     """The order of a conversion's firings with the least peak that `effort` finds.
 
-    buffers, workspaces: see `problem_of`. policies: the orders that the search starts from. effort,
-    seed, progress, stop: see `schedules.peak.search.search`, with what it raises.
+    buffers, workspaces: see `problem_of`. policies: the orders that the search starts from; starts:
+    more of them, by name. effort, seed, progress, stop: see `schedules.peak.search.search`, with what
+    it raises.
     """
     problem = problem_of(conversion, buffers, workspaces)
-    number = {work.name: at for at, work in enumerate(conversion.actors)}
-    starts = {
-        name: np.array([problem.base[number[actor]] + phase for actor, phase in order], np.int64)
-        for name in policies
-        for order in [named_order(conversion, name)]
-    }
-    found = search(problem, starts, effort, seed=seed, progress=progress, stop=stop)
+    orders = {**{name: named_order(conversion, name) for name in policies}, **starts}
+    firings = {name: _numbered(problem, conversion, order) for name, order in orders.items()}
+    found = search(problem, firings, effort, seed=seed, progress=progress, stop=stop)
     names = [work.name for work in conversion.actors]
     actors, phases = problem.actor[found.order].tolist(), problem.phase[found.order].tolist()
     order = tuple((names[actor], phase) for actor, phase in zip(actors, phases, strict=True))
     return LeastPeak(
         order, found.peak, found.lower_bound, found.origin, found.optimal, found.interrupted
     )
+
+
+def lower_bound(
+    conversion: Conversion,
+    buffers: Sequence[Buffer],
+    workspaces: Mapping[str, Sequence[int]],
+    order: Order,
+    effort: Effort = "low",
+) -> int:
+    """Bytes that no order of these firings has a peak below, as far as `effort` can prove; looked for
+    no further than the peak of this order.
+    """
+    problem = problem_of(conversion, buffers, workspaces)
+    return bound_for(problem, _numbered(problem, conversion, order), effort)
+
+
+def _numbered(problem: Problem, conversion: Conversion, order: Order) -> np.ndarray:
+    """The firings of an order by their numbers in a problem."""
+    number = {work.name: at for at, work in enumerate(conversion.actors)}
+    return np.array([problem.base[number[actor]] + phase for actor, phase in order], np.int64)
 
 
 def named_order(conversion: Conversion, policy: str) -> Order:

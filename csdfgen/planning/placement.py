@@ -16,7 +16,8 @@ import numpy as np
 
 from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.lifetimes import Lifetimes
-from csdfgen.planning.packing import Items, Packing, pack
+from csdfgen.planning.packing import Items, pack
+from csdfgen.planning.packing.exact import pack_exact
 from csdfgen.planning.packing.items import FREE
 
 __all__ = ["Placement", "Region", "place", "place_scratch", "widened"]
@@ -91,13 +92,16 @@ def place(
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
     *,
     effort: str | float = "low",
+    exact: bool = False,
 ) -> Placement:
     """Offsets for all rows of the buffers and for the scratch of every firing.
 
-    scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer.
+    scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove
+    the packing, or bound it, with OR-Tools. Raises InputError where these are not installed.
     """
     blocks, rows = _blocks(buffers, lifetimes)
-    packed = _packed(rows, np.full(len(blocks.buffer), FREE), scratch, effort)
+    items = _items(rows, np.full(len(blocks.buffer), FREE), scratch)
+    packed = pack_exact(items, effort=effort) if exact else pack(items, effort=effort)
     count = len(blocks.buffer)
     found = _scratch(scratch, packed.offsets[count:])
     regions = _regions(buffers, lifetimes, blocks, packed.offsets[:count])
@@ -120,7 +124,7 @@ def place_scratch(
         np.concatenate([one.gone for one in lifetimes.each]),
     )
     fixed = np.concatenate([np.array(regions[b.name].addresses(0, b.rows)) for b in buffers])
-    packed = _packed(rows, fixed, scratch, "low")
+    packed = pack(_items(rows, fixed, scratch), effort="low")
     found = _scratch(scratch, packed.offsets[len(fixed) :])
     return replace(found, total=packed.total, lower_bound=packed.lower_bound)
 
@@ -168,24 +172,20 @@ def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, in
     return int(starts[at]), int(sizes[at])
 
 
-def _packed(
+def _items(
     rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     fixed: np.ndarray,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    effort: str | float,
-) -> Packing:
+) -> Items:
     """Rows, as (bytes, born, gone), and behind them the scratch of firings that take any."""
     sizes, times = _listed(scratch)
     firing = sizes > 0
-    return pack(
-        Items(
-            np.concatenate([rows[0], sizes[firing]]),
-            np.concatenate([rows[1], times[firing]]),
-            np.concatenate([rows[2], times[firing] + 1]),
-            ALIGNMENT,
-            fixed=np.concatenate([fixed, np.full(np.count_nonzero(firing), FREE)]),
-        ),
-        effort=effort,
+    return Items(
+        np.concatenate([rows[0], sizes[firing]]),
+        np.concatenate([rows[1], times[firing]]),
+        np.concatenate([rows[2], times[firing] + 1]),
+        ALIGNMENT,
+        fixed=np.concatenate([fixed, np.full(np.count_nonzero(firing), FREE)]),
     )
 
 

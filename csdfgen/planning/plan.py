@@ -32,7 +32,8 @@ FIGURES = MappingProxyType(
         "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
         "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
         "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
-        "peak_live": "phased: most bytes of rows, sums and workspace alive at one time, in this order",
+        "peak_live": "phased: most bytes of rows, sums and needed workspace alive at one time",
+        "lower_bound": "phased: no order of these firings has a lower peak",
         "arena": "phased: the one arena with everything in it",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
         "outputs": "beside the arena: the arrays that the caller gets; none if rows are handed on",
@@ -61,6 +62,7 @@ class Plan(Pickled):
     regions: Mapping[str, Region]
     pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    arena_bound: int = 0
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 
@@ -81,7 +83,9 @@ class Plan(Pickled):
 
     @cached_property
     def live(self) -> np.ndarray:
-        """Bytes alive during each firing: rows and sums, and the scratch of the firing."""
+        """Bytes alive during each firing: rows and sums, and the scratch of the firing, with what it
+        takes beyond its need because it is free.
+        """
         found = self.lifetimes.live.copy()
         times = times_of(self.order)
         for buffer in self.buffers:
@@ -90,9 +94,9 @@ class Plan(Pickled):
         return found
 
     @property
-    def peak_live(self) -> int:
-        """Most bytes alive at one time: no arena for this order is smaller."""
-        return int(self.live.max(initial=0))
+    def optimal(self) -> bool:
+        """Whether it is proved that no order of these firings has a lower peak."""
+        return self.figures["peak_live"] <= self.figures["lower_bound"]
 
     @cached_property
     def rolling(self) -> tuple[Buffer, ...]:
@@ -137,4 +141,4 @@ class Plan(Pickled):
         }
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
-        return f"<div>{small_memory_chart(footprint(self))}{table}</div>"
+        return table + small_memory_chart(footprint(self))

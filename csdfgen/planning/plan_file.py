@@ -46,7 +46,8 @@ from csdfgen.planning.buffers import (
 )
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
+from csdfgen.planning.ordering import lower_bound
 from csdfgen.planning.placement import Region, place_scratch
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import Prepared, assemble, prepare
@@ -252,7 +253,10 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
             MappingProxyType({ARENA: file.arena}),
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take
-        return assemble(_with_scratch(file, draft, prepared, kernels))
+        needs = _needs(prepared, kernels)
+        whole = _with_scratch(file, draft, prepared, needs)
+        bound = lower_bound(prepared.conversion, prepared.buffers, needs, file.order)
+        return assemble(whole, peak_of(draft.lifetimes, needs, file.order), bound)
     except CsdfgenError as error:
         raise error.at(file.where) from None
 
@@ -308,11 +312,17 @@ def _rolling(rows: _Rows, buffer: Buffer) -> tuple[int, ...]:
     return ring.addresses(0, buffer.rows)
 
 
-def _with_scratch(file: PlanFile, draft: Plan, prepared: Prepared, kernels: KernelSet) -> Plan:
-    """The plan with the scratch of its file; of one before version 3 placed anew beside the rows."""
-    needs = Declarations(
+def _needs(prepared: Prepared, kernels: KernelSet) -> Mapping[str, np.ndarray]:
+    """Actor -> the least scratch of each of its phases."""
+    return Declarations(
         prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit=0
     ).sizes()
+
+
+def _with_scratch(
+    file: PlanFile, draft: Plan, prepared: Prepared, needs: Mapping[str, np.ndarray]
+) -> Plan:
+    """The plan with the scratch of its file; of one before version 3 placed anew beside the rows."""
     if file.version < 3:
         times = times_of(file.order)
         wanted = {actor: (sizes, times[actor]) for actor, sizes in needs.items()}

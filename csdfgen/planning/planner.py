@@ -32,7 +32,8 @@ from csdfgen.phases.provenance import digest_of, origin_of
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
+from csdfgen.planning.ordering import least_peak, lower_bound, named_order
 from csdfgen.planning.placement import place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
@@ -40,8 +41,6 @@ from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
-from schedules.demand import POLICIES, firing_order
-from schedules.order import topological_order
 from schedules.schedule import Schedule
 
 __all__ = [
@@ -128,14 +127,19 @@ def _without_collections() -> Iterator[None]:
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
     prepared = prepare(network, options)
     scratch = _scratch(prepared, kernels, 0)
-    best: _Candidate | None = None
-    for name in _policies(prepared) if options.policy == "best" else (options.policy,):
-        order = _ordered(prepared, name)
-        found = _Candidate(prepared, name, order, scratch)
-        if best is None or found.peak_live < best.peak_live:
-            best = found
-    assert best is not None
-    return best.finished(kernels)
+    if options.policy != "best":
+        order = named_order(prepared.conversion, options.policy)
+        return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
+    starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
+    found = least_peak(
+        prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
+    )
+    candidate = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
+    return candidate.finished(kernels)
+
+
+def _effort(options: PlanOptions) -> str | float:
+    return options.effort if options.seconds is None else options.seconds
 
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
@@ -160,6 +164,15 @@ class _Candidate:
     policy: str
     order: Order
     scratch: Scratch
+    known_bound: int | None = None
+
+    @cached_property
+    def lower_bound(self) -> int:
+        """Bytes that no order of these firings has a peak below."""
+        if self.known_bound is not None:
+            return self.known_bound
+        one = self.prepared
+        return lower_bound(one.conversion, one.buffers, self.scratch, self.order)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -174,15 +187,20 @@ class _Candidate:
     @cached_property
     def peak_live(self) -> int:
         """Most bytes alive at one time."""
-        live = self.lifetimes.live.copy()
-        for sizes, times in self.wanted.values():
-            live[times] += sizes
-        return int(live.max(initial=0))
+        return peak_of(self.lifetimes, self.scratch, self.order)
 
     def finished(self, kernels: KernelSet) -> Plan:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared = self.prepared
-        placed = place(prepared.buffers, self.lifetimes, self.wanted)
+        options = prepared.options
+        placed = place(
+            prepared.buffers,
+            self.lifetimes,
+            self.wanted,
+            effort=_effort(options),
+            exact=options.pack == "exact",
+        )
+        bound = placed.lower_bound
         most = _scratch(prepared, kernels, None)
         placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
         return assemble(
@@ -195,21 +213,11 @@ class _Candidate:
                 (*prepared.buffers, *placed.workspaces),
                 MappingProxyType(dict(placed.regions)),
                 MappingProxyType({ARENA: placed.total}),
+                arena_bound=bound,
             ),
             self.peak_live,
+            self.lower_bound,
         )
-
-
-def _policies(prepared: Prepared) -> tuple[str, ...]:
-    """Orders of which the best is kept; of tiles one after the other alone."""
-    return ("tiles",) if prepared.sinks else POLICIES
-
-
-def _ordered(prepared: Prepared, policy: str) -> Order:
-    """An order of firings; "tiles" runs one tile after the other."""
-    if policy == "tiles":
-        return pulled(prepared.conversion, prepared.sinks)
-    return named_order(prepared.conversion, policy)
 
 
 def graph_of(
@@ -305,22 +313,12 @@ def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet 
     return plan_for(prepared, schedule.policy, order, kernels)
 
 
-def named_order(conversion: Conversion, policy: str) -> Order:
-    """An order of firings (actor name, phase) of the conversion's graph."""
-    if policy == "layers":
-        # what firing one by one comes to, as nothing limits a layer whose operands are whole
-        actors = conversion.graph.actors
-        inorder = [actors[at] for at in topological_order(conversion.graph)]
-        return tuple((actor.name, phase) for actor in inorder for phase in range(actor.phases))
-    names = [actor.name for actor in conversion.graph.actors]
-    return tuple((names[actor], phase) for actor, phase in firing_order(conversion.graph, policy))
-
-
-def assemble(draft: Plan, peak_live: int) -> Plan:
+def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
     """The plan with its figures, checked, once firings and regions are settled. Raises what
     `checker.check` raises.
 
-    peak_live: with the least scratch that kernels need; what they get beyond is free at the time.
+    peak_live, bound: with the least scratch that kernels need; what they get beyond is free at the
+    time.
     """
     check(draft)
     network = draft.network
@@ -330,9 +328,10 @@ def assemble(draft: Plan, peak_live: int) -> Plan:
         "whole_layer_live": whole_layer_live(network),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
         "peak_live": peak_live,
+        "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
-        "outputs": network.output_bytes,
+        "outputs": 0 if draft.options.result == "streamed" else network.output_bytes,
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))

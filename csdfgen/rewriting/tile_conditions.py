@@ -55,7 +55,7 @@ def check_tiles(before: Network, after: Network, tile_of: Mapping[str, str]) -> 
     _Proof(before, after, tile_of).check()
 
 
-class _Fault(Exception):
+class _FaultError(Exception):
     """What does not hold, in words."""
 
 
@@ -78,9 +78,9 @@ class _Proof:
                     found = [_all_of(tensor) for tensor in layer.outputs]
                 for tensor, columns in zip(layer.outputs, found, strict=True):
                     if tensor.name in self.known:
-                        raise _Fault(f"'{tensor.name}' is made twice")
+                        raise _FaultError(f"'{tensor.name}' is made twice")
                     self.known[tensor.name] = columns
-            except _Fault as fault:
+            except _FaultError as fault:
                 raise BrokenRewritingError(RULE, layer.name, str(fault)) from None
         self._check_outputs()
 
@@ -104,7 +104,7 @@ class _Proof:
         if layer.name in self.tile_of:
             original = self.layers.get(self.tile_of[layer.name])
             if original is None:
-                raise _Fault(f"is a clone of '{self.tile_of[layer.name]}', which is no layer")
+                raise _FaultError(f"is a clone of '{self.tile_of[layer.name]}', which is no layer")
             return _cloned(original, layer, operands)
         if layer.name in self.layers:
             return self._unchanged(layer, operands)
@@ -116,20 +116,22 @@ class _Proof:
             return self._weighted(layer, operands)
         if layer.op_type in ("Add", "Max"):
             return self._summed(layer, operands)
-        raise _Fault(f"a new {layer.op_type} is not one of the layers that tiles are joined with")
+        raise _FaultError(
+            f"a new {layer.op_type} is not one of the layers that tiles are joined with"
+        )
 
     def _operand(self, tensor: Tensor) -> Columns:
         if tensor.name not in self.known:
-            raise _Fault(f"reads '{tensor.name}' before it is made")
+            raise _FaultError(f"reads '{tensor.name}' before it is made")
         return self.known[tensor.name]
 
     def _unchanged(self, layer: Layer, operands: list[Columns]) -> Columns:
         if self.layers[layer.name] is not layer:
-            raise _Fault("is another layer than before")
+            raise _FaultError("is another layer than before")
         wanted = [_all_of(tensor) for tensor in layer.inputs if tensor is not None]
         for found, all_of in zip(operands, wanted, strict=True):
             if found != all_of:
-                raise _Fault(f"reads {found}, {all_of} is wanted")
+                raise _FaultError(f"reads {found}, {all_of} is wanted")
         return _all_of(layer.output)
 
     def _weighted(self, layer: Layer, operands: list[Columns]) -> Columns:
@@ -140,7 +142,7 @@ class _Proof:
         share = np.array((one.stop - one.start) / width, layer.output.dtype)
         factors = list(layer.constants.values())
         if one.part != "pool" or len(factors) != 1 or factors[0].size != 1 or factors[0] != share:
-            raise _Fault(f"is {one} times {factors}; {share} is wanted")
+            raise _FaultError(f"is {one} times {factors}; {share} is wanted")
         return _complete(pool, Columns(one.tensor, one.start, one.stop, "share"))
 
     def _summed(self, layer: Layer, operands: list[Columns]) -> Columns:
@@ -149,18 +151,18 @@ class _Proof:
             ("GlobalAveragePool", "share") if layer.op_type == "Add" else ("GlobalMaxPool", "pool")
         )
         if len(operands) != 2 or layer.constants:
-            raise _Fault("does not join two parts")
+            raise _FaultError("does not join two parts")
         a, b = operands
         pool = self._pool(a, kind[0])
         if (a.tensor, a.part, a.stop) != (b.tensor, b.part, b.start) or a.part != kind[1]:
-            raise _Fault(f"joins {a} and {b}, which are no neighbours")
+            raise _FaultError(f"joins {a} and {b}, which are no neighbours")
         return _complete(pool, Columns(a.tensor, a.start, b.stop, a.part))
 
     def _pool(self, part: Columns, kind: str) -> Layer:
         """The global pool whose part this is; a part names the pool's output."""
         pool = self.before.producer.get(part.tensor)
         if pool is None or pool.op_type != kind or not part.part:
-            raise _Fault(f"{part} is no part of a {kind}")
+            raise _FaultError(f"{part} is no part of a {kind}")
         return pool
 
 
@@ -186,22 +188,24 @@ def _sliced(layer: Layer, source: Columns) -> Columns:
     assert tensor is not None
     starts, steps, shape = layer.attributes["starts"], layer.attributes["steps"], layer.output.shape
     if any(step != 1 for step in steps) or len(shape) != 4:
-        raise _Fault(f"steps {steps} leave columns out")
+        raise _FaultError(f"steps {steps} leave columns out")
     if starts[:3] != (0, 0, 0) or shape[:3] != tensor.shape[:3]:
-        raise _Fault(f"cuts other axes than the columns: from {starts}, {shape} of {tensor.shape}")
+        raise _FaultError(
+            f"cuts other axes than the columns: from {starts}, {shape} of {tensor.shape}"
+        )
     start = source.start + starts[3]
     stop = start + shape[3]
     if start < source.start or stop > source.stop or source.part:
-        raise _Fault(f"takes columns {start} to {stop}, there are {source}")
+        raise _FaultError(f"takes columns {start} to {stop}, there are {source}")
     return Columns(source.tensor, start, stop)
 
 
 def _joined(layer: Layer, operands: list[Columns]) -> Columns:
     if layer.attributes["axis"] != 3 or layer.constants or any(one.part for one in operands):
-        raise _Fault(f"does not join columns, but along axis {layer.attributes['axis']}")
+        raise _FaultError(f"does not join columns, but along axis {layer.attributes['axis']}")
     for a, b in zip(operands, operands[1:], strict=False):
         if a.tensor != b.tensor or a.stop != b.start:
-            raise _Fault(f"joins {a} and {b}, which are no neighbours")
+            raise _FaultError(f"joins {a} and {b}, which are no neighbours")
     return Columns(operands[0].tensor, operands[0].start, operands[-1].stop)
 
 
@@ -231,35 +235,37 @@ def is_pointwise(layer: Layer) -> bool:
 def _cloned(original: Layer, clone: Layer, operands: list[Columns]) -> Columns:
     """What a clone makes of the columns that it reads."""
     for fault in _differences(original, clone):
-        raise _Fault(fault)
+        raise _FaultError(fault)
     wanted = [tensor for tensor in original.inputs if tensor is not None]
     for found, tensor in zip(operands, wanted, strict=True):
         if found.tensor != tensor.name or found.part:
-            raise _Fault(f"reads {found}, columns of '{tensor.name}' are wanted")
+            raise _FaultError(f"reads {found}, columns of '{tensor.name}' are wanted")
     held = [t.shape for t in clone.inputs if t is not None]
     for found, shape, tensor in zip(operands, held, wanted, strict=True):
         if shape != (*tensor.shape[:3], found.stop - found.start):
-            raise _Fault(f"reads a tensor of shape {shape} as {found}")
+            raise _FaultError(f"reads a tensor of shape {shape} as {found}")
     if original.op_type in ("GlobalAveragePool", "GlobalMaxPool"):
         (one,) = operands
         if clone.output.shape != original.output.shape:
-            raise _Fault(f"makes {clone.output.shape}, {original.output.shape} is wanted")
+            raise _FaultError(f"makes {clone.output.shape}, {original.output.shape} is wanted")
         return _complete(original, Columns(original.output.name, one.start, one.stop, "pool"))
     if clone.output.shape[:3] != original.output.shape[:3]:
-        raise _Fault(f"makes {clone.output.shape}, columns of {original.output.shape} are wanted")
+        raise _FaultError(
+            f"makes {clone.output.shape}, columns of {original.output.shape} are wanted"
+        )
     width = clone.output.shape[3]
     if original.op_type in SLIDING:
         start = _windowed(original, clone, operands[0], width)
     elif not is_pointwise(original):
-        raise _Fault(f"{original.op_type} does not compute column by column")
+        raise _FaultError(f"{original.op_type} does not compute column by column")
     else:
         start = operands[0].start
         same = {(one.start, one.stop) for one in operands}
         if same != {(start, start + width)}:
-            raise _Fault(f"makes {width} columns of {', '.join(map(str, operands))}")
+            raise _FaultError(f"makes {width} columns of {', '.join(map(str, operands))}")
     found = Columns(original.output.name, start, start + width)
     if start < 0 or width < 1 or found.stop > original.output.shape[3]:
-        raise _Fault(f"makes {found}, which has {original.output.shape[3]}")
+        raise _FaultError(f"makes {found}, which has {original.output.shape[3]}")
     return found
 
 
@@ -273,7 +279,7 @@ def _windowed(original: Layer, clone: Layer, read: Columns, width: int) -> int:
     columns = source.shape[3]
     first, rest = divmod(read.start - left + begin, stride)
     if rest:
-        raise _Fault(
+        raise _FaultError(
             f"its windows start at column {read.start - left} of '{source.name}' and lie between "
             f"those of '{original.name}', which start at {-begin} and every {stride}"
         )
@@ -281,14 +287,14 @@ def _windowed(original: Layer, clone: Layer, read: Columns, width: int) -> int:
         for tap in range(kernel):
             at = out * stride - begin + tap * dilation
             if 0 <= at < columns and not read.start <= at < read.stop:
-                raise _Fault(
+                raise _FaultError(
                     f"column {out} of '{original.output.name}' reads column {at} of "
                     f"'{source.name}', which it does not have ({read})"
                 )
             if _counted(original, at, columns, end) != _counted(
                 clone, at - read.start, read.stop - read.start, right
             ):
-                raise _Fault(
+                raise _FaultError(
                     f"column {out} of '{original.output.name}' counts column {at} of "
                     f"'{source.name}' as padding otherwise: pads {clone.attributes['pads']}"
                 )

@@ -24,7 +24,7 @@ from schedules.peak.problem import Problem, evaluate
 from schedules.peak.uncross import uncrossed
 from schedules.peak.waypoints import through_waypoints
 
-__all__ = ["Found", "search"]
+__all__ = ["Found", "bound_for", "search"]
 
 Array = np.ndarray
 
@@ -88,6 +88,20 @@ def search(
     except KeyboardInterrupt:
         interrupted = True
     return Found(run.best, run.peak, run.bound, run.origin, interrupted)
+
+
+def bound_for(problem: Problem, order: Array, effort: Effort = "low") -> int:
+    """A bound on the peak of every order, looked for until the peak of this one or the effort ends it.
+
+    Raises InputError for an effort that does not exist, ScheduleError for what is no order.
+    """
+    begun = np.asarray(order, np.int64)
+    if not problem.is_order(begun):
+        raise ScheduleError(f"that is no order of the {problem.firings} firings")
+    run = _Run(problem, Clock(effort, problem.firings), {"given": begun}, None)
+    if problem.tractable:
+        run.prove(1.0)
+    return run.bound
 
 
 class _Side:
@@ -156,10 +170,10 @@ class _Run:
             self._drain()
             return
         self._explore(0.4 if self.problem.firings < _SMALL else 0)
-        self._prove(0.15)
+        self.prove(0.15)
         first = self.origin
         self._alternate(self.best, first)
-        self._prove(0.3)
+        self.prove(0.3)
         drained = self._drain()
         if drained is not None:
             self._alternate(drained, "barriers")
@@ -170,9 +184,9 @@ class _Run:
                     pool.append(self._alternate(order, name))
             self._explore(0.2)
             self._cross(pool, np.random.default_rng(seed))
-            self._prove(1.0)
+            self.prove(1.0)
 
-    def _prove(self, share: float) -> None:
+    def prove(self, share: float) -> None:
         """Raise the bound, within a share of what is left."""
         if not self._done:
             live = evaluate(self.problem, self.best)
