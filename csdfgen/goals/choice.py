@@ -278,8 +278,8 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
     profile = searched.profile
     least = min(searched.found, key=lambda one: (one.bytes, one.seconds))
     if options.memory and least.bytes > options.memory:
-        bound = least.plan.figures.get("lower_bound", 0)
-        proved = f"bound of {bound:,} bytes, proved for whole rows"
+        bound = explored.bound_of(least.plan)
+        proved = f"bound of {bound:,} bytes, proved for one row a phase"
         found = f"least that was found, {least.bytes:,} bytes"
         if bound > options.memory:
             said = f"below the {proved} (least found {least.bytes:,})"

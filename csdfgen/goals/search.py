@@ -25,7 +25,15 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import prepare
 
-__all__ = ["Found", "Planner", "Progress", "Search", "bytes_of", "not_dominated"]
+__all__ = [
+    "Found",
+    "Planner",
+    "Progress",
+    "Search",
+    "bound_of",
+    "bytes_of",
+    "not_dominated",
+]
 
 Planner = Callable[[Network, PlanOptions], Plan]
 """Makes the plan of a network with heights as given."""
@@ -133,7 +141,7 @@ class Search:
         if taken is None or self.interrupted or self.options.effort == _OF_TRIALS:
             return
         options = taken.plan.options
-        if not 0 < _bound(taken.plan) < taken.bytes:
+        if not 0 < bound_of(taken.plan) < taken.bytes:
             return
         if self._end is not None:
             left = self._end - time.monotonic()
@@ -262,7 +270,7 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
         low, high = 0, len(search.ladder) - 1
         first = search.at(0)
         if first.bytes > budget:
-            if _bound(first.plan) > budget:
+            if bound_of(first.plan) > budget:
                 return  # no order of any heights fits: nothing is to be looked for
             least(search)
             return
@@ -346,9 +354,12 @@ def _spread(indices: Sequence[int] | Iterable[int]) -> list[int]:
     return order
 
 
-def _bound(plan: Plan) -> int:
-    """Bytes that are proved to be needed; 0 where nothing is."""
-    return plan.figures.get("lower_bound", 0)
+def bound_of(plan: Plan) -> int:
+    """Bytes that are proved to be needed at a plan's heights, outputs beside the arena with them; 0
+    where nothing is.
+    """
+    bound = plan.figures.get("lower_bound", 0)
+    return bound and bound + plan.figures.get("outputs", 0)
 
 
 # What is taken ----------------------------------------------------------------------------------
