@@ -30,7 +30,7 @@ from csdfgen.planning.planner import plan_of, prepare
 from tests.small_models import residual_classifier
 
 PROFILE = device(DEFAULT_DEVICE)
-TIMED = {"device": DEFAULT_DEVICE}
+TIMED: dict[str, Any] = {"device": DEFAULT_DEVICE}
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_a_fast_memory_is_no_larger_than_the_slow_one() -> None:
     said = r"^fast of 8,388,608 bytes is larger than slow of 262,144; exchange them"
     with pytest.raises(InputError, match=said):
         memories_of("8MiB", "256KiB")
-    with pytest.raises(InputError, match="^slow='8Mib': 'Mib' is no unit"):
+    with pytest.raises(InputError, match=r"^slow='8Mib': 'Mib' is no unit"):
         memories_of("1KiB", "8Mib")
 
 
