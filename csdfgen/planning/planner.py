@@ -135,7 +135,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
         prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
     )
     candidate = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
-    return candidate.finished(kernels)
+    return replace(candidate.finished(kernels), interrupted=found.interrupted)
 
 
 def _effort(options: PlanOptions) -> str | float:

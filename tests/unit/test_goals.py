@@ -337,7 +337,7 @@ def test_an_interrupted_search_gives_the_best_so_far(
     made = chosen(chain, PlanOptions(goal="memory"), Counting(stop_at))
     check(made)
     assert made.interrupted and "so far" in made.notes[-1]
-    assert "interrupted: the best of" in caplog.text
+    assert "interrupted: the best " in caplog.text
 
 
 def test_interrupted_before_any_plan_there_is_none(chain: Network) -> None:
@@ -359,6 +359,14 @@ def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
     calls: list[PlanOptions] = []
     made = chosen(chain, PlanOptions(goal="memory"), planner)
     assert made.interrupted and len(calls) == 1
+
+
+def test_an_interrupted_order_is_told(chain: Network, caplog: pytest.LogCaptureFixture) -> None:
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        return replace(plan_of(network, options), interrupted=True)
+
+    assert chosen(chain, PlanOptions(), planner).notes == (caplog.messages[-1],)
+    assert caplog.messages[-1].startswith("interrupted: the best order so far")
 
 
 def test_an_interrupted_front_has_the_plans_so_far(chain: Network) -> None:
