@@ -124,10 +124,11 @@ def chosen(
     wish, made = _wish_of(options), None
     if wish is None or given:
         made = planner(network, options)
-        if wish is None and not given and _above_whole_layers(made):
+        fits = given or made.interrupted or not _above_whole_layers(made)
+        if wish is None and not fits:
             wish = _Wish(explored.no_more_than_whole, explored.balanced)
         else:
-            return _as_asked(made, options)
+            return _told(_as_asked(made, options), 1)
     elif not isinstance(network, Network):
         return planner(network, options)  # says what is wrong with it
     searched = Search(network, options, profile_for(options), planner, progress)
@@ -219,7 +220,7 @@ def _keeps(found: Found, options: PlanOptions) -> bool:
 
 
 def _above_whole_layers(made: Plan) -> bool:
-    return made.planned_bytes > made.figures["whole_layer_live"]
+    return bytes_of(made) > made.figures["whole_layer_live"]
 
 
 def _check_together(options: PlanOptions) -> None:
@@ -267,12 +268,18 @@ def _as_asked(made: Plan, options: PlanOptions) -> Plan:
 
 
 def _noted(taken: Found, searched: Search) -> Plan:
-    notes = taken.plan.notes
-    if searched.interrupted:
-        said = f"interrupted: the best of {len(searched.found)} plans so far, not the end of the search"
-        _LOG.warning("%s", said)
-        notes = (*notes, said)
-    return replace(taken.plan, notes=notes, interrupted=searched.interrupted)
+    made = replace(taken.plan, interrupted=searched.interrupted)
+    return _told(made, len(searched.found))
+
+
+def _told(made: Plan, count: int) -> Plan:
+    """A plan that says so if the search for it was broken off; count: of plans it is the best of."""
+    if not made.interrupted:
+        return made
+    best = "order" if count == 1 else f"of {count} plans"
+    said = f"interrupted: the best {best} so far, not the end of the search"
+    _LOG.warning("%s", said)
+    return replace(made, notes=(*made.notes, said))
 
 
 def _refused(searched: Search, options: PlanOptions) -> PlanError:
@@ -280,8 +287,8 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
     profile = searched.profile
     least = min(searched.found, key=lambda one: (one.bytes, one.seconds))
     if options.memory and least.bytes > options.memory:
-        bound = least.plan.figures.get("lower_bound", 0)
-        proved = f"bound of {bound:,} bytes, proved for whole rows"
+        bound = explored.bound_of(least.plan)
+        proved = f"bound of {bound:,} bytes, proved for one row a phase"
         found = f"least that was found, {least.bytes:,} bytes"
         if bound > options.memory:
             said = f"below the {proved} (least found {least.bytes:,})"

@@ -18,13 +18,22 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.goals.facts import live_with_scratch
 from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import prepare
 
-__all__ = ["Found", "Planner", "Progress", "Search", "bytes_of", "not_dominated"]
+__all__ = [
+    "Found",
+    "Planner",
+    "Progress",
+    "Search",
+    "bound_of",
+    "bytes_of",
+    "not_dominated",
+]
 
 Planner = Callable[[Network, PlanOptions], Plan]
 """Makes the plan of a network with heights as given."""
@@ -32,7 +41,7 @@ Planner = Callable[[Network, PlanOptions], Plan]
 Progress = Callable[..., None]
 """Called as progress("what", done, total)."""
 
-_TRIALS = MappingProxyType({"low": 4, "normal": 10, "high": 32})
+_TRIALS = MappingProxyType({"low": 8, "normal": 12, "high": 32})
 """Plans that a search makes at most, by effort."""
 
 _MOST_TRIALS = 10_000
@@ -132,7 +141,7 @@ class Search:
         if taken is None or self.interrupted or self.options.effort == _OF_TRIALS:
             return
         options = taken.plan.options
-        if not 0 < _bound(taken.plan) < taken.bytes:
+        if not 0 < bound_of(taken.plan) < taken.bytes:
             return
         if self._end is not None:
             left = self._end - time.monotonic()
@@ -226,8 +235,7 @@ def _step_of(search: Search, found: Found) -> Step | None:
 
 def _room(plan: Plan) -> dict[str, int]:
     """Actor -> bytes that are free, below the peak, all the time that it is at work."""
-    scratch = [plan.workspace(actor, phase)[1] for actor, phase in plan.order]
-    live = plan.lifetimes.live + np.array(scratch, np.int64)
+    live = live_with_scratch(plan)
     spans: dict[str, tuple[int, int]] = {}
     for at, (actor, _) in enumerate(plan.order):
         spans[actor] = spans.get(actor, (at, at))[0], at
@@ -262,7 +270,7 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
         low, high = 0, len(search.ladder) - 1
         first = search.at(0)
         if first.bytes > budget:
-            if _bound(first.plan) > budget:
+            if bound_of(first.plan) > budget:
                 return  # no order of any heights fits: nothing is to be looked for
             least(search)
             return
@@ -346,9 +354,12 @@ def _spread(indices: Sequence[int] | Iterable[int]) -> list[int]:
     return order
 
 
-def _bound(plan: Plan) -> int:
-    """Bytes that are proved to be needed; 0 where nothing is."""
-    return plan.figures.get("lower_bound", 0)
+def bound_of(plan: Plan) -> int:
+    """Bytes that are proved to be needed at a plan's heights, outputs beside the arena with them; 0
+    where nothing is.
+    """
+    bound = plan.figures.get("lower_bound", 0)
+    return bound and bound + plan.figures.get("outputs", 0)
 
 
 # What is taken ----------------------------------------------------------------------------------

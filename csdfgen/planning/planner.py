@@ -155,7 +155,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
         prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
     )
     coarse = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
-    return _placed_best(coarse, kernels)
+    return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
 
 
 _WASTE = 1.04
