@@ -169,7 +169,7 @@ def ramp(count: int) -> tuple[str, ...]:
     """A colour for each of `count` layers, by depth; neighbours differ in brightness.
 
     >>> ramp(2)
-    ('#5b4b9e', '#bd6087')
+    ('#5b4b9e', '#bd6188')
     """
     return tuple(_hex(color) for color in _colors(count))
 

@@ -193,7 +193,7 @@ def _place_for(
     name: str, xs: np.ndarray, top: np.ndarray, bottom: np.ndarray
 ) -> tuple[float, float, str] | None:
     """(middle, base line, text) where a name fits between the edges of an area; None if nowhere."""
-    shown = ending(name, 150)
+    shown = ending(name, 150, parts=True)
     step = float(xs[-1] - xs[0]) / max(1, len(top))
     count = int((wide(shown, 10) + 8) / max(step, 1e-9)) + 1
     if not shown or count > len(top):
@@ -202,9 +202,9 @@ def _place_for(
     tops, bottoms = views(top, count), views(bottom, count)
     upper, lower = tops.mean(axis=1), bottoms.mean(axis=1)
     # room, less where the edges go up and down
-    room = lower - upper - 2 * (tops.std(axis=1) + bottoms.std(axis=1))
+    room = lower - upper - (tops.std(axis=1) + bottoms.std(axis=1))
     best = int(room.argmax())
-    if room[best] < _TALL * 0.8 or lower[best] - upper[best] < _TALL:
+    if room[best] < _TALL * 0.7 or lower[best] - upper[best] < _TALL:
         return None
     middle = float(xs[best] + xs[best + count]) / 2
     return middle, float(upper[best] + lower[best]) / 2 + 3.5, shown

@@ -80,7 +80,7 @@
   }
 
   for (const chart of charts) {
-    chart.svg.addEventListener("pointermove", (event) => {
+    const point = (event) => {
       const box = chart.svg.getBoundingClientRect(), scale = chart.svg.viewBox.baseVal.width / box.width;
       const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
       const part = (x - chart.left) / (chart.right - chart.left);
@@ -103,7 +103,9 @@
       const below = event.clientY + 14 + size.height > innerHeight;
       tip.style.left = `${Math.max(8, beyond ? event.clientX - size.width - 14 : event.clientX + 14)}px`;
       tip.style.top = `${Math.max(8, below ? event.clientY - size.height - 14 : event.clientY + 14)}px`;
-    });
+    };
+    chart.svg.addEventListener("pointermove", point);
+    chart.svg.addEventListener("pointerdown", point);
     chart.svg.addEventListener("pointerleave", hide);
   }
   addEventListener("scroll", hide, { passive: true });

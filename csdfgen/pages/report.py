@@ -416,8 +416,7 @@ def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
 
 def _figures(plan: Plan) -> Markup:
     rows = [
-        [name, FIGURES.get(name, ""), _exact(name, value), binary(value) if _is_size(value) else ""]
-        for name, value in plan.figures.items()
+        [name, FIGURES.get(name, ""), *_figure(name, value)] for name, value in plan.figures.items()
     ]
     return element(
         "section",
@@ -426,14 +425,11 @@ def _figures(plan: Plan) -> Markup:
     )
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _exact(name: str, value: object) -> str:
-    if name == "optimal" or isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+def _figure(name: str, value: int) -> tuple[str, str]:
+    """A figure exactly, and for people if it is bytes."""
+    if name == "optimal":
+        return ("yes" if value else "no"), ""
+    return f"{value:,}", "" if name.endswith("_ms") else binary(value)
 
 
 def _repeat(told: Told) -> Markup:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,6 +136,14 @@ def test_the_script_gets_every_row(planned: Plan) -> None:
     order = [layer for layer, count in data["runs"] for _ in range(count)]
     names = [data["layers"][layer] for layer in order]
     assert names == [actor for actor, _ in planned.order]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node reads the script; there is none")
+def test_the_script_is_one(tmp_path: Path) -> None:
+    page = Page(report_page(PLANS["residual"](), Told("net")))
+    (text,) = (text for name, text in page.scripts if name is None)
+    (tmp_path / "page.js").write_text(text)
+    subprocess.run(["node", "--check", tmp_path / "page.js"], check=True)
 
 
 def test_names_do_not_become_markup() -> None:
