@@ -4,6 +4,7 @@
 #   make test-zoo        every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
 #   make lint            ruff, formatting, types
 #   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
+#   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
 #   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, and README.md with the real output of its commands
@@ -26,7 +27,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-profile bench-analysis docs clean
+.PHONY: demo test test-zoo lint bench bench-memory bench-profile bench-analysis docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -46,6 +47,9 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
+
+bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_memory $(or $(ARGS),--write)
 
 bench-profile: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_profile $(ARGS)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         save_plan,
         schedule,
     )
-    from csdfgen.planning.planner import plan
+    from csdfgen.goals.choice import pareto, plan
     from csdfgen.reading.loader import load
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "analyze",
     "convert",
     "load",
+    "pareto",
     "plan",
     "read_graph",
     "read_plan",
@@ -48,7 +49,11 @@ __all__ = [
 
 __version__ = "0.2.0"
 
-_HOMES = {"load": "csdfgen.reading.loader", "plan": "csdfgen.planning.planner"}
+_HOMES = {
+    "load": "csdfgen.reading.loader",
+    "pareto": "csdfgen.goals.choice",
+    "plan": "csdfgen.goals.choice",
+}
 """Where a function is imported from, if not from `csdfgen.api`."""
 
 

@@ -242,6 +242,7 @@ def report(
     threads: int = 1,
     repeat: int = 1,
     seed: int = 0,
+    result: str = "stored",
 ) -> Report:
     """Run a model, measure its memory and its time, compare it with onnxruntime: `csdfgen run MODEL
     --check`.
@@ -251,15 +252,16 @@ def report(
         without. check: "outputs", "layers" (one by one), or None (onnxruntime is left out).
     reference: what onnxruntime runs, by default the file (or the name of the zoo) that the network
         was loaded from. threads: of matrix products, on both sides. repeat: frames that are timed;
-        the median counts.
+        the median counts. result: "stored", or "streamed": output rows are compared as they are
+        made, and not stored.
     `report(...).ok` says whether the outputs are onnxruntime's; a difference is no error.
     `runtime.report.to_json` has it as JSON values. Raises InputError, ModelError.
     """
     from threadpoolctl import threadpool_limits
 
+    from csdfgen.goals.choice import plan as planned
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
-    from csdfgen.planning.planner import plan as planned
     from runtime.images import SYMMETRIC, random_inputs
     from runtime.report import measure_and_compare
 
@@ -279,7 +281,7 @@ def report(
         elif not isinstance(inputs, Mapping):
             inputs = _only(network, inputs)
         return measure_and_compare(
-            plan, inputs, source, check=check, threads=threads, repeat=repeat
+            plan, inputs, source, check=check, threads=threads, repeat=repeat, result=result
         )
 
 

@@ -160,6 +160,12 @@ class Fields:
             raise self.fault(f"'{key}' is {quoted(value)}; {wanted} is needed")
         return value
 
+    def flag(self, key: str) -> bool:
+        value = self.required(key, "true or false")
+        if not isinstance(value, bool):
+            raise self.fault(f"'{key}' is {quoted(value)}; true or false is needed")
+        return value
+
     def child(self, key: str) -> Fields:
         """The object under a key."""
         return Fields(self.required(key, "an object"), f"{self.where}: {key}", self._error)

@@ -3,6 +3,7 @@
 y = runtime.run(plan, x)            # one frame
 frame = runtime.compile(plan)       # many frames: compiled once
 y = frame(x)
+frame(x, on_rows=f)                 # no output is stored: f gets its rows as they are made
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from csdfgen.planning.plan import Plan
-    from runtime.executor import Executable
+    from runtime.executor import Executable, OnRows
 
 __all__ = ["compile", "run"]
 
@@ -33,9 +34,17 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
     return Executable(plan, taps, threads, kernels_of(backend))
 
 
-def run(plan: Plan, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def run(
+    plan: Plan,
+    x: np.ndarray | Mapping[str, np.ndarray],
+    *,
+    out: Mapping[str, np.ndarray] | None = None,
+    on_rows: OnRows | None = None,
+) -> dict[str, np.ndarray]:
     """One frame: x is an array or a dict by input name; the outputs come as a dict by output name.
 
-    Raises InputError where shapes or dtypes do not fit. For many frames see `compile`.
+    out: arrays for outputs. on_rows: gets rows of outputs as they are made, and nothing is stored
+    (`executor.OnRows`). Raises InputError where shapes or dtypes do not fit. For many frames see
+    `compile`.
     """
-    return compile(plan)(x)
+    return compile(plan)(x, out=out, on_rows=on_rows)

@@ -1,9 +1,10 @@
 """How is a program run, frame after frame? Steps bound once to memory of its own, called in order.
 
 Compiling lowers the plan (which checks it), lets a backend bind every step to the arena, and keeps
-the calls in order; equal steps are bound once. While firing nothing is looked up, no shape is
-computed and no array is made; before that inputs are checked, and outputs are new arrays unless the
-caller passes some (docs/model.md).
+the calls in order; equal steps are bound once. While firing no shape is computed and no array of
+values is made; before that inputs are checked, and outputs are new arrays unless the caller passes
+some. Rows of outputs go there in the firing that completes them, or to a function of the caller, and
+nothing is stored (docs/model.md).
 """
 
 from __future__ import annotations
@@ -21,20 +22,38 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.kernels.numpy_set import NUMPY, array_of
+from csdfgen.kernels.numpy_set import NUMPY, array_of, copies
 from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structures
-from csdfgen.lowering.program import Feed, lower
+from csdfgen.lowering.program import Delivery, Feed, lower
 from csdfgen.model.network import Network
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 
-__all__ = ["BACKENDS", "GUARD_BYTES", "Executable", "Measurement", "aligned_bytes", "kernels_of"]
+__all__ = [
+    "BACKENDS",
+    "GUARD_BYTES",
+    "Executable",
+    "Measurement",
+    "OnRows",
+    "aligned_bytes",
+    "kernels_of",
+]
 
 Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
 
 Inputs = np.ndarray | Mapping[str, np.ndarray]
+
+OnRows = Callable[[str, int, int, int, np.ndarray], None]
+"""(output, image of the batch, start, stop, rows): called with rows [start, stop) of an output as
+soon as they are there, of each image in turn from the first to the last; rows follow each other
+along the output's row axis (`Tensor.row_axis`; an output without one comes whole). The array has the
+output's axes, is read only, and holds these rows during the call alone.
+"""
+
+Sink = Callable[[str, int, int, int, np.ndarray], None]
+"""(output, image of the iteration, start, stop, rows as they are stored)"""
 
 BACKENDS: Mapping[str, KernelSet] = {"numpy": NUMPY}
 """Backends by name."""
@@ -69,7 +88,7 @@ def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
 class Measurement:
     """What a frame really used, in bytes: the highest byte touched in the arena, and the most that
     Python and numpy had allocated beside it at one time: while firing, and in the whole call with
-    the outputs that the caller gets.
+    the outputs that the caller gets (none where rows are handed on).
     """
 
     touched_bytes: int
@@ -104,6 +123,8 @@ class Executable:
             name: aligned_bytes(size + GUARD_BYTES) for name, size in self._program.pools.items()
         }
         self._images: dict[tuple[str, int], np.ndarray] = {}
+        self._sink: Sink = _nowhere
+        self._running_in: int | None = None
         tensors = plan.network.tensors
         self._taps = {
             name: np.empty((_frames(plan), *tensors[name].storage_shape), tensors[name].dtype)
@@ -123,7 +144,10 @@ class Executable:
         """The calls of every firing."""
         known: dict[tuple[Any, ...], tuple[Call, ...]] = {}
         found = []
-        for firing, (actor, phase) in zip(self._program.firings, self.plan.order, strict=True):
+        program = self._program
+        for firing, deliveries, (actor, phase) in zip(
+            program.firings, program.deliveries, self.plan.order, strict=True
+        ):
             calls: tuple[Call, ...] = ()
             if isinstance(firing, Feed):
                 calls = self._feed(firing)
@@ -132,7 +156,9 @@ class Executable:
                 if key not in known:
                     known[key] = tuple(kernels.bind(firing, self._memory))
                 calls = known[key]
-            found.append(calls + self._tapped(self.plan.conversion.actor[actor], phase))
+            handed = tuple(call for one in deliveries for call in self._delivered(one))
+            tapped = self._tapped(self.plan.conversion.actor[actor], phase)
+            found.append((*calls, *handed, *tapped))
         return found
 
     def _feed(self, feed: Feed) -> tuple[Call, ...]:
@@ -147,13 +173,33 @@ class Executable:
                     feed.image,
                     start + a,
                     start + b,
+                    feed.part,
                 ),
             )
             for a, b in runs(feed.target.rows)
         )
 
-    def _take(self, target: np.ndarray, name: str, image: int, start: int, stop: int) -> None:
-        np.copyto(target, self._images[name, image][start:stop], "same_kind")
+    def _take(
+        self,
+        target: np.ndarray,
+        name: str,
+        image: int,
+        start: int,
+        stop: int,
+        part: tuple[slice, ...],
+    ) -> None:
+        np.copyto(target, self._images[name, image][(slice(start, stop), *part)], "same_kind")
+
+    def _delivered(self, one: Delivery) -> Iterator[Call]:
+        """Calls that hand on rows of an output, those that lie evenly spaced together."""
+        start = one.rows.start
+        for a, b in runs(one.source.rows):
+            source = array_of(one.source.part(a, b), self._memory)
+            source.flags.writeable = False
+            yield self._deliver, (one.output, one.image, start + a, start + b, source)
+
+    def _deliver(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+        self._sink(name, image, start, stop, rows)
 
     def _tapped(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
         calls: list[Call] = []
@@ -166,9 +212,7 @@ class Executable:
             if to > from_:
                 flat = tap.reshape(-1, *tap.shape[2:])
                 view = self.plan.addresses.view(write.tensor, Rows(from_, to))
-                for a, b in runs(view.rows):
-                    source = array_of(view.part(a, b), self._memory)
-                    calls.append((np.copyto, (flat[from_ + a : from_ + b], source)))
+                calls.extend(copies(flat[from_:to], view, self._memory))
         return tuple(calls)
 
     @property
@@ -189,35 +233,52 @@ class Executable:
         x: Inputs,
         progress: Progress | None = None,
         out: Mapping[str, np.ndarray] | None = None,
+        on_rows: OnRows | None = None,
     ) -> dict[str, np.ndarray]:
         """Run a frame (all images of the batch).
 
         x: one array, or arrays by input name. out: arrays by output name to write the results into,
-        of their shapes and types; others are made. Raises InputError if they do not fit.
+        of their shapes and types; others are made. on_rows: gets the rows of all outputs as they
+        are made (see `OnRows`) instead: nothing is stored, and the result is empty; what it raises
+        ends the frame. Raises InputError if they do not fit.
         """
-        return self._frame(x, lambda done: self._fire(done, progress), out)
+        return self._frame(x, lambda done: self._fire(done, progress), out, on_rows)
 
     def _frame(
         self,
         x: Inputs,
         fire: Callable[[int], None],
         out: Mapping[str, np.ndarray] | None = None,
+        on_rows: OnRows | None = None,
     ) -> dict[str, np.ndarray]:
         network, frames = self.plan.network, self._program.frames
         feeds = self.checked(x)
-        outputs = self._outputs(out or {})
+        if on_rows is not None and out is not None:
+            raise InputError("out and on_rows are given; rows are either stored or handed on")
+        if self._running_in == threading.get_ident():
+            raise InputError(
+                "called from within its own frame; compile the plan once more for that"
+            )
+        outputs = {} if on_rows is not None else self._outputs(out or {})
         with self._one_frame:
+            self._running_in = threading.get_ident()
             try:
                 for first in range(0, network.batch, frames):
                     for tensor in network.inputs:
                         for image in range(frames):
                             one = _image(feeds[tensor.name], network, first + image)
                             self._images[tensor.name, image] = tensor.to_storage(one)
+                    if on_rows is None:
+                        self._sink = self._storing(outputs, first)
+                    else:
+                        self._sink = self._handing_on(on_rows, first)
                     with self._pools.limit(limits=self._threads, user_api="blas"):
                         fire(first)
-                    self._collect(outputs, first)
+                if on_rows is not None:
+                    self._hand_on_constants(on_rows)
             finally:
                 self._images.clear()
+                self._sink, self._running_in = _nowhere, None
         return outputs
 
     def _fire(self, first: int, progress: Progress | None) -> None:
@@ -319,19 +380,59 @@ class Executable:
             found[output.name] = array
         return found
 
-    def _collect(self, outputs: Mapping[str, np.ndarray], first: int) -> None:
+    def _storing(self, outputs: Mapping[str, np.ndarray], first: int) -> Sink:
+        """Rows are copied into the arrays that the caller gets, images from `first` on."""
         network = self.plan.network
-        for name, result in self._program.results.items():
-            for image in range(result.images):
-                target = result.tensor.to_storage(_image(outputs[name], network, first + image))
-                view = result.image(image)
-                for a, b in runs(view.rows):
-                    np.copyto(target[a:b], array_of(view.part(a, b), self._memory))
+        targets = {
+            (output.name, image): output.tensor.to_storage(
+                _image(outputs[output.name], network, first + image)
+            )
+            for output in network.outputs
+            if output.tensor is not None
+            for image in range(self._program.frames)
+        }
+
+        def store(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+            np.copyto(targets[name, image][start:stop], rows)
+
+        return store
+
+    def _handing_on(self, on_rows: OnRows, first: int) -> Sink:
+        """Rows go to the caller's function, which has numpy as it was set before the frame."""
+        tensors = {output.name: output.tensor for output in self.plan.network.outputs}
+        before, size = np.geterr(), np.getbufsize()
+
+        def hand_on(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+            tensor = tensors[name]
+            assert tensor is not None
+            ours = np.setbufsize(size)
+            try:
+                with np.errstate(**before):
+                    on_rows(name, first + image, start, stop, tensor.to_onnx(rows))
+            finally:
+                np.setbufsize(ours)
+
+        return hand_on
+
+    def _hand_on_constants(self, on_rows: OnRows) -> None:
+        """Outputs that no layer computes, whole: of all images, as image 0."""
+        for output in self.plan.network.outputs:
+            if output.constant is not None:
+                whole = output.constant.view()
+                whole.flags.writeable = False
+                on_rows(output.name, 0, 0, 1, whole)
 
     # Measuring -----------------------------------------------------------------------------------
 
-    def measure(self, x: Inputs) -> tuple[dict[str, np.ndarray], Measurement]:
+    def measure(
+        self,
+        x: Inputs,
+        out: Mapping[str, np.ndarray] | None = None,
+        on_rows: OnRows | None = None,
+    ) -> tuple[dict[str, np.ndarray], Measurement]:
         """Run a frame and measure it: which arena bytes change, and what Python and numpy allocate.
+
+        x, out, on_rows: as in a call; the frame may be run twice.
 
         The arena is filled with a pattern first; a byte that keeps it was not touched. Should a
         result happen to equal the pattern at the end of the arena, the complement tells. Bytes
@@ -356,7 +457,7 @@ class Executable:
             _fill(memory, pattern)
             tracemalloc.start()
             try:
-                outputs = self._frame(x, traced)
+                outputs = self._frame(x, traced, out, on_rows)
                 whole = max(whole, tracemalloc.get_traced_memory()[1])
             finally:
                 tracemalloc.stop()
@@ -377,11 +478,16 @@ def _frames(plan: Plan) -> int:
 def _key(step: Step) -> tuple[Any, ...]:
     """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
     views = tuple(
-        None if v is None else v.rows for v in (*step.inputs, *step.outputs, *step.states)
+        None if v is None else v.places for v in (*step.inputs, *step.outputs, *step.states)
     )
     pad = step.workspace
     (kind,) = structures(step.layer, (step.phase,))
     return step.actor, kind, step.phase.images, views, pad.offset, pad.size
+
+
+def _nowhere(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+    """Between frames no row is handed on."""
+    raise AssertionError(f"rows {start} to {stop} of '{name}' outside a frame")
 
 
 def _image(whole: np.ndarray, network: Network, image: int) -> np.ndarray:

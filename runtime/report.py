@@ -20,15 +20,24 @@ import numpy as np
 import runtime
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.model.describe import html_table, mebibytes, one_line
+from csdfgen.model.network import Network, Output
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison, MismatchError
-from runtime.verify import LayerComparison, Source, check_layers, check_outputs, mismatch
+from runtime.verify import (
+    LayerComparison,
+    Source,
+    check_layers,
+    check_outputs,
+    check_rows,
+    mismatch,
+)
 
 __all__ = [
     "CHECKS",
+    "RESULTS",
     "KeptWhole",
     "Report",
     "compare_with_reference",
@@ -40,6 +49,9 @@ __all__ = [
 
 CHECKS = ("outputs", "layers")
 """What is compared with onnxruntime; `layers` too where an output is wrong."""
+
+RESULTS = ("stored", "streamed")
+"""What becomes of output rows: they fill arrays of the caller, or are handed on as they are made."""
 
 Stage = Callable[..., None]
 """Called as stage("what is done now") or stage("what", done, total)."""
@@ -61,7 +73,8 @@ class KeptWhole:
 class Report:
     """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
     check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated
-    beside it, while firing and in the whole call (see `executor.Measurement`).
+    beside it, while firing and in the whole call (see `executor.Measurement`). result: see
+    `RESULTS`.
     """
 
     model: str
@@ -76,6 +89,14 @@ class Report:
     outputs: Mapping[str, tuple[tuple[int, ...], str]]
     comparisons: tuple[Comparison, ...] | None = None
     layers: tuple[LayerComparison, ...] = ()
+    result: str = RESULTS[0]
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """The plan's figures; outputs that were handed on take nothing."""
+        return (
+            {**self.plan.figures, "outputs": 0} if self.result == "streamed" else self.plan.figures
+        )
 
     @property
     def ok(self) -> bool | None:
@@ -113,7 +134,7 @@ class Report:
         more = {
             "firings": self.firings,
             "threads": self.threads,
-            **{name: mebibytes(size) for name, size in self.plan.figures.items()},
+            **{name: mebibytes(size) for name, size in self.figures.items()},
         }
         return html_table(f"Report on {self.model}", [*self._facts().items(), *more.items()])
 
@@ -125,23 +146,25 @@ def measure(
     model: str = "",
     threads: int = 1,
     repeat: int = 1,
+    result: str = RESULTS[0],
     stage: Stage = lambda *what: None,
 ) -> tuple[Report, dict[str, np.ndarray]]:
     """A report without a check, and the outputs: one frame with its memory traced, then `repeat`
     timed ones, untraced.
 
-    feeds: an array for each input. model: what the report calls it. Raises what `runtime.compile`
-    and a program raise.
+    feeds: an array for each input. model: what the report calls it. result: "stored", or "streamed":
+    rows of outputs are made, and not stored. Raises what `runtime.compile` and a program raise.
     """
     stage("compiling")
     program = runtime.compile(plan, threads=threads)
     stage("measuring")
-    outputs, measured = program.measure(feeds)
+    on_rows = _passed_over if result == "streamed" else None
+    outputs, measured = program.measure(feeds, on_rows=on_rows)
     times = []
     for number in range(repeat):
         what = f"frame {number + 1} of {repeat}"
         start = time.perf_counter()
-        outputs = program(feeds, progress=partial(stage, what))
+        outputs = program(feeds, progress=partial(stage, what), on_rows=on_rows)
         times.append(time.perf_counter() - start)
     return Report(
         model=model or plan.network.source or plan.network.name,
@@ -153,8 +176,21 @@ def measure(
         threads=threads,
         repeat=repeat,
         firings=program.firings,
-        outputs={name: (array.shape, array.dtype.name) for name, array in outputs.items()},
+        outputs={output.name: _form(output, plan.network) for output in plan.network.outputs},
+        result=result,
     ), outputs
+
+
+def _passed_over(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+    """Rows that nobody wants."""
+
+
+def _form(output: Output, network: Network) -> tuple[tuple[int, ...], str]:
+    """Shape and type of an output of all images."""
+    if output.tensor is not None:
+        return network.whole_shape(output.tensor), output.tensor.dtype
+    assert output.constant is not None
+    return output.constant.shape, output.constant.dtype.name
 
 
 def compare_with_reference(
@@ -169,11 +205,16 @@ def compare_with_reference(
     """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in
     the layers.
 
-    source: the model that onnxruntime runs. Raises ModelError if it cannot.
+    source: the model that onnxruntime runs. outputs: those of the report's frames; where they were
+    streamed one more frame is compared as its rows are made. Raises ModelError if onnxruntime cannot
+    run the model.
     """
     stage("running onnxruntime")
     plan = report.plan
-    comparisons = check_outputs(source, plan, feeds, outputs, report.threads)
+    if report.result == "streamed":
+        comparisons = check_rows(source, plan, feeds, report.threads)
+    else:
+        comparisons = check_outputs(source, plan, feeds, outputs, report.threads)
     wrong = next((one for one in comparisons if not one.ok), None)
     layers: tuple[LayerComparison, ...] = ()
     if check == "layers" or wrong is not None:
@@ -181,7 +222,9 @@ def compare_with_reference(
         layers = check_layers(source, plan, feeds, report.threads)
     report = replace(report, comparisons=comparisons, layers=layers)
     if wrong is not None:
-        return report, mismatch(wrong, outputs[wrong.name].dtype, layers, report.model)
+        return report, mismatch(
+            wrong, np.dtype(report.outputs[wrong.name][1]), layers, report.model
+        )
     first = next((entry for entry in layers if not entry.comparison.ok), None)
     if first is not None:
         dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
@@ -197,17 +240,21 @@ def measure_and_compare(
     check: str | None = "outputs",
     threads: int = 1,
     repeat: int = 1,
+    result: str = RESULTS[0],
 ) -> Report:
     """Run a plan, measure it, and compare it with onnxruntime: what `csdfgen run --check` reports.
 
     A difference is an answer (`report.ok`), not an error. check: None leaves onnxruntime out.
+    result: "stored", or "streamed" (rows are compared as they are made).
     """
     if check is not None and check not in CHECKS:
         raise InputError(f"{option('check', check)}: not one of {', '.join(CHECKS)}")
+    if result not in RESULTS:
+        raise InputError(f"{option('result', result)}: not one of {', '.join(RESULTS)}")
     if repeat < 1:
         raise InputError(f"{option('repeat', repeat)}: at least 1 frame is timed")
     try:
-        report, outputs = measure(plan, feeds, threads=threads, repeat=repeat)
+        report, outputs = measure(plan, feeds, threads=threads, repeat=repeat, result=result)
     except CsdfgenError as error:
         raise error.at(plan.network.source or plan.network.name) from None
     if check is None:
@@ -226,7 +273,7 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
         tensor = plan.sharing.buffers[buffer.name]
         layer = network.producer.get(tensor.name)
         name, op_type = (layer.name, layer.op_type) if layer is not None else ("", "input")
-        why = "it is an output of the network" if buffer.kept else next(_reasons(plan, buffer.name))
+        why = next(_reasons(plan, buffer.name))
         found.append(KeptWhole(tensor.name, name, op_type, buffer.rows, region.size, why))
     return tuple(sorted(found, key=lambda entry: -entry.nbytes))
 
@@ -252,7 +299,9 @@ def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
         elif len(work.phases) > 1:
             yield f"{_named(work)} needs every row before its first phase"
     for work in writers:
-        if len(work.phases) == 1:
+        if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.ACCUMULATE:
+            yield f"{_named(work)} adds to all {rows} rows in every phase"
+        elif len(work.phases) == 1:
             yield f"{_named(work)} makes its {rows} rows in one phase"
     for work in waiting:
         yield f"{_named(work)} takes its {rows} rows in one phase"
@@ -280,7 +329,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "measured_bytes": report.measured_bytes,
         "python_peak_bytes": report.python_peak_bytes,
         "call_peak_bytes": report.call_peak_bytes,
-        "figures": dict(plan.figures),
+        "result": report.result,
+        "figures": dict(report.figures),
         "rows": str(plan.conversion.rows),
         "fuse": plan.options.fuse,
         "image": plan.options.image,

@@ -1,12 +1,12 @@
-"""Which output is wrong, and which layer was first? A frame beside onnxruntime's, as a whole or
-layer by layer.
+"""Which output is wrong, and which layer was first? A frame beside onnxruntime's, as a whole, row by
+row as it is made, or layer by layer.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -19,11 +19,12 @@ from runtime.reference import (
     MismatchError,
     Reference,
     compare,
+    largest_of,
     same_classes,
     tolerance_of,
 )
 
-__all__ = ["LayerComparison", "check_layers", "check_outputs", "mismatch"]
+__all__ = ["LayerComparison", "check_layers", "check_outputs", "check_rows", "mismatch"]
 
 Source = str | os.PathLike[str] | onnx.ModelProto
 
@@ -48,11 +49,7 @@ def check_outputs(
     shape or dtype).
     """
     reference = Reference(source, plan.network, threads=threads)(feeds)
-    axes = {
-        output.name: output.tensor.row_axis
-        for output in plan.network.outputs
-        if output.tensor is not None
-    }
+    axes = _row_axes(plan)
     found = []
     for name, ours in outputs.items():
         one = compare(name, ours, reference[name], axes.get(name))
@@ -61,6 +58,69 @@ def check_outputs(
             Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
         )
     return tuple(found)
+
+
+def _row_axes(plan: Plan) -> dict[str, int | None]:
+    return {
+        output.name: output.tensor.row_axis
+        for output in plan.network.outputs
+        if output.tensor is not None
+    }
+
+
+def check_rows(
+    source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
+) -> tuple[Comparison, ...]:
+    """Run a frame whose rows are handed on, and compare each slab as it comes; nothing of ours is
+    stored. A row that is missing is wrong. Raises what `check_outputs` raises.
+    """
+    reference = Reference(source, plan.network, threads=threads)(feeds)
+    rows = _Rows(plan, reference)
+    runtime.compile(plan, threads=threads)(feeds, on_rows=rows.compare)
+    return rows.found()
+
+
+class _Rows:
+    """Outputs beside onnxruntime's, slab by slab."""
+
+    def __init__(self, plan: Plan, reference: Mapping[str, np.ndarray]) -> None:
+        self._batch, self._axes = plan.network.batch, _row_axes(plan)
+        self._reference = {output.name: reference[output.name] for output in plan.network.outputs}
+        self._largest = {name: largest_of(array) for name, array in self._reference.items()}
+        self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
+
+    def compare(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+        """One slab; see `executor.OnRows`."""
+        theirs, axis = self._reference[name], self._axes.get(name)
+        if name in self._axes and self._batch > 1:
+            theirs = theirs[image : image + 1]
+        entire = axis is None or stop - start == theirs.shape[axis]
+        classes = same_classes(rows, theirs) if entire and rows.shape == theirs.shape else None
+        if axis is not None:
+            theirs = theirs[(slice(None),) * axis + (slice(start, stop),)]
+        one = compare(name, rows, theirs, axis, self._largest[name])
+        row = None if one.first_wrong_row is None else start + one.first_wrong_row
+        self._parts[name].append(replace(one, first_wrong_row=row, classes_ok=classes))
+
+    def found(self) -> tuple[Comparison, ...]:
+        """An output each, all its slabs together."""
+        return tuple(
+            _joined(name, parts, self._reference[name].size) for name, parts in self._parts.items()
+        )
+
+
+def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
+    values = sum(part.values for part in parts)
+    rows = [part.first_wrong_row for part in parts if part.first_wrong_row is not None]
+    classes = {part.classes_ok for part in parts}
+    return Comparison(
+        name,
+        size,
+        sum(part.wrong for part in parts) + abs(size - values),
+        max((part.max_abs_error for part in parts), default=0.0),
+        min(rows, default=None),
+        None if None in classes or not classes else classes == {True},
+    )
 
 
 def check_layers(

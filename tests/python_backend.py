@@ -40,7 +40,7 @@ _DOUBLE = _CODES["float64"]
 class _Cells:
     """Elements of a tensor by ONNX index, those of the stored rows from `first` on that a view has."""
 
-    memory: memoryview
+    memory: Memory
     view: View
     tensor: Tensor
     first: int
@@ -50,22 +50,32 @@ class _Cells:
     def shape(self) -> Shape:
         return self.tensor.shape
 
-    def place(self, index: Index) -> int:
-        """Byte offset in the pool. A row that the step does not have is an error, not another row."""
-        axis, rows = self.tensor.row_axis, self.view.rows
+    def place(self, index: Index) -> tuple[memoryview, int]:
+        """Pool and byte offset in it. A row that the step does not have is an error, not another
+        row.
+        """
+        axis, view = self.tensor.row_axis, self.view
         row, rest = 0, index
         if axis is not None:
             row, rest = index[axis] - self.first, (*index[axis + 1 :], *index[:axis])
-        if not 0 <= row < len(rows):
+        if not 0 <= row < view.count:
             raise IndexError(f"row {row + self.first} of '{self.tensor.name}' is not in the step")
-        return rows[row] + sum(map(operator.mul, rest, self.view.strides))
+        for piece in view.pieces:
+            if rest[view.along] < piece.shape[view.along]:
+                view = piece
+                break
+            behind = rest[view.along] - piece.shape[view.along]
+            rest = (*rest[: view.along], behind, *rest[view.along + 1 :])
+        return self.memory[view.pool].data, view.rows[row] + sum(
+            map(operator.mul, rest, view.strides)
+        )
 
     def get(self, index: Index) -> float:
-        value: float = self.code.unpack_from(self.memory, self.place(index))[0]
+        value: float = self.code.unpack_from(*self.place(index))[0]
         return value
 
     def put(self, index: Index, value: float) -> None:
-        self.code.pack_into(self.memory, self.place(index), value)
+        self.code.pack_into(*self.place(index), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +110,7 @@ class _Doubles:
 
 
 def _cells(memory: Memory, view: View, tensor: Tensor, first: int) -> _Cells:
-    return _Cells(memory[view.pool].data, view, tensor, first, _CODES[view.format.dtype])
+    return _Cells(memory, view, tensor, first, _CODES[view.format.dtype])
 
 
 def _indices(tensor: Tensor, rows: Rows) -> Iterator[Index]:
@@ -431,7 +441,7 @@ class PythonKernels:
             return "its bounds are computed"
         return None
 
-    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """Doubles: a Conv has one for each channel of a pixel, a Softmax one for each power of a
         group.
         """

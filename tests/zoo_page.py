@@ -2,9 +2,9 @@
 take? `make test-zoo`.
 
 Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process
-of its own. `--write` writes docs/zoo.md; names run these networks alone; `--sources` runs none and
-renews only the page's table of sources. Exit 1 if any output differs, or other memory is touched
-than was planned.
+of its own. `--write` writes docs/zoo.md; names run these networks alone; `--memory` plans them, runs
+none and renews only the page's table of memory (with names it is printed), `--sources` only that of
+sources. Exit 1 if any output differs, or other memory is touched than was planned.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
 
+import csdfgen
 from benchmarks.pages import ROOT, machine
 from zoo_models import ZOO, ZooEntry, count
 
@@ -33,12 +35,22 @@ is shipped or fetched. `zoo:NAME` stands for it wherever a model file can, `zoo:
 `tests/unit/test_zoo.py` holds both. [Below](#where-the-figures-come-from) is where they come from.
 
 Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
-connected layers. Activations are elements of all tensors that are computed, no layers fused. The arena, workspace included,
-is planned at `--rows auto --fuse full`; seconds are measured, for building, planning, two frames and the check against
-onnxruntime together, the start of the process included.
+connected layers. Activations are elements of all tensors that are computed, no layers fused. Seconds are measured, for
+building, planning, two frames and the check against onnxruntime together, the start of the process included.
 
-| network | input | parameters | MACs | activations | arena, MiB | whole layers, MiB | seconds |
-|---|---|---:|---:|---:|---:|---:|---:|
+| network | input | parameters | MACs | activations | seconds |
+|---|---|---:|---:|---:|---:|
+"""
+
+MEMORY = """## Memory
+
+Planned at the defaults, in MiB. [Arena](model.md#memory), workspace included, and outputs where they lie beside it, against
+whole layers whose dead tensors are freed (modelled). Peak is the most that is alive in the arena in the order of firings, the
+bound what no order is below at these slab heights; where both are equal no order is better. `make bench-memory ARGS=--zoo`
+measures all of a frame. `python -m tests.zoo_page --memory` plans all of them and writes this table.
+
+| network | arena | outputs beside it | peak | bound | peak / bound | whole layers | whole layers / ours |
+|---|---:|---:|---:|---:|---:|---:|---:|
 """
 
 SOURCES = """## Where the figures come from
@@ -61,13 +73,22 @@ again in November 2026, but for those that are called recalled.
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: memory in bytes, time in seconds; trouble is "" where all is well."""
+    """One run: figures in bytes, time in seconds; trouble is "" where all is well."""
 
     name: str
     seconds: float
     trouble: str
-    slabs: int = 0
-    whole: int = 0
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ours(self) -> int:
+        """What is planned: the arena, and outputs where they lie beside it."""
+        return self.figures["arena"] + self.figures.get("outputs", 0)
+
+    @property
+    def gain(self) -> float:
+        """Whole layers over ours."""
+        return self.figures["whole_layer_live"] / self.ours
 
 
 def run(name: str) -> Outcome:
@@ -97,8 +118,14 @@ def run(name: str) -> Outcome:
     trouble = "" if report["ok"] and done.returncode == 0 else done.stderr.strip() or "differs"
     if report["measured_bytes"] != report["planned_bytes"]:
         trouble += f" planned {report['planned_bytes']} bytes, touched {report['measured_bytes']}"
-    figures = report["figures"]
-    return Outcome(name, seconds, trouble, figures["arena"], figures["whole_layer_live"])
+    return Outcome(name, seconds, trouble, report["figures"])
+
+
+def planned(name: str) -> Outcome:
+    """The figures of a network's plan at the defaults; nothing is run."""
+    start = time.perf_counter()
+    plan = csdfgen.plan(csdfgen.load(f"zoo:{name}"))
+    return Outcome(name, time.perf_counter() - start, "", dict(plan.figures))
 
 
 def counted_cells(entry: ZooEntry) -> tuple[str, ...]:
@@ -136,8 +163,6 @@ def page(outcomes: Sequence[Outcome]) -> str:
     for one in outcomes:
         cells = (
             *counted_cells(ZOO[one.name]),
-            f"{one.slabs / MIB:.2f}",
-            f"{one.whole / MIB:.2f}",
             f"{one.seconds:.1f}",
         )
         rows.append(f"| {' | '.join(cells)} |\n")
@@ -145,7 +170,45 @@ def page(outcomes: Sequence[Outcome]) -> str:
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
     software = machine("onnxruntime")
     below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {software}."
-    return f"{HEAD}{''.join(rows)}\n{below}\n\n{sources()}"
+    return f"{HEAD}{''.join(rows)}\n{below}\n\n{memory(outcomes)}\n{sources()}"
+
+
+def memory(outcomes: Sequence[Outcome]) -> str:
+    """The part of docs/zoo.md that holds each plan against whole layers and against its bound."""
+    rows = []
+    for one in outcomes:
+        figures = one.figures
+        bound, outputs = figures.get("lower_bound"), figures.get("outputs")
+        cells = (
+            one.name,
+            _mib(figures["arena"]),
+            _mib(outputs),
+            _mib(figures["peak_live"]),
+            _mib(bound),
+            f"{figures['peak_live'] / bound:.3f}" if bound else "",
+            _mib(figures["whole_layer_live"]),
+            f"{one.gain:.2f}",
+        )
+        rows.append(f"| {' | '.join(cells)} |\n")
+    mean = exp(sum(log(one.gain) for one in outcomes) / len(outcomes))
+    above = [f"{one.name} ({1 / one.gain:.2f} times)" for one in outcomes if one.gain < 1]
+    told = (
+        f"More than whole layers: {', '.join(above)}."
+        if above
+        else "None takes more than whole layers."
+    )
+    return f"{MEMORY}{''.join(rows)}\nWhole layers / ours, geometric mean: {mean:.2f}. {told}\n"
+
+
+def _mib(size: int | None) -> str:
+    return "" if size is None else f"{size / MIB:.3f}"
+
+
+def renew_memory(outcomes: Sequence[Outcome]) -> None:
+    """Write the table of memory in docs/zoo.md again, and leave the rest."""
+    before, found, after = PAGE.read_text().partition(SOURCES.splitlines()[0])
+    before = before.partition(MEMORY.splitlines()[0])[0]
+    PAGE.write_text(f"{before.rstrip()}\n\n{memory(outcomes)}\n{found}{after}")
 
 
 def renew_sources() -> None:
@@ -163,6 +226,9 @@ def main() -> int:
     parser.add_argument(
         "--sources", action="store_true", help="run nothing, rewrite the sources in docs/zoo.md"
     )
+    parser.add_argument(
+        "--memory", action="store_true", help="run nothing, rewrite the memory in docs/zoo.md"
+    )
     arguments = parser.parse_args()
     if arguments.sources:
         renew_sources()
@@ -173,6 +239,16 @@ def main() -> int:
             f"no such network: {', '.join(unknown)}" if unknown else "--write is for all networks"
         )
     outcomes = []
+    if arguments.memory:
+        for name in arguments.names or ZOO:
+            outcomes.append(planned(name))
+            one = outcomes[-1]
+            print(f"{name:<22}{one.seconds:6.1f} s  whole layers / ours {one.gain:.2f}", flush=True)
+        if arguments.names:
+            print(f"\n{memory(outcomes)}", end="")
+        else:
+            renew_memory(outcomes)
+        return 0
     for name in arguments.names or ZOO:
         outcomes.append(run(name))
         print(

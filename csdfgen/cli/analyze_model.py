@@ -50,7 +50,7 @@ def about_model(request: AnalyzeRequest, stage: Stage) -> Report:
     sections: list[Section] = []
     if profile is not None or not questions.asked:
         stage("planning")
-        plan = plan_network(network, options)
+        plan = plan_network(network, options, stage=stage)
         titles.append(
             f"{counted(len(plan.network.layers), 'layer')} in {counted(len(plan.order), 'firing')}"
         )

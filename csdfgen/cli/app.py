@@ -22,6 +22,7 @@ from csdfgen import __version__
 from csdfgen.cli import (
     analyze_options,
     convert_options,
+    goal_options,
     page_options,
     picture_options,
     run_options,
@@ -217,6 +218,8 @@ def convert(
     capacities: convert_options.CapacitiesOption = None,
     capacities_as: convert_options.CapacitiesAsOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    device: goal_options.DeviceOption = None,
 ) -> None:
     """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
     without -o.
@@ -231,7 +234,7 @@ def convert(
         output,
         rates.value if rates else None,
         tokens.value if tokens else None,
-        network.read(),
+        network.read(goals.read(device)),
         FormOptions(serial, overlap, gcd, room, capacities_as.value if capacities_as else None),
     )
 
@@ -239,7 +242,9 @@ def convert(
 @app.command(
     cls=Command,
     epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n"
-    "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n  csdfgen schedule graph.xml",
+    "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n"
+    "  csdfgen schedule model.onnx --memory 512KiB -o plan.json\n\n"
+    "  csdfgen schedule model.onnx --pareto --device host -o plans\n\n  csdfgen schedule graph.xml",
 )
 @grouped
 def schedule(
@@ -247,6 +252,10 @@ def schedule(
     *,
     output: _OutputOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    device: goal_options.DeviceOption = None,
+    pareto: goal_options.ParetoOption = False,
+    as_json: goal_options.JsonOption = False,
     policy: schedule_options.PolicyOption = None,
     periodic: schedule_options.PeriodicOption = False,
     capacities: schedule_options.CapacitiesOption = None,
@@ -264,10 +273,10 @@ def schedule(
     from csdfgen.cli.schedule import ScheduleRequest, run_schedule
     from csdfgen.cli.schedule_graph import GraphScheduling
 
-    options = network.read()
+    options = network.read(goals.read(device))
     asked = GraphScheduling(periodic, parse_capacities(capacities or ()), gantt)
-    chosen = policy.value if policy else None
-    run_schedule(ScheduleRequest(model, output, options, chosen, asked, chart))
+    order = policy.value if policy else None
+    run_schedule(ScheduleRequest(model, output, options, order, asked, pareto, as_json, chart))
 
 
 @app.command(
@@ -288,6 +297,9 @@ def run(
     *,
     plan: run_options.PlanOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    device: goal_options.DeviceOption = None,
+    pareto: goal_options.ParetoOption = False,
     inputs: run_options.InputOption = None,
     output: run_options.OutputOption = None,
     seed: run_options.SeedOption = 0,
@@ -313,9 +325,10 @@ def run(
         RunRequest(
             model=model,
             plan=plan,
-            options=network.read(),
+            options=network.read(goals.read(device)),
             inputs=tuple(inputs or ()),
             output=output,
+            result=goals.result.value if goals.result is not None else "stored",
             check=check,
             as_json=as_json,
             seed=seed,
@@ -328,6 +341,7 @@ def run(
             labels=labels,
             threads=threads,
             repeat=repeat,
+            pareto=pareto,
         )
     )
 

@@ -140,12 +140,13 @@ def _graph_of_model(
     with stages() as stage:
         stage("loading")
         network = load_network(model, options)
-        if not with_plan:
+        if not with_plan and not options.wishes:
             stage("converting")
             return network_graph(network, options, tokens=tokens, rates=rates), None
         stage("planning")
-        plan = plan_network(network, options)
-        return graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates), plan
+        plan = plan_network(network, options, stage=stage)
+        graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
+        return graph, plan if with_plan else None
 
 
 def _sizes(graph: CsdfGraph) -> str:

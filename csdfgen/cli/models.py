@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from csdfgen.cli.options import ModelOptions
+from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError
+from csdfgen.goals.choice import chosen
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import graph_of, prepare
-from csdfgen.planning.planner import plan as planned
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
 __all__ = ["input_span", "load_network", "network_graph", "plan_network"]
@@ -38,15 +39,20 @@ def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOp
     given = {name: getattr(options, name) for name in CONVERSION}
     given = {name: value for name, value in given.items() if value is not None}
     rows = str(parse_rows(given.pop("rows", DEFAULTS.rows)))
-    return PlanOptions(rows, policy=policy, **given)
+    return PlanOptions(rows, policy=policy, **given, **options.wishes)
 
 
-def plan_network(network: Network, options: ModelOptions, policy: str = DEFAULTS.policy) -> Plan:
-    """The plan with the options given, and the defaults; policy as in `planner.plan`. Errors name
-    the model.
+def plan_network(
+    network: Network,
+    options: ModelOptions,
+    policy: str = DEFAULTS.policy,
+    stage: Stage | None = None,
+) -> Plan:
+    """The plan with the options given, and the defaults; policy as in `planner.plan`. stage: told how
+    far a search has come. Errors name the model.
     """
     try:
-        return planned(network, **plan_options(options, policy).to_json())  # type: ignore[arg-type]
+        return chosen(network, plan_options(options, policy), progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -124,19 +124,23 @@ BatchOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How to load and plan a model; None where the user said nothing."""
+    """How to load and plan a model; None where the user said nothing. wishes: goals and budgets by
+    the name in `PlanOptions`.
+    """
 
     rows: str | None = None
     fuse: str | None = None
     image: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
+    wishes: Mapping[str, Any] = field(default_factory=dict)
 
     def given(self) -> list[str]:
         """The options that the user gave, as typed."""
         names = ("rows", "fuse", "image", "batch")
         found = [f"--{name}" for name in names if getattr(self, name) is not None]
-        return [*found, "--shape"] if self.shapes else found
+        shape = ["--shape"] if self.shapes else []
+        return [*found, *shape, *(f"--{name}" for name in self.wishes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +153,8 @@ class ModelGroup:
     shape: ShapeOption = None
     batch: BatchOption = None
 
-    def read(self) -> ModelOptions:
-        """The options as one value. Raises typer.BadParameter for a shape that is none."""
+    def read(self, wishes: Mapping[str, Any] | None = None) -> ModelOptions:
+        """The options as one value, with what `GoalGroup.read` gives. Raises typer.BadParameter for a shape that is none."""
         found: dict[str, tuple[int, ...]] = {}
         for text in self.shape or ():
             try:
@@ -162,7 +166,7 @@ class ModelGroup:
             found[name] = dims
         fuse = self.fuse.value if self.fuse else None
         image = self.image.value if self.image else None
-        return ModelOptions(self.rows, fuse, image, found, self.batch)
+        return ModelOptions(self.rows, fuse, image, found, self.batch, wishes or {})
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -154,7 +154,7 @@ def _print_counting(counting: str, cells: list[Cell]) -> None:
     less = {c.network: (1 - c.ours / c.printed) * 100 for c in cells if c.column == "m_our"}
     said = ", ".join(f"{name} {value:.1f} %" for name, value in less.items())
     out.print(
-        "executed, every byte of the planned arena touched; m_our: parameters and arena (workspace included), less than "
+        "executed, every byte of the planned arena touched; m_our: parameters, outputs and arena (workspace included), less than "
         f"printed by: {said}\n"
     )
 

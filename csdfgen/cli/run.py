@@ -8,12 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-from csdfgen.cli.models import input_span, load_network, plan_network
+from csdfgen.cli.front import points_of, show_front, write_front
+from csdfgen.cli.goal_options import front_folder
+from csdfgen.cli.models import input_span, load_network, plan_network, plan_options
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import (
     Stage,
@@ -25,7 +28,8 @@ from csdfgen.cli.terminal import (
     stages,
     table,
 )
-from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.errors import CsdfgenError, InputError, PlanError, option
+from csdfgen.goals.choice import profile_for
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
 from csdfgen.phases.heights import parse_rows
@@ -56,6 +60,7 @@ class RunRequest:
     options: ModelOptions
     inputs: tuple[str, ...]
     output: Path | None
+    result: str
     check: str | None
     as_json: bool
     seed: int
@@ -63,6 +68,7 @@ class RunRequest:
     labels: Path | None
     threads: int
     repeat: int
+    pareto: bool = False
 
 
 def run_model(request: RunRequest) -> None:
@@ -71,6 +77,10 @@ def run_model(request: RunRequest) -> None:
         raise InputError(
             "is a graph, which has no weights to run with; give the model", where=request.model
         )
+    _check_stored(request)
+    if request.pareto:
+        run_front(request)
+        return
     labels = read_labels(request.labels) if request.labels is not None else None
     with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
         stage("loading")
@@ -97,12 +107,60 @@ def run_model(request: RunRequest) -> None:
         raise error
 
 
+def run_front(request: RunRequest) -> None:
+    """Run every plan of the front: predicted beside measured time, outputs compared if asked for."""
+    for flag, given in (("plan", request.plan), ("labels", request.labels)):
+        if given is not None:
+            raise InputError(f"--pareto runs many plans of the model; leave --{flag} out")
+    front_folder(request.output)
+    profile = profile_for(plan_options(request.options))
+    measured: list[dict[str, Any]] = []
+    with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
+        stage("loading")
+        network = load_network(request.model, request.options)
+        feeds = read_inputs(
+            request.inputs, network, request.images, request.seed, input_span(request.model)
+        )
+        points = points_of(network, request.options, stage)
+        failed = None
+        for at, point in enumerate(points):
+            stage("running", at, len(points))
+            report, outputs = _measured(request, point.plan, feeds, stage)
+            if request.check is not None:
+                report, error = compare_with_reference(
+                    report, request.model, feeds, outputs, request.check, stage=stage
+                )
+                failed = failed or error
+            measured.append(
+                {
+                    "measured_ms": report.latency_ms,
+                    "measured_bytes": report.measured_bytes,
+                    "ok": report.ok,
+                }
+            )
+    write_front(request.output, points, profile, measured)
+    show_front(points, profile, request.output, as_json=request.as_json, measured=measured)
+    if failed is not None:
+        raise failed
+
+
+def _check_stored(request: RunRequest) -> None:
+    """What is done with whole outputs needs them stored. Raises InputError."""
+    if request.result == "streamed":
+        for name, given in (("output", request.output), ("labels", request.labels)):
+            if given is not None:
+                raise InputError(
+                    f"{option('result', request.result)} stores no output for {option(name, str(given))}; "
+                    "leave one of them out"
+                )
+
+
 def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
     """The plan asked for, from the plan file if there is one, and its network."""
     if request.plan is None:
         network = load_network(request.model, request.options)
         stage("planning")
-        return plan_network(network, request.options), network
+        return plan_network(network, request.options, stage=stage), network
     saved = read_saved(request.plan)
     _check_agreement(saved, request.options)
     try:
@@ -121,6 +179,8 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
+    for name in options.wishes:
+        raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
         if (
@@ -150,6 +210,7 @@ def _measured(
             model=request.model,
             threads=request.threads,
             repeat=request.repeat,
+            result=request.result,
             stage=stage,
         )
     except CsdfgenError as error:
@@ -167,15 +228,17 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"--rows {plan.conversion.rows} "
         f"--fuse {plan.options.fuse} --image {plan.options.image}, {counted(network.batch, 'image')}\n"
     )
-    out.print(figures_table(plan.figures))
+    out.print(figures_table(report.figures))
     arena, measured = plan.planned_bytes, report.measured_bytes
     same = "as planned" if arena == measured else f"{arena:,} were planned"
     out.print(
         f"\nmeasured   {measured:,} bytes touched in the arena, {same}\n"
         f"beside it  {report.python_peak_bytes:,} bytes allocated by Python while firing, "
-        f"{report.call_peak_bytes:,} bytes in the whole call, outputs included"
+        f"{report.call_peak_bytes:,} bytes in the whole call, "
+        f"{'no output stored' if report.result == 'streamed' else 'outputs included'}"
     )
-    word, said = _against_whole_layers(plan.figures)
+    outputs = report.figures["outputs"] // network.batch * plan.conversion.frames
+    word, said = _against_whole_layers({**report.figures, "outputs": outputs})
     out.print(f"{word:<11}{said}")
     frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
     if network.batch > 1:
@@ -192,15 +255,17 @@ def _print_report(report: Report, request: RunRequest) -> None:
 
 
 def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
-    """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan.
+    """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan, its
+    outputs those of the images that it covers.
 
-    >>> sizes = {"arena": 2**20, "sum_of_tensors": 3 * 2**20}
+    >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20}
     >>> _against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
     'gained'
     >>> _against_whole_layers({**sizes, "whole_layer_live": 2**19})
-    ('larger', 'arena takes 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
+    ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
     """
-    used = figures["arena"]
+    used = figures["arena"] + figures["outputs"]
+    what = "arena and outputs take" if figures["outputs"] else "arena takes"
     whole = figures["whole_layer_live"]
     sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
     below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
@@ -209,7 +274,7 @@ def _against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
     ]
     ratios = ["that is " + " and ".join(below)] * bool(below) + above
     word = "gained" if used < whole else "larger" if used > whole else "the same"
-    return word, f"arena takes {mebibytes(used)} MiB; {', '.join(ratios)}"
+    return word, f"{what} {mebibytes(used)} MiB; {', '.join(ratios)}"
 
 
 def _print_check(report: Report) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "PlanOption",
     "RepeatOption",
     "ResizeOption",
+    "ResultOption",
     "SeedOption",
     "StdOption",
     "ThreadsOption",

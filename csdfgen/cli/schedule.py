@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from csdfgen.cli.front import points_of, show_front, write_front
+from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.graph_file import read_graph_file
-from csdfgen.cli.models import load_network, plan_network
+from csdfgen.cli.models import load_network, plan_network, plan_options
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.picture_options import check_picture
 from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
 from csdfgen.cli.terminal import console, counted, figures_table, mebibytes, plain, stages, table
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
+from csdfgen.goals.choice import profile_for
+from csdfgen.goals.facts import given_up, schedule_facts
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
 from schedules.demand import POLICIES
@@ -33,6 +38,8 @@ class ScheduleRequest:
     options: ModelOptions
     policy: str | None = None
     graph: GraphScheduling = field(default_factory=GraphScheduling)
+    pareto: bool = False
+    as_json: bool = False
     chart: str | None = None
 
 
@@ -44,6 +51,8 @@ def run_schedule(request: ScheduleRequest) -> None:
     """
     if request.chart is not None:
         _check_chart(request)
+    elif request.pareto:
+        front_folder(request.output)
     elif request.output is not None and request.output.suffix.lower() != ".json":
         raise InputError("a plan is written as .json", where=str(request.output))
     if request.graph.gantt is not None:
@@ -52,6 +61,9 @@ def run_schedule(request: ScheduleRequest) -> None:
         graph = read_graph_file(
             request.model, request.options.given(), request.graph.capacities.file
         )
+        if request.pareto or request.as_json:
+            flag = "--pareto" if request.pareto else "--json"
+            raise InputError(f"is a graph; {flag} is for models", where=request.model)
         schedule_graph(graph, request.model, request.output, request.policy, request.graph)
         return
     given = request.graph.given()
@@ -82,21 +94,36 @@ def _check_chart(request: ScheduleRequest) -> None:
 
 def _schedule_model(request: ScheduleRequest) -> None:
     output = request.output
+    profile = profile_for(plan_options(request.options))
     with stages() as stage:
         stage("loading")
         network = load_network(request.model, request.options)
         stage("planning")
-        plan = plan_network(network, request.options, request.policy or "best")
+        if request.pareto:
+            points = points_of(network, request.options, stage)
+        else:
+            plan = plan_network(network, request.options, request.policy or "best", stage)
+            said = "" if output is not None or request.as_json else given_up(plan, profile)
+    if request.pareto:
+        write_front(output, points, profile)
+        show_front(points, profile, output, as_json=request.as_json)
+        return
     if output is not None and request.chart is not None:
         _draw(plan, request.chart, output)
     elif output is not None:
         write_plan(output, plan)
+    if request.as_json:
+        facts = {"model": request.model, **schedule_facts(plan, profile)}
+        print(json.dumps(facts, indent=2, allow_nan=False))
+    elif output is not None:
         out, sizes = console(), plan.planned_bytes
         out.print(
             f"{output}: {counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)"
         )
     else:
         _plan_summary(plan)
+        if said:
+            console().print(f"\n{said}")
 
 
 def _draw(plan: Plan, chart: str, output: Path) -> None:

@@ -64,10 +64,11 @@ def moments(plan: Plan) -> list[Moment]:
     """What is in memory during every firing of a plan whose tensors lie each in a buffer of its own.
 
     During a firing are alive the rows that have been claimed up to it and were not released before
-    it; a tensor that no layer reads is an output, and stays.
+    it; rows of a tensor that no layer reads, an output, are handed on by the firing that writes them.
     """
     conversion = plan.conversion
     tensors = {w.tensor.name: w.tensor for work in conversion.actors for w in work.writes}
+    outputs = {name for name in tensors if not conversion.network.readers[name]}
     released, claimed = dict.fromkeys(tensors, 0), dict.fromkeys(tensors, 0)
     found = []
     for number, (name, phase) in enumerate(fired(plan), start=1):
@@ -80,6 +81,9 @@ def moments(plan: Plan) -> list[Moment]:
         found.append(Moment(number, _columns(tensors, alive, written, work, phase)))
         for read in work.reads if work.kind == "layer" else ():
             released[read.tensor.name] = read.release[phase]
+        for write in work.writes:
+            if write.tensor.name in outputs:
+                released[write.tensor.name] = write.complete[phase]
     return found
 
 
@@ -133,8 +137,9 @@ def _notes(found: list[Moment]) -> list[str]:
         f"{max(len(c.alive) for c in kept)} of {kept[0].name}" for kept in _by_tensor(found)
     )
     return [
-        f"Buffers hold {', '.join(rolling)} and {last}, the output, which is kept: a new row takes the",
-        "place of a released one. Bars are as wide as rows have bytes. Scratch of the kernels is counted on neither side.",
+        f"Buffers hold {', '.join(rolling)} and {last}, the output, which is handed on: a new row takes the",
+        "place of a released one. Bars are as wide as rows have bytes. Not counted: scratch of the kernels, and the array",
+        f"of {found[0].columns[-1].rows * found[0].columns[-1].row_bytes:,} bytes that the output goes to.",
     ]
 
 

@@ -12,11 +12,14 @@ from csdfgen.devices.files import profile_from_toml, read_profile
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError
 
-__all__ = ["HOST", "HOST_FILE", "device", "device_names"]
+__all__ = ["DEFAULT_DEVICE", "HOST", "HOST_FILE", "device", "device_names"]
 
 HOST = "host"
 HOST_FILE = Path("host.toml")
 """Where `csdfgen profile` writes, and `--device host` looks: the current folder."""
+
+DEFAULT_DEVICE = "numpy-core"
+"""Where times are predicted unless a device is named: round numbers, good for comparing plans."""
 
 _DATA = "data"
 

@@ -18,8 +18,8 @@ __all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
 class Demand:
     """What a plan takes of one memory of a device. Bytes; what: the figures that count, in words.
 
-    >>> Demand("arena", 10, 20).said, Demand("arena and parameters", 10, 20).said
-    ('arena takes', 'arena and parameters take')
+    >>> Demand("arena and outputs", 10, 20).said
+    'arena and outputs take'
     """
 
     what: str
@@ -33,7 +33,7 @@ class Demand:
     @property
     def said(self) -> str:
         """The figures with their verb."""
-        return f"{self.what} takes" if self.what == "arena" else f"{self.what} take"
+        return f"{self.what} take"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,18 @@ class FittingHeight:
 
 
 def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
-    """The arena (workspace included) and the parameters, in the same memory or in their own (flash)."""
+    """The arena (workspace included) with the outputs, and the parameters, in the same memory or in
+    their own (flash).
+    """
     figures = plan.figures
-    working = figures["arena"]
+    working = figures["arena"] + figures["outputs"]
     usable = int(profile.memory.usable.value)
     if profile.memory.parameters is None:
-        return (Demand("arena and parameters", working + figures["parameters"], usable),)
+        return (Demand("arena, outputs and parameters", working + figures["parameters"], usable),)
     apart = int(profile.memory.parameters.value)
-    return Demand("arena", working, usable), Demand("parameters", figures["parameters"], apart)
+    return Demand("arena and outputs", working, usable), Demand(
+        "parameters", figures["parameters"], apart
+    )
 
 
 def tallest_height(

@@ -9,7 +9,7 @@ slab cost their work, no launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -17,11 +17,20 @@ from operator import add
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
 from csdfgen.devices.work import PhaseWork, kernel_class, layer_key, phase_works, tensor_key
 from csdfgen.errors import InputError
-from csdfgen.model.network import Layer
+from csdfgen.model.network import Layer, Network
 from csdfgen.phases.conversion import ActorWork, function_of
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Estimate", "LayerTime", "estimate", "input_key", "rule_of", "stages"]
+__all__ = [
+    "Estimate",
+    "LayerTime",
+    "check_costs",
+    "estimate",
+    "input_key",
+    "layer_time",
+    "rule_of",
+    "stages",
+]
 
 
 _AN_ELEMENT = "element"
@@ -77,9 +86,9 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     """The time of a frame of one image. Raises InputError if the profile has no cost for an
     operator of the network.
     """
-    _check_operators(plan, profile)
+    check_costs(plan.network, plan.sharing.silent, profile)
     layers = tuple(
-        _layer_time(work, profile, work.name in plan.sharing.silent)
+        layer_time(work, profile, work.name in plan.sharing.silent)
         for work in plan.conversion.actors
         if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
     )
@@ -146,14 +155,17 @@ def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
     return None
 
 
-def _check_operators(plan: Plan, profile: DeviceProfile) -> None:
+def check_costs(network: Network, silent: Collection[str], profile: DeviceProfile) -> None:
+    """Raises InputError if the profile has no cost for an operator of the network. silent: layers
+    without work of their own.
+    """
     if profile.processor.peak is not None and profile.processor.bandwidth is not None:
         return
     unknown = sorted(
         {
             layer.op_type
-            for layer in plan.network.layers
-            if layer.name not in plan.sharing.silent
+            for layer in network.layers
+            if layer.name not in silent
             and layer_key(layer) not in profile.layers
             and rule_of(profile, layer) is None
         }
@@ -179,7 +191,10 @@ class _Times:
     how: str
 
 
-def _layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTime:
+def layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTime:
+    """The time of a layer, or of the copying of an input, as it is cut. silent: it has no work of its
+    own. Operators without a cost are found by `check_costs`.
+    """
     if silent:
         return LayerTime(
             work.name, function_of(work), 0, 0, 0.0, 0.0, 0.0, "", "", "a view: no work"

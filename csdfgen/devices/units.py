@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from csdfgen.model.units import SIZES, TIMES
+
 __all__ = [
     "BANDWIDTHS",
     "BYTES",
@@ -35,15 +37,14 @@ WORK: Mapping[str, str] = MappingProxyType(
 Units = Mapping[str, float]
 """Unit -> factor to the base unit."""
 
-TIMES: Units = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 TIMES_OF_WORK: Units = MappingProxyType(
     {f"{unit}/{work}": size for unit, size in TIMES.items() for work in WORK}
 )
 TIMES_A_ROW: Units = MappingProxyType({f"{unit}/row": size for unit, size in TIMES.items()})
 TIMES_A_BYTE: Units = MappingProxyType({f"{unit}/B": size for unit, size in TIMES.items()})
-BYTES: Units = MappingProxyType(
-    {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-)
+BYTES: Units = MappingProxyType({unit: size for unit, size in SIZES.items() if unit != "KB"})
+"""A profile is strict: kilobytes are written kB."""
+
 RATES: Units = MappingProxyType({"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12})
 BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
 POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})

@@ -1,16 +1,18 @@
 """How does numpy compute a step? Strided views of its rows, and the calls that its operator emits.
 
 The operators' numpy kernels work on arrays (`csdfgen.ops.base`). Here the rows of a step become
-arrays: rows that are evenly spaced in their pool are one strided view; where they are not (a
-rolling buffer wraps), rows that are read are gathered in the workspace, a phase that writes is cut,
-and so is one that only reads row by row. The workspace of a step is declared by emitting its calls
-once for every structure, into memory that is never touched.
+arrays: rows that are evenly spaced in their pool are one strided view; where they are not, a phase
+that writes is cut, and so is one that only reads row by row; other rows that are read are handed on
+as they lie (`csdfgen.ops._spread`), or gathered in the workspace for kernels that do not take that.
+A phase that needs more workspace than it may have is halved. The workspace of a step is declared by
+emitting its calls once for every structure, into memory that is never touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,17 +22,20 @@ from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, runs
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops._copies import cut
+from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops.base import (
     DeclaringScratch,
     Emit,
     Mode,
     Phase,
     Scratch,
+    Takes,
     presented,
     stored_rows,
 )
 
-__all__ = ["NUMPY", "NumpyKernels", "array_of"]
+__all__ = ["NUMPY", "NumpyKernels", "array_of", "copies"]
 
 
 class NumpyKernels:
@@ -45,15 +50,22 @@ class NumpyKernels:
         """Every operator of the table has a numpy kernel."""
         return None if layer.op_type in OPERATORS else f"{layer.op_type} has no numpy kernel"
 
-    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `KernelSet.workspace`."""
-        memory = {name: np.empty(sizes[name], np.uint8) for name in _pools(step)}
-        needed = 0
-        for one in by_image(step):
-            for part in _parts(one):
-                scratch = DeclaringScratch()
-                self._emit(part, memory, scratch)
-                needed = max(needed, scratch.end)
+        memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
+        return max(
+            (self._declared(p, memory, limit) for one in by_image(step) for p in _parts(one)),
+            default=0,
+        )
+
+    def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
+        """What a step takes, or the larger of its halves if that is more than the limit."""
+        scratch = DeclaringScratch(limit)
+        self._emit(step, memory, scratch)
+        needed = scratch.end
+        if needed > scratch.limit:
+            halves = [self._declared(half, memory, limit) for half in _halves(step)]
+            needed = min(needed, max(halves, default=needed))
         return needed
 
     def bind(self, step: Step, memory: Memory) -> list[Call]:
@@ -64,10 +76,20 @@ class NumpyKernels:
         try:
             for one in by_image(step):
                 for part in _parts(one):
-                    calls.extend(self._emit(part, memory, Scratch(block)))
+                    calls.extend(self._fitted(part, memory, block))
         except PlanError as error:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
         return calls
+
+    def _fitted(self, step: Step, memory: Memory, block: np.ndarray) -> list[Call]:
+        """The calls of a step, or of its halves one after the other if they take more than there is."""
+        try:
+            return self._emit(step, memory, Scratch(block))
+        except PlanError:
+            halves = _halves(step)
+            if not halves:
+                raise
+        return [call for half in halves for call in self._fitted(half, memory, block)]
 
     def _kernel(self, layer: Layer) -> Emit:
         """The bound kernel of a layer; weights are packed once."""
@@ -81,22 +103,26 @@ class NumpyKernels:
         layer, phase = step.layer, step.phase
         calls: list[Call] = []
         slabs = [
-            None if rows is None else self._slab(step, position, rows, memory, scratch, calls)
+            None if rows is None else _slab(step, position, rows, memory, scratch, calls)
             for position, rows in enumerate(phase.ins)
         ]
         accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
         held = step.states or step.outputs
         kept = accumulates and not phase.first
         results = [_target(view, memory, scratch, calls, load=kept) for view in held]
+        mark = scratch.mark
         calls.extend(self._kernel(layer)(phase, slabs, results, scratch))
+        scratch.rewind(mark)
         if not accumulates or phase.last:
             outputs = results
             if step.states:
                 outputs = [_target(view, memory, scratch, calls) for view in step.outputs]
                 pairs = zip(outputs, results, strict=True)
                 calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
+            mark = scratch.mark
             for after in layer.epilogue:
                 calls.extend(self._epilogue(after, phase.out, outputs[0], scratch))
+                scratch.rewind(mark)
             if step.states:
                 calls.extend(_stored(step.outputs, outputs, memory))
         if not step.states or not phase.last:
@@ -110,36 +136,14 @@ class NumpyKernels:
         slabs = [None if rows is None else result for rows in ins]
         return self._kernel(after)(Phase(out, ins), slabs, [result], scratch)
 
-    def _slab(
-        self,
-        step: Step,
-        position: int,
-        rows: Rows,
-        memory: Memory,
-        scratch: Scratch,
-        calls: list[Call],
-    ) -> np.ndarray:
-        """The rows as the layer wants to see them; gathered in the workspace where they are not
-        evenly spaced in their pool.
-        """
-        view = step.inputs[position]
-        assert view is not None
-        found = runs(view.rows)
-        if len(found) <= 1:
-            return presented(array_of(view, memory), step.layer, position, rows)
-        gathered = scratch.take((len(view.rows), *view.shape), view.format.dtype)
-        for start, stop in found:
-            source = array_of(view.part(start, stop), memory)
-            calls.append((np.copyto, (gathered[start:stop], source)))
-        return presented(gathered, step.layer, position, rows)
-
 
 NUMPY = NumpyKernels()
 """The one set: layers are packed once, whoever plans or runs them."""
 
 
 def array_of(view: View, memory: Memory) -> np.ndarray:
-    """Evenly spaced rows as an array of shape (rows, *shape)."""
+    """Evenly spaced rows, none in pieces, as an array of shape (rows, *shape)."""
+    assert not view.pieces, "rows in pieces are no array"
     rows = view.rows
     step = rows[1] - rows[0] if len(rows) > 1 else 0
     offset = rows[0] if rows else 0
@@ -152,8 +156,73 @@ def array_of(view: View, memory: Memory) -> np.ndarray:
     )
 
 
-def _pools(step: Step) -> set[str]:
-    return {view.pool for view in (*step.inputs, *step.outputs, *step.states) if view is not None}
+def _slab(
+    step: Step,
+    position: int,
+    rows: Rows,
+    memory: Memory,
+    scratch: Scratch,
+    calls: list[Call],
+) -> np.ndarray:
+    """The rows as the layer wants to see them; gathered in the workspace where they lie in a way
+    that its kernel does not take.
+    """
+    view, layer = step.inputs[position], step.layer
+    assert view is not None
+    found = [runs(one.rows) for one in view.pieces or (view,)]
+    broken = any(len(one) > 1 for one in found)
+    if not view.pieces and not broken:
+        return presented(array_of(view, memory), layer, position, rows)
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    takes = operator_of(layer).takes(layer, position)
+    if (
+        takes is not Takes.EVEN
+        and not (takes is Takes.PIECES and broken)
+        and layer.input_axes[position] == tensor.row_axis
+        and (not view.pieces or view.along == len(view.shape) - 1)
+    ):
+        return cast(np.ndarray, _spread(view, found, memory))
+    gathered = scratch.take((view.count, *view.shape), view.format.dtype)
+    calls.extend(copies(gathered, view, memory))
+    return presented(gathered, layer, position, rows)
+
+
+def _spread(view: View, found: Sequence[Sequence[tuple[int, int]]], memory: Memory) -> Spread:
+    """The rows where they lie, given the runs of every piece."""
+    pieces, low = [], 0
+    for one, ranges in zip(view.pieces or (view,), found, strict=True):
+        arrays = tuple(array_of(one.part(a, b), memory) for a, b in ranges)
+        pieces.append(Piece(low, low + one.shape[-1], tuple(ranges), arrays))
+        low += one.shape[-1]
+    return Spread((view.count, *view.shape), np.dtype(view.format.dtype), tuple(pieces))
+
+
+def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
+    """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
+    calls: list[Call] = []
+    start = 0
+    for piece in view.pieces or (view,):
+        part = target
+        if view.pieces:
+            stop = start + piece.shape[view.along]
+            part = cut(target, view.along + 1, slice(start, stop))
+            start = stop
+        for a, b in runs(piece.rows):
+            calls.append((np.copyto, (part[a:b], array_of(piece.part(a, b), memory))))
+    return calls
+
+
+def _extents(step: Step, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of every pool of a step: as given, and as far as its rows reach."""
+    views = (view for view in (*step.inputs, *step.outputs, *step.states) if view is not None)
+    found: dict[str, int] = {}
+    for view in views:
+        for one in view.pieces or (view,):
+            steps = ((n - 1) * s for n, s in zip(one.shape, one.strides, strict=True))
+            end = max(one.rows, default=0) + sum(steps) + one.format.itemsize
+            found[one.pool] = max(found.get(one.pool, 0), sizes.get(one.pool, 0), end)
+    return found
 
 
 def _target(
@@ -203,7 +272,8 @@ def _parts(step: Step) -> list[Step]:
         for position, rows in enumerate(step.phase.ins):
             tensor, held = step.layer.inputs[position], step.inputs[position]
             if held is not None and tensor is not None and _runs_along(tensor, rows, step):
-                cuts.update(stop for _, stop in runs(held.rows))
+                for one in held.pieces or (held,):
+                    cuts.update(stop for _, stop in runs(one.rows))
     if len(cuts) == 2:
         return [step]
     return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
@@ -231,16 +301,40 @@ def _cut(step: Step, start: int, stop: int) -> Step:
     return _changed(step, Phase(out, ins, phase.first, phase.last, phase.image), inputs, outputs)
 
 
+def _halves(step: Step) -> list[Step]:
+    """The step in two, as one that takes less workspace; [] if it is as small as can be."""
+    operator = operator_of(step.layer)
+    mode = operator.mode(step.layer)
+    if mode is Mode.ROWS:
+        count = len(step.phase.out)
+        cuts = [0, count // 2, count]
+        return [_cut(step, a, b) for a, b in pairwise(cuts)] if count > 1 else []
+    if mode is Mode.ACCUMULATE:
+        rows = step.phase.ins[operator.accumulate_over]
+        count = 0 if rows is None else len(rows)
+        return _accumulating_cuts(step, [0, count // 2, count]) if count > 1 else []
+    return []
+
+
 def _accumulating_parts(step: Step, over: int) -> list[Step]:
-    layer, phase = step.layer, step.phase
+    view = step.inputs[over]
+    assert view is not None
+    stops = {b for one in view.pieces or (view,) for _, b in runs(one.rows)}
+    return _accumulating_cuts(step, [0, *sorted(stops)]) or [step]
+
+
+def _accumulating_cuts(step: Step, cuts: Sequence[int]) -> list[Step]:
+    """Parts of an accumulating step between positions of the rows that it adds up; [] if it cannot
+    be cut.
+    """
+    layer, phase, over = step.layer, step.phase, operator_of(step.layer).accumulate_over
     view, rows = step.inputs[over], phase.ins[over]
     assert view is not None and rows is not None
-    pieces = runs(view.rows)
-    if len(pieces) <= 1 or stored_rows(layer, over, rows) != rows:
-        return [step]
-    last = len(pieces) - 1
+    if len(cuts) <= 2 or stored_rows(layer, over, rows) != rows:
+        return []
+    last = len(cuts) - 2
     found = []
-    for i, (start, stop) in enumerate(pieces):
+    for i, (start, stop) in enumerate(pairwise(cuts)):
         piece = Rows(rows.start + start, rows.start + stop)
         ins = (*phase.ins[:over], piece, *phase.ins[over + 1 :])
         part = Phase(phase.out, ins, phase.first and i == 0, phase.last and i == last, phase.image)

@@ -45,6 +45,10 @@ class View:
 
     rows: byte offset of each row. shape, strides: of one row, strides in bytes. format: of the
     elements.
+    pieces, along: of rows that lie in several pieces (the operands of a Concat, each somewhere
+        else), one after the other along axis `along` of the row's shape: views of equally many
+        rows, none of which has pieces, each in a pool of its own. Then `rows` and `strides` are
+        empty and `pool` is "". Inputs may have pieces; outputs and states never do.
     """
 
     pool: str
@@ -52,9 +56,42 @@ class View:
     shape: Shape
     strides: tuple[int, ...]
     format: Format
+    pieces: tuple[View, ...] = ()
+    along: int = 0
+
+    @classmethod
+    def joined(cls, pieces: Sequence[View], along: int) -> View:
+        """Rows in pieces; those of one piece are that piece. Views that have pieces along the same
+        axis are taken apart.
+
+        >>> a, b = (View("x", (at, at + 64), (5, 1, c), (4 * c, 4 * c, 4), Format("float32"))
+        ...         for at, c in ((0, 2), (640, 3)))
+        >>> joined = View.joined([a, b], along=2)
+        >>> joined.shape, joined.count, joined.places, joined.part(1, 2).places
+        ((5, 1, 5), 2, ((0, 64), (640, 704)), ((64,), (704,)))
+        """
+        plain = [one for view in pieces for one in view.pieces or (view,)]
+        first = plain[0]
+        if len(plain) == 1:
+            return first
+        size = sum(one.shape[along] for one in plain)
+        shape = (*first.shape[:along], size, *first.shape[along + 1 :])
+        return cls("", (), shape, (), first.format, tuple(plain), along)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.pieces[0].rows if self.pieces else self.rows)
+
+    @property
+    def places(self) -> tuple[Any, ...]:
+        """Where its rows lie; of rows in pieces, those of every piece."""
+        return tuple(piece.rows for piece in self.pieces) if self.pieces else self.rows
 
     def part(self, start: int, stop: int) -> View:
         """Rows [start, stop) of the view."""
+        if self.pieces:
+            return replace(self, pieces=tuple(piece.part(start, stop) for piece in self.pieces))
         return replace(self, rows=self.rows[start:stop])
 
 
@@ -98,15 +135,17 @@ class KernelSet(Protocol):
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""
 
-    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """Bytes that `bind` will need for a step, before anything is placed: every view then lies in
-        a pool of its buffer's name, which has `sizes[name]` bytes. Where rows lie relative to each
-        other in their buffer is as it will be.
+        a pool of its buffer's name, which has `sizes[name]` bytes (or more, if its rows reach
+        further). At most `limit`, but never less than the least with which the step can be
+        computed; None: as much as makes it fastest. Rows that lie together here lie together later
+        too, others anywhere: then `bind` needs no more.
         """
 
     def bind(self, step: Step, memory: Memory) -> Sequence[Call]:
-        """Calls that compute the step in this memory. Raises PlanError if it needs more workspace
-        than the step has.
+        """Calls that compute the step in this memory, in blocks that fit its workspace, which may
+        have any size from the least on. Raises PlanError if it needs more than it has.
         """
 
 

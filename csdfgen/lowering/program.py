@@ -1,63 +1,80 @@
 """What is run for a plan, whatever runs it? Pools of memory, and steps in the order of the firings.
 
 A program says everything by numbers: which rows of an input go to which bytes, which layer works on
-which rows at which bytes with which scratch, where the outputs lie at the end. A backend binds its
-steps to memory of its own (`csdfgen.kernels.steps.KernelSet`), or writes them as source; nothing in
-them is a live array, and nothing depends on the images.
+which rows at which bytes with which scratch, and which rows of outputs each firing completes: they
+are handed on before the next firing, which may use their bytes again. A backend binds the steps to
+memory of its own (`csdfgen.kernels.steps.KernelSet`), or writes them as source; nothing in them is a
+live array, and nothing depends on the images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from csdfgen.errors import PlanError
 from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
+from csdfgen.phases.conversion import ActorWork
+from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Feed", "Program", "Result", "lower"]
+__all__ = ["Delivery", "Feed", "Program", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feed:
-    """One firing of a network input: rows of an image (of those of an iteration) go into a pool."""
+    """One firing of a network input: rows of an image (of those of an iteration) go into a pool.
+
+    part: what is taken of each row, in the order in which it is stored; all of it by default.
+    """
 
     firing: int
     tensor: Tensor
     image: int
     rows: Rows
     target: View
+    part: tuple[slice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Result:
-    """A tensor as it lies after the last firing: all its rows, image after image."""
+class Delivery:
+    """Rows of an image (of those of an iteration) that a firing completes of a network output."""
 
+    firing: int
+    output: str
     tensor: Tensor
-    images: int
+    image: int
+    rows: Rows
     source: View
-
-    def image(self, number: int) -> View:
-        """The rows of one image."""
-        rows = self.tensor.rows
-        return self.source.part(number * rows, (number + 1) * rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
     """pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
-    there is nothing to do (outputs, and layers that are views). results: by network output that is
-    computed. frames: images that one run takes.
+    there is nothing to do (outputs, and layers that are views). deliveries: for every firing what is
+    handed on when it has ended. frames: images that one run takes.
     """
 
     pools: Mapping[str, int]
     firings: tuple[Step | Feed | None, ...]
-    results: Mapping[str, Result]
+    deliveries: tuple[tuple[Delivery, ...], ...]
     frames: int
+
+
+def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
+    """The network input that an actor takes rows of, and what it takes of each."""
+    tensor = work.writes[0].tensor
+    if work.taken is None:
+        return tensor, ()
+    source = work.taken.inputs[0]
+    assert source is not None
+    starts = work.taken.attributes["starts"]
+    order = source.order[1:]
+    return source, tuple(slice(starts[a], starts[a] + tensor.shape[a]) for a in order)
 
 
 def lower(plan: Plan, kernels: KernelSet) -> Program:
@@ -79,20 +96,41 @@ def lower(plan: Plan, kernels: KernelSet) -> Program:
         if work.kind == "input":
             tensor, slab = work.writes[0].tensor, work.phases[phase]
             view = addresses.view(tensor, slab.slab(slab.out).span(tensor.rows))
-            firings.append(Feed(number, tensor, slab.image, slab.out, view))
+            source, part = _taken(work)
+            firings.append(Feed(number, source, slab.image, slab.out, view, part))
         elif work.layer is None or name in plan.sharing.silent:
             firings.append(None)
         else:
             pad = Scratchpad(ARENA, *plan.workspace(name, phase))
             firings.append(addresses.step(work, phase, number, pad))
-    frames = conversion.frames
-    results = {
-        output.name: Result(
-            output.tensor,
-            frames,
-            addresses.view(output.tensor, Rows(0, output.tensor.rows * frames)),
-        )
-        for output in plan.network.outputs
-        if output.tensor is not None
-    }
-    return Program(plan.pools, tuple(firings), results, frames)
+    outputs: dict[str, list[str]] = {name: [] for name in plan.network.output_tensors}
+    for output in plan.network.outputs:
+        if output.tensor is not None:
+            outputs[output.tensor.name].append(output.name)
+    deliveries = tuple(
+        tuple(_deliveries(number, conversion.actor[name], phase, outputs, addresses))
+        for number, (name, phase) in enumerate(plan.order)
+    )
+    return Program(plan.pools, tuple(firings), deliveries, conversion.frames)
+
+
+def _deliveries(
+    firing: int,
+    work: ActorWork,
+    phase: int,
+    outputs: Mapping[str, list[str]],
+    addresses: Addresses,
+) -> Iterator[Delivery]:
+    """What a phase completes, image by image; a tensor may be an output by several names."""
+    for write in work.writes:
+        names = outputs.get(write.tensor.name)
+        if not names:
+            continue
+        at, stop = write.complete[phase - 1] if phase else 0, write.complete[phase]
+        while at < stop:
+            image, start = divmod(at, write.tensor.rows)
+            rows = Rows(start, min(write.tensor.rows, start + stop - at))
+            view = addresses.view(write.tensor, Rows(at, at + len(rows)))
+            for name in names:
+                yield Delivery(firing, name, write.tensor, image, rows, view)
+            at += len(rows)

@@ -271,6 +271,13 @@ class Network(Pickled):
         return frozenset(o.tensor.name for o in self.outputs if o.tensor is not None)
 
     @property
+    def output_bytes(self) -> int:
+        """Bytes of the arrays that hold all outputs, those of every image of the batch."""
+        computed = sum(o.tensor.nbytes for o in self.outputs if o.tensor is not None)
+        constant = sum(int(o.constant.nbytes) for o in self.outputs if o.constant is not None)
+        return computed * self.batch + constant
+
+    @property
     def parameter_bytes(self) -> int:
         """Bytes of weights and biases; an array that several layers share counts once."""
         seen: dict[int, int] = {}

@@ -8,26 +8,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
+from typing import Any
 
 from csdfgen.errors import InputError, option
-from csdfgen.files import Fields
+from csdfgen.files import Fields, quoted
+from csdfgen.model.units import size_of, time_of
 
-__all__ = ["CHOICES", "CONVERSION", "DEFAULTS", "PlanOptions"]
+__all__ = ["CHOICES", "CONVERSION", "DEFAULTS", "WISHES", "PlanOptions", "effort_of", "factor_of"]
 
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "fuse": ("none", "fold", "full"),
         "image": ("streamed", "resident"),
         "policy": ("demand", "eager", "layers", "bounded", "best"),
+        "goal": ("balanced", "memory", "speed"),
+        "pack": ("fast", "exact"),
+        "result": ("stored", "streamed"),
     }
 )
 """Option -> the words that it takes."""
 
 CONVERSION = ("rows", "fuse", "image")
 """Options that say how a network is cut into phases; the others choose among plans of that."""
+
+WISHES = ("goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles")
+"""Options that say what a plan is to be good for. A file has those that are not the default, so that
+files and graphs made without them stay as they were.
+"""
+
+EFFORTS = ("low", "normal", "high")
+"""How long a search may take, in words; or a number of seconds."""
+
+_MOST_SECONDS = 30 * 86_400
+_MOST_RECOMPUTED = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +54,18 @@ class PlanOptions:
     image: "streamed" (input rows arrive as they are needed) or "resident" (all are there from the
     start, and count). policy: the order of firings, "best" for the one with the smallest arena.
     frames: images that one order of firings covers; a batch repeats the order.
+    goal: "balanced", "memory" or "speed": what heights are chosen for (see `goals.choice`). memory:
+    bytes that the plan may take, 0 for any number; latency: seconds that a frame may take on
+    `device`, 0 for any; device: a profile's name or file, "" for the default.
+    effort: "low", "normal", "high" or seconds ("30s"). recompute: at most so many times the
+    multiply-accumulates. pack: "fast" or "exact". result: "stored" or "streamed".
+    tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
+    by default.
 
     Raises InputError for values that do not exist.
 
     >>> str(PlanOptions(rows="1").digest)
-    '4fd4b6d2'
+    'e62adaf4'
     """
 
     rows: str = "auto"
@@ -49,6 +73,15 @@ class PlanOptions:
     image: str = "streamed"
     policy: str = "best"
     frames: int = 1
+    goal: str = "balanced"
+    memory: int = 0
+    latency: float = 0.0
+    device: str = ""
+    effort: str = "low"
+    recompute: float = 1.0
+    pack: str = "fast"
+    result: str = "stored"
+    tiles: str = ""
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -59,23 +92,99 @@ class PlanOptions:
             raise InputError(
                 f"{option('frames', self.frames)}: a number of images above 0 is needed"
             )
+        # what is given as people type it is kept as one form: equal wishes are equal options
+        keep = object.__setattr__
+        keep(self, "memory", self.memory if self.memory == 0 else size_of(self.memory, "memory"))
+        keep(self, "latency", time_of(self.latency, "latency") if self.latency != 0 else 0.0)
+        keep(self, "effort", effort_of(self.effort))
+        keep(self, "recompute", factor_of(self.recompute))
+        if not isinstance(self.device, str):
+            raise InputError(f"{option('device', self.device)}: the name of a profile is needed")
 
-    def to_json(self) -> dict[str, str | int]:
-        """The options as JSON values."""
-        return asdict(self)
+    @property
+    def seconds(self) -> float | None:
+        """Seconds that a search may take, None where the effort is a word."""
+        return None if self.effort in EFFORTS else float(self.effort.removesuffix("s"))
+
+    def to_json(self) -> dict[str, Any]:
+        """The options as JSON values; of `WISHES` those that are not the default."""
+        values = asdict(self)
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in WISHES or value != _default(name)
+        }
 
     @classmethod
     def from_fields(cls, fields: Fields) -> PlanOptions:
         """The options in a JSON object. Raises the error of `fields`, or InputError."""
         texts = {name: fields.text(name) for name in CONVERSION}
-        policy = fields.text("policy", DEFAULTS.policy)
-        return cls(**texts, policy=policy, frames=fields.integer("frames", low=1, default=1))
+        for name in ("policy", "goal", "device", "effort", "pack", "result", "tiles"):
+            texts[name] = fields.text(name, _default(name))
+        return cls(
+            **texts,
+            frames=fields.integer("frames", low=1, default=1),
+            memory=fields.integer("memory", default=0),
+            latency=_number(fields, "latency"),
+            recompute=_number(fields, "recompute"),
+        )
 
     @property
     def digest(self) -> str:
         """8 hexadecimal digits of all options."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _default(name: str) -> Any:
+    return PlanOptions.__dataclass_fields__[name].default
+
+
+def _number(fields: Fields, name: str) -> float:
+    value = fields.value.get(name, _default(name))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise fields.fault(f"'{name}' is {quoted(value)}; a number from 0 on is needed")
+    return float(value) if value <= _MOST_SECONDS else math.inf
+
+
+def effort_of(value: object) -> str:
+    """How long a search may take, in one form.
+
+    >>> effort_of("low"), effort_of(30), effort_of("2.5s"), effort_of("500ms")
+    ('low', '30s', '2.5s', '0.5s')
+    """
+    if value in EFFORTS:
+        return str(value)
+    try:
+        seconds = time_of(value, "effort")
+    except InputError:
+        seconds = math.inf
+    if seconds > _MOST_SECONDS:
+        shown = option("effort", value if isinstance(value, (str, float)) else quoted(value))
+        raise InputError(
+            f"{shown}: one of {', '.join(EFFORTS)}, or seconds above 0 such as 30s, is needed"
+        )
+    return f"{seconds:g}s"
+
+
+def factor_of(value: object) -> float:
+    """How many times the multiply-accumulates may be done: a number from 1 on, or its text.
+
+    >>> factor_of(1), factor_of("1.25")
+    (1.0, 1.25)
+    """
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise ValueError
+        factor = float(value) if not isinstance(value, int) or value < 2**53 else math.inf
+    except ValueError:
+        factor = math.nan
+    if not 1 <= factor <= _MOST_RECOMPUTED:
+        shown = option("recompute", value if isinstance(value, (str, float)) else quoted(value))
+        raise InputError(
+            f"{shown}: a factor from 1 (nothing is computed twice) to {_MOST_RECOMPUTED:g} is needed"
+        )
+    return factor
 
 
 DEFAULTS = PlanOptions()

@@ -1,30 +1,32 @@
 """What does a sliding window read, and how does it get there? Axes, jobs, boxes, and copies with
-padding.
+padding, out of rows wherever they lie.
 
 A convolution over any number of axes is a `Job`: per axis an `Axis` record (which input index does
 output pixel t read through tap u?), an image, weights, and where the result goes. Whatever lies
 outside the image reads as zero, so padding, cropping and the edges of a slab are one and the same
 thing.
 `_window_products` computes jobs; here they are cut into boxes of bounded size and their windows are
-copied.
+copied: one copy for every part of a window in which rows are evenly spaced and no pixel reads
+beside the image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
+from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops.base import Call, Scratch
 
-__all__ = ["Axis", "Job", "Store", "boxes", "copy_image", "copy_taps", "merged", "split", "windows"]
+__all__ = ["Axis", "Job", "Store", "balanced", "boxes", "fill", "merged", "split", "windows"]
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -71,19 +73,14 @@ class Axis:
         start = min(self.taps, max(0, -(self.first // self.dilation)))
         return start, max(start, min(self.taps, (size - 1 - self.first) // self.dilation + 1))
 
+    @property
+    def turned(self) -> Axis:
+        """Taps as pixels and pixels as taps: they read the same."""
+        return Axis(self.taps, self.first, self.dilation, self.count, self.stride)
+
     def inside(self, size: int) -> bool:
         """Whether no pixel reads beside an image of `size` indices."""
         return self.first >= 0 and self.first + self.span <= size
-
-    def valid(self, tap: int, size: int) -> tuple[int, int]:
-        """Output pixels [start, stop) for which a tap lies in an image of `size` indices.
-
-        >>> Axis(count=4, first=-1, stride=2, taps=3).valid(0, 8)
-        (1, 4)
-        """
-        offset = self.first + tap * self.dilation
-        start = min(self.count, max(0, -(offset // self.stride)))
-        return start, max(start, min(self.count, (size - 1 - offset) // self.stride + 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +89,15 @@ class Job:
     weights.
 
     axes: at least two (a leading axis of one pixel costs nothing).
-    image: (sizes..., C), one size per axis, then the channels. out: (counts..., channels out). Both
-        may be strided.
+    image: (sizes..., C), one size per axis, then the channels; rows along the first axis may lie
+        anywhere. out: (counts..., channels out), maybe strided.
     weights: in the dtype that is computed in; laid out as the function that computes the job wants
         them.
     add: the result is added to what `out` holds; then there is no bias.
     """
 
     axes: tuple[Axis, ...]
-    image: np.ndarray
+    image: Spread
     weights: np.ndarray
     out: np.ndarray
     bias: np.ndarray | None = None
@@ -127,40 +124,34 @@ class Job:
         return prod(self.counts)
 
     @cached_property
-    def copies_image(self) -> bool:
-        """Whether the image under the windows is read from a copy: padded, in the dtype of the
-        weights, channels together.
+    def under(self) -> np.ndarray | None:
+        """The image under the windows where it lies, index 0 at every axis' `first`; None if it
+        must be copied: padded, not evenly spaced, in another dtype, channels apart.
         """
-        image = self.image
-        padded = not all(
-            axis.inside(size) for axis, size in zip(self.axes, image.shape, strict=False)
-        )
-        return (
-            padded
-            or image.dtype != self.weights.dtype
-            or (self.channels > 1 and image.strides[-1] != image.itemsize)
-        )
+        axes, image = self.axes, self.image
+        if image.dtype != self.weights.dtype:
+            return None
+        if not all(axis.inside(size) for axis, size in zip(axes, image.shape, strict=False)):
+            return None
+        rows = image.at(axes[0].first, axes[0].span)
+        if rows is None or (self.channels > 1 and rows.strides[-1] != rows.itemsize):
+            return None
+        index = (slice(None), *(slice(axis.first, axis.first + axis.span) for axis in axes[1:]))
+        return rows[index]
 
     @cached_property
     def copies_taps(self) -> bool:
-        """Whether each tap is copied by itself instead: where wide holes make the copy of the image
-        the larger one.
+        """Whether each tap is copied by itself, not the image under them: where wide holes make that
+        the larger copy.
         """
-        return self.copies_image and prod(self.spans) > self.pixels * prod(self.taps)
-
-    @property
-    def under(self) -> np.ndarray:
-        """The image under the windows, index 0 at every axis' `first`; for jobs that do not copy
-        the image.
-        """
-        return self.image[tuple(slice(axis.first, axis.first + axis.span) for axis in self.axes)]
+        return self.under is None and prod(self.spans) > self.pixels * prod(self.taps)
 
     @cached_property
     def left(self) -> np.ndarray | None:
         """The windows as the left matrix (pixels, C) of a product where they lie; None if they must
         be copied.
         """
-        if prod(self.taps) != 1 or self.copies_image:
+        if prod(self.taps) != 1 or self.under is None:
             return None
         return merged(self.under[tuple(slice(None, None, axis.stride) for axis in self.axes)])
 
@@ -199,10 +190,10 @@ class Store:
         return self._array[: prod(shape)].reshape(shape)
 
 
-def _cuts(size: int, limit: int) -> list[tuple[int, int]]:
+def balanced(size: int, limit: int) -> list[tuple[int, int]]:
     """[0, size) in ranges of nearly equal length, none longer than `limit`.
 
-    >>> _cuts(10, 4)
+    >>> balanced(10, 4)
     [(0, 4), (4, 8), (8, 10)]
     """
     length = -(-size // -(-size // limit))
@@ -218,7 +209,7 @@ def boxes(extents: Shape, limit: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """
     cuts = []
     for extent in reversed(extents):
-        cuts.append(_cuts(extent, limit))
+        cuts.append(balanced(extent, limit))
         # a cut axis leaves 1 here, since balanced ranges are longer than half the limit: outer axes
         # go by single steps
         limit //= cuts[-1][0][1]
@@ -241,48 +232,111 @@ def windows(base: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
     return as_strided(base, shape, (*steps, *holes, *base.strides[n:]))
 
 
-def copy_tap(
-    axes: Sequence[Axis], image: np.ndarray, target: np.ndarray, tap: Sequence[int]
+# Copies of windows -------------------------------------------------------------------------------
+
+
+class _Region(NamedTuple):
+    """Pixels and taps of one axis, half-open, all of which read in the run `run` of indices."""
+
+    run: int
+    pixels: tuple[int, int]
+    taps: tuple[int, int]
+
+
+def _by_pixel(axis: Axis, runs: Sequence[tuple[int, int]]) -> list[_Region]:
+    """Neighbouring pixels that read a run through the same taps are one region."""
+    found: list[_Region] = []
+    open_: dict[tuple[int, int, int], int] = {}
+    for pixel in range(axis.count):
+        base, still = axis.first + pixel * axis.stride, {}
+        for run, (low, high) in enumerate(runs):
+            start = max(0, -((base - low) // axis.dilation))
+            stop = min(axis.taps, (high - 1 - base) // axis.dilation + 1)
+            if start < stop:
+                key = run, start, stop
+                at = open_.get(key)
+                if at is None:
+                    at = len(found)
+                    found.append(_Region(run, (pixel, pixel + 1), (start, stop)))
+                else:
+                    found[at] = _Region(run, (found[at].pixels[0], pixel + 1), (start, stop))
+                still[key] = at
+        open_ = still
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _regions(axis: Axis, runs: tuple[tuple[int, int], ...]) -> tuple[_Region, ...]:
+    """As few regions as reading by pixels or by taps gives, which cover all that lies in the runs.
+
+    >>> for region in _regions(Axis(4, -1, taps=3), ((0, 4),)): print(*region)
+    0 (0, 1) (1, 3)
+    0 (1, 3) (0, 3)
+    0 (3, 4) (0, 2)
+    """
+    pixels = _by_pixel(axis, runs)
+    taps = _by_pixel(axis.turned, runs)
+    if len(pixels) <= len(taps):
+        return tuple(pixels)
+    return tuple(_Region(one.run, one.taps, one.pixels) for one in taps)
+
+
+@lru_cache(maxsize=1 << 14)
+def _beside(axis: Axis, size: int) -> tuple[_Region, ...]:
+    """Regions that read beside an image of `size` indices."""
+    far = axis.span + abs(axis.first) + size
+    return _regions(axis, ((-far, 0), (size, far + size)))
+
+
+def fill(
+    axes: Sequence[Axis], image: Spread, target: np.ndarray, channels: tuple[int, int] | None = None
 ) -> list[Call]:
-    """Calls that fill `target` (counts..., channels...) with what every pixel reads through one
-    tap, zeros beside the image.
+    """Calls that fill `target` (counts..., taps..., channels) with what the windows read, zeros
+    beside the image; of the channels [start, stop) if given.
     """
+    n = len(axes)
+    low, high = channels or (0, image.shape[-1])
     calls: list[Call] = []
-    inner, outer = [], []
-    for k, (axis, u, size) in enumerate(zip(axes, tap, image.shape, strict=False)):
-        start, stop = axis.valid(u, size)
-        if start == stop:
-            return [(target.fill, (0,))]
-        edges = (slice(0, start), slice(stop, axis.count))
-        calls += [
-            (target[(slice(None),) * k + (edge,)].fill, (0,))
-            for edge in edges
-            if edge.start < edge.stop
-        ]
-        first = axis.first + u * axis.dilation + start * axis.stride
-        inner.append(slice(start, stop))
-        outer.append(slice(first, first + (stop - start) * axis.stride, axis.stride))
-    return [*calls, (np.copyto, (target[tuple(inner)], image[tuple(outer)]))]
-
-
-def copy_image(axes: Sequence[Axis], image: np.ndarray, copy: np.ndarray) -> list[Call]:
-    """Calls that fill `copy` (spans..., channels...) with the image under the windows, zeros beside
-    it.
-    """
-    return copy_tap([Axis(axis.span, axis.first) for axis in axes], image, copy, (0,) * len(axes))
-
-
-def copy_taps(
-    axes: Sequence[Axis], image: np.ndarray, panel: np.ndarray, taps: Ranges
-) -> list[Call]:
-    """Calls that fill `panel` (counts..., taps..., channels...) with a box of taps one by one,
-    zeros beside the image.
-    """
-    calls: list[Call] = []
-    for tap in product(*(range(*r) for r in taps)):
-        at = tuple(u - start for u, (start, _) in zip(tap, taps, strict=True))
-        calls += copy_tap(axes, image, panel[(slice(None),) * len(taps) + at], tap)
+    for k, axis in enumerate(axes):
+        for region in _beside(axis, image.shape[k]):
+            index: list[slice] = [slice(None)] * (2 * n)
+            index[k], index[n + k] = slice(*region.pixels), slice(*region.taps)
+            calls.append((target[tuple(index)].fill, (0,)))
+    inner = [
+        _regions(axis, ((0, size),)) for axis, size in zip(axes[1:], image.shape[1:], strict=False)
+    ]
+    for piece in image.pieces:
+        if piece.low < high and low < piece.high:
+            within = slice(max(low - piece.low, 0), min(high, piece.high) - piece.low)
+            start = max(piece.low - low, 0)
+            part = target[..., start : start + within.stop - within.start]
+            for regions in product(_regions(axes[0], piece.runs), *inner):
+                calls.append(_copied(axes, regions, piece, within, part))
     return calls
+
+
+def _copied(
+    axes: Sequence[Axis],
+    regions: Sequence[_Region],
+    piece: Piece,
+    channels: slice,
+    target: np.ndarray,
+) -> Call:
+    """The copy of one region along every axis."""
+    run = regions[0].run
+    firsts = [
+        axis.first + region.pixels[0] * axis.stride + region.taps[0] * axis.dilation
+        for axis, region in zip(axes, regions, strict=True)
+    ]
+    firsts[0] -= piece.runs[run][0]
+    corner = (*(slice(at, None) for at in firsts), channels)
+    base = piece.arrays[run][corner]
+    own = [
+        replace(axis, count=r.pixels[1] - r.pixels[0], taps=r.taps[1] - r.taps[0])
+        for axis, r in zip(axes, regions, strict=True)
+    ]
+    index = (*(slice(*r.pixels) for r in regions), *(slice(*r.taps) for r in regions))
+    return np.copyto, (target[index], windows(base, own))
 
 
 def merged(array: np.ndarray) -> np.ndarray | None:

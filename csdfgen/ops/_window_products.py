@@ -1,16 +1,20 @@
 """How are windows multiplied by weights? By matrix products over panels, or one einsum where
 channels stay apart.
 
-Windows are copied into a panel (im2col) and multiplied by the weight matrix; a window of one tap is
-multiplied where it lies. A depthwise convolution would leave matrix products idle (one column
-each): it is one `einsum` over the windows. Jobs are cut into boxes of output pixels and a box's
-taps into groups, so that the workspace does not grow with the phase.
+Windows are copied into a panel (im2col), straight from the rows wherever they lie, and multiplied by
+the weight matrix; a window of one tap is multiplied where it lies. A depthwise convolution would
+leave matrix products idle (one column each): it is one `einsum` over the windows. Jobs are cut into
+boxes of output pixels, the rows of the weight matrix into groups and its columns too, as the
+workspace allows, at the least cost that it allows.
 """
 
 from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -18,29 +22,22 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
-from csdfgen.ops._im2col import (
-    Axis,
-    Job,
-    Ranges,
-    Store,
-    boxes,
-    copy_image,
-    copy_taps,
-    split,
-    windows,
-)
-from csdfgen.ops.base import Call, Scratch
+from csdfgen.ops._im2col import Axis, Job, Ranges, Store, balanced, boxes, fill, split, windows
+from csdfgen.ops.base import Call, Scratch, aligned_size
 
 __all__ = ["depthwise_products", "matrix_products", "tiled"]
 
-PANEL_ELEMENTS = 65536
-"""Elements of one panel (256 KiB of float32): stays in a second-level cache, and larger ones are no
-faster.
+DIRECT = 16
+"""Pixels of a row that are worth a product of their own where neighbouring rows do not lie together."""
+
+FEWEST = (8, 64, 32)
+"""Least pixels, rows and columns of the weights in a product (less, where there are none): below,
+calls cost far more than products.
 """
 
-PIXELS = 128
-"""Boxes may have so many pixels, however deep: every product packs its weights anew, which few
-pixels are not worth.
+CALL, PACKED = 3000, 1.5
+"""What a call costs, and an element of the weights in every product (which packs them anew): in
+elements copied.
 """
 
 TILE_ELEMENTS = 512
@@ -54,38 +51,173 @@ weights.
 """
 
 
+# Matrix products ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A job as far as its workspace depends on it.
+
+    counts: of pixels; depth: of a group's window: taps, then channels. columns: of a group. copied:
+    whether windows go through a panel. apart: whether results do; rounded: in another type.
+    """
+
+    counts: Shape
+    depth: Shape
+    groups: int
+    columns: int
+    itemsize: int
+    copied: bool
+    apart: bool
+    rounded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """How a job is cut: most pixels in a box, rows of the weights in a group, columns of a result
+    apart; and the elements of the three arrays that this takes.
+    """
+
+    pixels: int
+    depth: int
+    columns: int
+    panel: int
+    sums: int
+    totals: int
+
+    def bytes(self, itemsize: int) -> int:
+        """What the arrays take one after the other."""
+        end = 0
+        for size in (self.panel, self.sums, self.totals):
+            if size:
+                end = aligned_size(end) + size * itemsize
+        return end
+
+
+def _halves(size: int, least: int) -> list[int]:
+    """The size, and what is left of it in ever more equal parts, down to about `least`."""
+    found = [size]
+    parts = 2
+    while found[-1] > least:
+        found.append(max(least, -(-size // parts)))
+        parts += 1 if parts < 8 else parts // 4
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _blocks(shape: _Shape, room: int) -> _Blocks:
+    """The cheapest blocks that fit into `room` bytes; the smallest if none do."""
+    least_pixels, least_depth, least_columns = FEWEST
+    everything, deep = prod(shape.counts), prod(shape.depth)
+    best, found = float("inf"), None
+    smallest: _Blocks | None = None
+    widths = [shape.columns]
+    if shape.groups == 1:
+        while widths[-1] >= 2 * least_columns:
+            widths.append(-(-widths[-1] // 2))
+    weights = shape.groups * deep * shape.columns
+    for pixels in _halves(everything, least_pixels):
+        cuts = list(boxes(shape.counts, pixels))
+        pixels = _points(cuts[0])
+        for depth in _halves(deep, least_depth) if shape.copied else [deep]:
+            parts = list(boxes(shape.depth, depth))
+            depth = _points(parts[0])
+            sums = shape.apart or (len(parts) > 1)
+            for columns in widths if sums else widths[:1]:
+                one = _Blocks(
+                    pixels,
+                    depth,
+                    columns,
+                    shape.groups * pixels * depth if shape.copied else 0,
+                    shape.groups * pixels * columns
+                    if sums and not (shape.rounded and len(parts) == 1)
+                    else 0,
+                    shape.groups * pixels * shape.columns if shape.rounded else 0,
+                )
+                size = one.bytes(shape.itemsize)
+                if smallest is None or size < smallest.bytes(shape.itemsize):
+                    smallest = one
+                if size > room:
+                    continue
+                calls = (6 if shape.copied else 0) + -(-shape.columns // columns) * (
+                    2 if sums else 1
+                )
+                cost = (
+                    len(cuts) * weights * PACKED
+                    + len(cuts) * len(parts) * calls * CALL
+                    + (len(parts) * everything * shape.groups * shape.columns * 2 if sums else 0)
+                )
+                if cost < best:
+                    best, found = cost, one
+    assert smallest is not None
+    return found or smallest
+
+
+def _shape(job: Job) -> _Shape:
+    """What the workspace of a job depends on; wherever its rows lie, it is enough."""
+    groups = len(job.weights)
+    width = job.channels // groups
+    return _Shape(
+        job.counts,
+        (*job.taps, width),
+        groups,
+        job.weights.shape[-1],
+        job.weights.itemsize,
+        job.left is None,
+        job.add or job.target is None,
+        job.out.dtype != job.weights.dtype,
+    )
+
+
 def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     """Calls for dense and grouped windows. Weights: (groups, taps..., C / groups, channels out /
     groups).
     """
     calls: list[Call] = []
-    parts: list[Job] = []
+    parts: list[tuple[Job, _Blocks]] = []
+    room = scratch.room
     for job in jobs:
         if not prod(job.taps):
             calls += _without_taps(job)
-        elif job.left is not None and job.target is not None and not job.add:
-            parts.append(job)
-        else:
-            widest = max(prod(job.taps) * job.channels, job.out.shape[-1])
-            parts += split(job, max(PIXELS, PANEL_ELEMENTS // widest))
+            continue
+        for direct in _direct(job):
+            shape = _shape(direct)
+            blocks = _blocks(shape, room)
+            parts += [(box, blocks) for box in split(direct, blocks.pixels)]
     if not parts:
         return calls
-    dtype = parts[0].weights.dtype
-    images = Store(
-        scratch,
-        (prod(p.spans) * p.channels for p in parts if p.copies_image and not p.copies_taps),
-        dtype,
-    )
-    panels = Store(
-        scratch,
-        (max(map(_points, _tap_boxes(p))) * p.pixels * p.channels for p in parts if p.left is None),
-        dtype,
-    )
-    totals = Store(scratch, (p.out.size for p in parts if p.target is None), dtype)
-    sums = Store(scratch, (p.out.size for p in parts if p.add or len(_tap_boxes(p)) > 1), dtype)
-    for part in parts:
-        calls += _matrix_part(part, images, panels, totals, sums)
+    dtype = parts[0][0].weights.dtype
+    panel = Store(scratch, (blocks.panel for _, blocks in parts), dtype)
+    sums = Store(scratch, (blocks.sums for _, blocks in parts), dtype)
+    totals = Store(scratch, (blocks.totals for _, blocks in parts), dtype)
+    if scratch.declares:
+        return []
+    for part, blocks in parts:
+        calls += _matrix_part(part, blocks, panel, sums, totals)
     return calls
+
+
+def _direct(job: Job) -> list[Job]:
+    """The job in parts whose windows need no copy, where rows are long enough for products of their
+    own; else the job itself.
+    """
+    if prod(job.taps) != 1 or job.left is not None or prod(job.counts[1:]) < DIRECT:
+        return [job]
+    (piece, *others), rows = job.image.pieces, job.axes[0]
+    if others:
+        return [job]
+    cuts = [0]
+    for _, stop in piece.runs:
+        at = min(rows.count, max(0, -(-(stop - rows.first) // rows.stride)))
+        if at > cuts[-1]:
+            cuts.append(at)
+    whole = [(0, axis.count) for axis in job.axes[1:]]
+    found = [job.box([one, *whole]) for one in pairwise(cuts)]
+    if cuts[-1] < rows.count or any(part.under is None for part in found):
+        return [job]
+    if any(part.left is None for part in found):
+        found = [job.box([(at, at + 1), *whole]) for at in range(rows.count)]
+    return found if all(part.left is not None for part in found) else [job]
 
 
 def _without_taps(job: Job) -> list[Call]:
@@ -101,32 +233,45 @@ def _points(box: Ranges) -> int:
     return prod(stop - start for start, stop in box)
 
 
-def _tap_boxes(job: Job) -> list[tuple[tuple[int, int], ...]]:
-    """Groups of taps whose panel stays within PANEL_ELEMENTS; each is a range of rows of the weight
-    matrix.
+def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: Store) -> list[Call]:
+    """One box: for every group of rows of the weights its windows, and their products for every
+    group of columns, summed in the output.
     """
-    return list(boxes(job.taps, max(1, PANEL_ELEMENTS // (job.pixels * job.channels))))
-
-
-def _matrix_part(job: Job, images: Store, panels: Store, totals: Store, sums: Store) -> list[Call]:
-    """One box: a product per group of taps, summed in the output itself where that is a matrix."""
-    groups = len(job.weights)
-    target = job.target
-    total = totals.view((job.pixels, job.out.shape[-1])) if target is None else target
-    adds = job.add and target is not None
+    groups, columns = len(job.weights), job.weights.shape[-1]
+    weights = job.weights.reshape(groups, -1, columns)
+    total = job.target
+    if blocks.totals:
+        total = totals.view((job.pixels, groups * columns))
+    begins = not job.add or blocks.totals > 0
     calls: list[Call] = []
-    for prepare, left, weights in _factors(job, images, panels):
-        result = sums.view(total.shape) if adds else total
+    for prepare, left, rows in _factors(job, blocks, panel):
         calls += prepare
-        calls.append(
-            (np.matmul, (left, weights if groups > 1 else weights[0], _by_group(result, groups)))
-        )
-        if adds:
-            calls.append((np.add, (total, result, total)))
-        adds = True
-    if target is None:
+        for a, b in balanced(columns, blocks.columns):
+            right = weights[:, rows, a:b] if groups > 1 else weights[0, rows, a:b]
+            part = slice(a, b) if groups == 1 else slice(None)
+            if begins and total is not None:
+                calls.append((np.matmul, (left, right, _by_group(total[:, part], groups))))
+                continue
+            result = sums.view((job.pixels, groups * (b - a)))
+            calls.append((np.matmul, (left, right, _by_group(result, groups))))
+            if total is not None:
+                calls.append((np.add, (total[:, part], result, total[:, part])))
+                continue
+            out = job.out[..., part]
+            result = result.reshape(out.shape)
+            if not begins:
+                calls.append((np.add, (out, result, out)))
+                continue
+            if job.bias is not None:
+                calls.append((np.add, (result, job.bias[part], result)))
+            calls.append((np.copyto, (out, result)))
+        begins = False
+    if blocks.totals:
+        assert total is not None
         return calls + _hand_over(job, total.reshape(job.out.shape))
-    return calls if job.bias is None else [*calls, (np.add, (target, job.bias, target))]
+    if job.bias is not None and total is not None:
+        calls.append((np.add, (total, job.bias, total)))
+    return calls
 
 
 def _hand_over(job: Job, total: np.ndarray) -> list[Call]:
@@ -138,50 +283,30 @@ def _hand_over(job: Job, total: np.ndarray) -> list[Call]:
 
 
 def _factors(
-    job: Job, images: Store, panels: Store
-) -> Iterator[tuple[list[Call], np.ndarray, np.ndarray]]:
-    """For every group of taps: the calls that fill the left matrix, that matrix, and the rows of
-    the weights.
+    job: Job, blocks: _Blocks, panel: Store
+) -> Iterator[tuple[list[Call], np.ndarray, slice]]:
+    """For every group of rows of the weights: the calls that fill the left matrix, that matrix, and
+    the rows.
     """
     groups = len(job.weights)
-    weights = job.weights.reshape(groups, -1, job.weights.shape[-1])
-    if job.left is not None:
-        yield [], _by_group(job.left, groups), weights
-        return
     width = job.channels // groups
-    pending, base = ([], job.image) if job.copies_taps else _base(job, images)
-    image = _split_channels(base, groups)
+    n = len(job.axes)
+    if job.left is not None and not blocks.panel:
+        yield [], _by_group(job.left, groups), slice(None)
+        return
     row = 0
-    for box in _tap_boxes(job):
-        taps = tuple(stop - start for start, stop in box)
-        panel = panels.view((groups, *job.counts, *taps, width))
-        # the same panel in the order of the image: (counts..., taps..., groups, width)
-        target = panel.transpose(*range(1, panel.ndim - 1), 0, panel.ndim - 1)
-        if job.copies_taps:
-            pending = copy_taps(job.axes, image, target, box)
-        else:
-            corner = image[
-                tuple(
-                    slice(r[0] * axis.dilation, None) for r, axis in zip(box, job.axes, strict=True)
-                )
-            ]
-            axes = [axis.through(*r) for r, axis in zip(box, job.axes, strict=True)]
-            pending = [*pending, (np.copyto, (target, windows(corner, axes)))]
-        depth = prod(taps) * width
+    for box in boxes((*job.taps, width), blocks.depth):
+        *taps, channels = (stop - start for start, stop in box)
+        axes = [axis.through(*r) for r, axis in zip(box, job.axes, strict=False)]
+        view = panel.view((groups, *job.counts, *taps, channels))
+        depth = prod(taps) * channels
+        calls: list[Call] = []
+        for group in range(groups):
+            start = group * width + box[n][0]
+            calls += fill(axes, job.image, view[group], (start, start + channels))
         shape = (groups, job.pixels, depth) if groups > 1 else (job.pixels, depth)
-        yield pending, panel.reshape(shape), weights[:, row : row + depth]
+        yield calls, view.reshape(shape), slice(row, row + depth)
         row += depth
-        pending = []
-
-
-def _base(job: Job, images: Store) -> tuple[list[Call], np.ndarray]:
-    """The image under the windows, index 0 at every axis' `first`: where it lies, or copied by the
-    calls.
-    """
-    if not job.copies_image:
-        return [], job.under
-    copy = images.view((*job.spans, job.channels))
-    return copy_image(job.axes, job.image, copy), copy
 
 
 def _by_group(matrix: np.ndarray, groups: int) -> np.ndarray:
@@ -195,6 +320,9 @@ def _split_channels(array: np.ndarray, groups: int) -> np.ndarray:
     return as_strided(
         array, (*array.shape[:-1], groups, width), (*array.strides[:-1], width * step, step)
     )
+
+
+# Depthwise ---------------------------------------------------------------------------------------
 
 
 def tiled(weights: np.ndarray, width: int) -> np.ndarray:
@@ -214,31 +342,35 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     them.
     """
     calls: list[Call] = []
-    parts: list[Job] = []
+    whole: list[Job] = []
     for job in jobs:
-        if not prod(job.taps):
+        if prod(job.taps):
+            whole.append(job)
+        else:
             calls += _without_taps(job)
-            continue
-        parts += split(job, max(PIXELS, PANEL_ELEMENTS // (job.channels * _copied_per_pixel(job))))
-    if not parts:
+    if not whole:
         return calls
-    dtype = parts[0].weights.dtype
+    dtype = whole[0].weights.dtype
+    parts = whole
+    most = max(job.pixels for job in whole)
+    for pixels in _halves(most, 1):
+        parts = [part for job in whole for part in split(job, pixels)]
+        sizes = max(map(_copied, parts)), max(_apart(part, dtype) for part in parts)
+        end = aligned_size(sizes[0] * dtype.itemsize) if sizes[1] else sizes[0] * dtype.itemsize
+        if end + sizes[1] * dtype.itemsize <= scratch.room:
+            break
     copies = Store(scratch, map(_copied, parts), dtype)
-    totals = Store(
-        scratch, (p.out.size for p in parts if p.add or not _is_dense(p.out, dtype)), dtype
-    )
+    totals = Store(scratch, (_apart(part, dtype) for part in parts), dtype)
+    if scratch.declares:
+        return []
     for part in parts:
         calls += _depthwise_part(part, copies, totals)
     return calls
 
 
-def _copied_per_pixel(job: Job) -> int:
-    """Image pixels that are copied for one output pixel in a box of one row, at most."""
-    lead, last = job.axes[:-1], job.axes[-1]
-    holes = any(
-        axis.stride > axis.taps or (axis.dilation > 1 and axis.taps > 1) for axis in job.axes
-    )
-    return prod(axis.taps for axis in lead) * (last.taps if holes or _gathers(job) else last.stride)
+def _apart(job: Job, dtype: np.dtype[Any]) -> int:
+    """Elements of results that do not go straight into the output."""
+    return job.out.size if job.add or not _is_dense(job.out, dtype) else 0
 
 
 def _copied(job: Job) -> int:
@@ -247,7 +379,7 @@ def _copied(job: Job) -> int:
         return prod(job.taps) * job.out.size
     if _gathers(job):
         return prod(_gathered_shape(job))
-    return prod(job.spans) * job.channels if job.copies_image else 0
+    return prod(job.spans) * job.channels if job.under is None else 0
 
 
 def _is_dense(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
@@ -268,7 +400,7 @@ def _gathers(job: Job) -> bool:
     if job.copies_taps or job.channels >= GATHER_CHANNELS or job.axes[-1].count == 1:
         return False
     return job.axes[-1].stride > 1 or not (
-        job.copies_image or _is_dense(job.image, job.weights.dtype)
+        job.under is None or _is_dense(job.under, job.weights.dtype)
     )
 
 
@@ -284,18 +416,21 @@ def _depthwise_windows(job: Job, copies: Store) -> tuple[list[Call], np.ndarray]
     if job.copies_taps:
         panel = copies.view((*job.taps, *job.counts, job.channels))
         view = panel.transpose(*range(n, 2 * n), *range(n), 2 * n)
-        return copy_taps(job.axes, job.image, view, [(0, taps) for taps in job.taps]), view
+        return fill(job.axes, job.image, view), view
+    plain = [Axis(axis.span, axis.first) for axis in job.axes]
     if not _gathers(job):
-        calls, base = _base(job, copies)
-        return calls, windows(base, job.axes)
+        if job.under is not None:
+            return [], windows(job.under, job.axes)
+        copy = copies.view((*job.spans, job.channels))
+        view = copy.reshape((*job.spans, *(1,) * n, job.channels))
+        return fill(plain, job.image, view), windows(copy, job.axes)
     # whole lead axes, pixels and taps of the last one
     *lead, last = job.axes
     apart = copies.view(_gathered_shape(job))
-    plain = [Axis(axis.span, axis.first) for axis in lead]
     panel = np.moveaxis(apart, n - 1, n).reshape(
         *job.spans[:-1], last.count, *(1,) * (n - 1), last.taps, job.channels
     )
-    calls = copy_taps([*plain, last], job.image, panel, [(0, 1)] * (n - 1) + [(0, last.taps)])
+    calls = fill([*plain[:-1], last], job.image, panel)
     # the last axis is now two: a tap is a step along the first, an output pixel one along the
     # second
     view = windows(apart, (*lead, Axis(1, 0, taps=last.taps), Axis(last.count, 0)))
@@ -308,7 +443,7 @@ def _depthwise_part(job: Job, copies: Store, totals: Store) -> list[Call]:
     """
     calls, view = _depthwise_windows(job, copies)
     dtype = job.weights.dtype
-    total = totals.view(job.out.shape) if job.add or not _is_dense(job.out, dtype) else job.out
+    total = totals.view(job.out.shape) if _apart(job, dtype) else job.out
     n, count, channels = len(job.axes), job.axes[-1].count, job.channels
     together = count == 1 or view.strides[n - 1] == channels * dtype.itemsize
     pixels = min(count, job.weights.shape[-1] // channels) if together else 1

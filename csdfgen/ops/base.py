@@ -28,6 +28,8 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Slab, Window, slabs
 
 __all__ = [
+    "LEAN",
+    "PREFERRED",
     "REQUIRED",
     "Alias",
     "AliasKind",
@@ -40,8 +42,10 @@ __all__ = [
     "Operator",
     "Phase",
     "Scratch",
+    "Takes",
     "aligned_axis",
     "aligned_rows",
+    "aligned_size",
     "broadcast_view",
     "height_along",
     "held_in",
@@ -97,11 +101,20 @@ class Phase:
         return Slab(rows, self.image, self.images)
 
 
+PREFERRED = 256 * 1024
+"""Bytes of workspace with which kernels are fastest: panels stay in a second-level cache."""
+
+LEAN = 16 * 1024
+"""Bytes with which most kernels are nearly as fast; much below, calls outweigh what they do."""
+
+
 class Scratch:
     """Bump allocator over the workspace of one step; every step starts at its beginning again.
 
-    end: bytes taken so far, what lies between aligned arrays included. declares: the calls will not
-    be made, so that a kernel need not prepare its weights.
+    limit: bytes with which kernels are to do if they can: they choose their blocks by `room`, the
+    same ones for a limit and for what they take under it. end: bytes taken so far at most, what
+    lies between aligned arrays included. declares: the calls will not be made, so that a kernel
+    need not prepare its weights, nor return any.
     """
 
     ALIGN = 64
@@ -109,29 +122,51 @@ class Scratch:
 
     def __init__(self, buffer: np.ndarray) -> None:
         self._buffer = buffer
-        self.end = 0
+        self.limit = buffer.nbytes
+        self.end = self._at = 0
+
+    @property
+    def room(self) -> int:
+        """Bytes that the next array may have."""
+        return max(0, self.limit - aligned_size(self._at))
+
+    @property
+    def mark(self) -> int:
+        """What is taken now, for `rewind`."""
+        return self._at
+
+    def rewind(self, mark: int) -> None:
+        """Gives back what was taken since the mark: calls to come may use it anew."""
+        self._at = mark
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
         """An uninitialised array in the workspace, aligned to 64 bytes. Raises PlanError."""
         dt = np.dtype(dtype)
         start = self._next(prod(shape) * dt.itemsize)
-        if self.end > self._buffer.nbytes:
+        if self._at > self._buffer.nbytes:
             raise PlanError(
-                f"needs {self.end} bytes of workspace, its plan has {self._buffer.nbytes}"
+                f"needs {self._at} bytes of workspace, its plan has {self._buffer.nbytes}"
             )
-        return self._buffer[start : self.end].view(dt).reshape(shape)
+        return self._buffer[start : self._at].view(dt).reshape(shape)
 
     def _next(self, size: int) -> int:
-        start = -(-self.end // self.ALIGN) * self.ALIGN
-        self.end = start + size
+        start = aligned_size(self._at)
+        self._at = start + size
+        self.end = max(self.end, self._at)
         return start
+
+
+def aligned_size(size: int) -> int:
+    """Where an array may start behind `size` bytes."""
+    return -(-size // Scratch.ALIGN) * Scratch.ALIGN
 
 
 class CountingScratch(Scratch):
     """Counts what a kernel would take; its arrays are real but never touched."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         super().__init__(np.empty(0, np.uint8))
+        self.limit = PREFERRED if limit is None else limit
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
         array = np.empty(shape, dtype)
@@ -149,9 +184,18 @@ Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scrat
 """(phase, slabs, results, scratch) -> calls.
 
 slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a constant; maybe
-strided, read only. results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every
-element is to be written.
+strided, read only. Where the operator takes them (`Operator.takes`), a `Spread` instead.
+results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every element is to be
+written.
 """
+
+
+class Takes(enum.Enum):
+    """Which slabs a kernel is handed; others are gathered in the workspace before."""
+
+    EVEN = "evenly spaced rows"
+    PIECES = "evenly spaced rows, maybe in pieces along the channels"
+    SPREAD = "rows wherever they and their pieces lie"
 
 
 class AliasKind(enum.Enum):
@@ -186,6 +230,10 @@ def _no_aliases(layer: Layer) -> tuple[Alias, ...]:
 
 def _no_window(layer: Layer) -> Window | None:
     return None
+
+
+def _even(layer: Layer, position: int) -> Takes:
+    return Takes.EVEN
 
 
 def _row_phased(layer: Layer) -> Mode:
@@ -227,6 +275,7 @@ class Operator:
     rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
         calls can be reused for equal addresses.
+    takes: (layer, input position) -> slabs that the kernel takes of an operand.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
     constant_inputs: positions that must be constants.
     attributes: accepted attributes and their defaults; any other is refused.
@@ -245,6 +294,7 @@ class Operator:
     window: Callable[[Layer], Window | None] = _no_window
     rowwise: bool = False
     shift_invariant: bool = False
+    takes: Callable[[Layer, int], Takes] = _even
     constant_inputs: frozenset[int] = frozenset()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     structure: str = "row-phased"

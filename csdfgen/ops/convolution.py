@@ -27,6 +27,7 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import Axis, Job
 from csdfgen.ops._reducing import FLOATS
+from csdfgen.ops._spread import Spread
 from csdfgen.ops._window_products import depthwise_products, matrix_products, tiled
 from csdfgen.ops._windows import read_rows, window_attributes, windows_of
 from csdfgen.ops.base import (
@@ -36,6 +37,7 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    Takes,
     in_the_accumulator,
     require_constant,
     require_tensor,
@@ -195,7 +197,7 @@ def _conv_kernel(layer: Layer) -> Emit:
         axes = _two_axes(row, *inner)
         jobs = [
             Job(axes, image, own, out, bias if starts else None, add=not starts)
-            for image, out in zip(_images(slab), _images(results[0]), strict=True)
+            for image, out in zip(_images(slab), _results(results[0]), strict=True)
         ]
         return arithmetic.products(jobs, scratch)
 
@@ -229,14 +231,14 @@ class _Arithmetic:
     def pack(self, weights: np.ndarray) -> np.ndarray:
         """(group, in, out, kernel...) of every group, as `products` takes them."""
         if self.axes == 1:
-            weights = weights[..., None, :]
+            weights = weights[..., None]
         if self.depthwise:
             return tiled(np.moveaxis(weights[:, 0, 0], 0, -1).astype(self.dtype), self.width)
         return np.ascontiguousarray(np.moveaxis(weights, (1, 2), (-2, -1)), self.dtype)
 
     def rows_of(self, packed: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Taps [start, stop) along the rows, of packed weights."""
-        behind = self.axes - 1 + (1 if self.depthwise else 2)
+        behind = max(self.axes - 1, 1) + (1 if self.depthwise else 2)
         return packed[(..., slice(start, stop)) + (slice(None),) * behind]
 
     @property
@@ -266,17 +268,25 @@ def _by_group(layer: Layer) -> np.ndarray:
 
 
 def _two_axes(*axes: Axis) -> tuple[Axis, ...]:
-    """At least two axes, as `Job` wants them: a signal is an image of one row."""
-    return axes if len(axes) > 1 else (Axis(1, 0), *axes)
+    """At least two axes, as `Job` wants them: a signal is an image one pixel wide."""
+    return axes if len(axes) > 1 else (*axes, Axis(1, 0))
 
 
-def _images(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Every image (rows, ..., C) of a slab (rows, ..., N, C); a signal (rows, C) as an image of one
-    row.
+def _results(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Every image (rows, ..., C) of a slab (rows, ..., N, C); a signal (rows, C) as an image one
+    pixel wide.
     """
     for n in range(array.shape[-2]):
         image = array[..., n, :]
-        yield image if image.ndim > 2 else image[None]
+        yield image if image.ndim > 2 else image[:, None]
+
+
+def _images(slab: np.ndarray) -> Iterator[Spread]:
+    """The same of a slab that is read, wherever its rows lie."""
+    spread = Spread.of(slab)
+    for n in range(spread.shape[-2]):
+        cell = (..., slice(None)) if len(spread.shape) > 3 else (..., None, slice(None))
+        yield spread.each(lambda array: array[..., n, :][cell])  # noqa: B023
 
 
 # --- ConvTranspose ------------------------------------------------------------------------------
@@ -431,7 +441,7 @@ def _transpose_kernel(layer: Layer) -> Emit:
             target = results[0][tuple(where for where, _ in found)]
             jobs += [
                 Job(read, i, weights, o, bias)
-                for i, o in zip(_images(slab), _images(target), strict=True)
+                for i, o in zip(_images(slab), _results(target), strict=True)
             ]
         calls: list[Call] = []
         if unreached:
@@ -464,6 +474,7 @@ CONV = Operator(
     state=in_the_accumulator,
     window=window,
     shift_invariant=True,
+    takes=lambda layer, position: Takes.SPREAD,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType(_ATTRIBUTES),
     structure="row-phased; accumulating when one output row without row padding sums several input rows",
@@ -477,6 +488,7 @@ CONV_TRANSPOSE = Operator(
     input_rows=_transpose_rows,
     kernel=_transpose_kernel,
     cost=_transpose_cost,
+    takes=lambda layer, position: Takes.SPREAD,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType({**_ATTRIBUTES, "output_padding": None, "output_shape": None}),
     notes="1-D to 3-D, any group; float16 is summed in float32; weights and bias are constants; pads are not negative",

@@ -1,9 +1,9 @@
 """What comes out for Table III of paper 002: counted as its authors did, and as our schedules need
 it?
 
-`paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters and the
-arena, of which every byte was touched in a frame, the kernels' workspace included, for which the
-paper counts nothing. m_DL is then the parameters
+`paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters, the outputs
+and the arena, of which every byte was touched in a frame, the kernels' workspace included, for which
+the paper counts nothing. m_DL is then the parameters
 and every tensor of the unfused network once: the paper's own m_DL counts a tensor once a reader.
 The times are the same model's, with the phases of our schedule.
 """
@@ -97,7 +97,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
         for work in planned.conversion.actors
         if work.layer is not None and takes_time(work.layer)
     )
-    needed = planned.network.parameter_bytes + planned.planned_bytes
+    needed = sum(planned.figures[name] for name in ("parameters", "arena", "outputs"))
     return (
         (network.parameter_bytes + whole) / 1e6,
         needed / 1e6,

@@ -31,7 +31,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
 from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows
 
-__all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph"]
+__all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph", "fed_slices"]
 
 Kind = Literal["input", "layer", "output"]
 
@@ -96,6 +96,8 @@ class State:
 class ActorWork:
     """An actor with what it does: its layer (None for inputs and outputs) and what each phase reads
     and writes.
+
+    taken: of an input whose actor takes a part of each row, the Slice that says which.
     """
 
     name: str
@@ -106,6 +108,7 @@ class ActorWork:
     writes: tuple[Write, ...]
     times: tuple[int, ...]
     state: State | None = None
+    taken: Layer | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +169,25 @@ def _input_actor(name: str, tensor: Tensor, height: int | tuple[int, ...]) -> Ac
         (),
         (Write(tensor, run, run),),
         (0,) * len(parts),
+    )
+
+
+def fed_slices(network: Network, image: str) -> frozenset[str]:
+    """Names of the Slices that take a part of each row of a streamed input, with step 1: actors of
+    their own, which read that part of the caller's rows. The same rows can be read again and again.
+    """
+    inputs = {tensor.name for tensor in network.inputs} if image == "streamed" else frozenset()
+    return frozenset(
+        layer.name
+        for layer in network.layers
+        if layer.op_type == "Slice"
+        and (source := layer.inputs[0]) is not None
+        and source.name in inputs
+        and source.row_axis is not None
+        and layer.output.row_axis == source.row_axis
+        and layer.output.rows == source.rows
+        and not layer.epilogue
+        and all(step == 1 for step in layer.attributes["steps"])
     )
 
 
@@ -331,16 +353,23 @@ def convert(
             )
     _check_phases(network, spec, frames)
     taken = {layer.name for layer in network.layers}
+    fed = fed_slices(network, image)
     actors = []
     for tensor in network.inputs:
-        if network.readers[tensor.name]:
+        if any(layer.name not in fed for layer, _ in network.readers[tensor.name]):
             height = (
                 tensor.rows
                 if image == "resident"
                 else spec.height(tensor.name, tensor, tensor.rows)
             )
             actors.append(_input_actor(_unique(f"input:{tensor.name}", taken), tensor, height))
-    actors.extend(_layer_actor(layer, layer_height(spec, layer)[0]) for layer in network.layers)
+    for layer in network.layers:
+        height = layer_height(spec, layer)[0]
+        if layer.name in fed:
+            actor = _input_actor(layer.name, layer.output, height)
+            actors.append(replace(actor, taken=layer))
+        else:
+            actors.append(_layer_actor(layer, height))
     for output in network.outputs:
         if output.tensor is not None:
             actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))

@@ -17,7 +17,7 @@ from csdfgen.ops.base import stored_rows
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.buffers import state_name
 from csdfgen.planning.placement import Region
-from csdfgen.planning.sharing import Sharing
+from csdfgen.planning.sharing import Place, Sharing
 
 __all__ = ["Addresses"]
 
@@ -31,7 +31,18 @@ class Addresses:
 
     def view(self, tensor: Tensor, rows: Rows) -> View:
         """Rows of a tensor, counted through all images."""
-        place = self.sharing.places[tensor.name]
+        spread = self.sharing.spread.get(tensor.name)
+        if spread is None:
+            place = self.sharing.places[tensor.name]
+            return self._at(place, tensor, tensor.row_shape, rows)
+        pieces = []
+        for place in spread.places:
+            shape = self.sharing.piece(tensor, place.buffer)[1]
+            pieces.append(self._at(place, tensor, shape, rows))
+        return View.joined(pieces, spread.along)
+
+    def _at(self, place: Place, tensor: Tensor, shape: Shape, rows: Rows) -> View:
+        """Rows that lie at one place, of a tensor or of a piece of it."""
         region = self.regions[place.buffer]
         size = tensor.itemsize
         shift = place.offset * size
@@ -39,7 +50,7 @@ class Addresses:
         return View(
             region.pool,
             tuple(address + shift for address in addresses) if shift else addresses,
-            tensor.row_shape,
+            shape,
             tuple(step * size for step in place.strides),
             tensor.format,
         )

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 ALIGNMENT = 16
-"""Bytes; every buffer starts at a multiple, as vector units and every number format like it. Rows of a
-buffer follow each other without gaps, so that a larger one would align few of them.
+"""Bytes; every block of rows starts at a multiple, as vector units and every number format like it.
+Rows of a block follow each other without gaps, so that a larger one would align few of them.
 """
 
 ARENA = "arena"
@@ -61,10 +61,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`rows` rows, counted through all images of an iteration; `kept` to the end if it holds a
-    network output.
+    """`rows` rows, counted through all images of an iteration.
 
-    row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each.
+    row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
+    block of rows that one firing claims. scattered: rows that one firing claims need not lie
+    together, as nobody computes them (a network input).
     """
 
     name: str
@@ -72,11 +73,11 @@ class Buffer:
     row_bytes: int
     parts: tuple[Part, ...]
     readers: tuple[Access, ...]
-    kept: bool = False
     kind: Kind = "tensor"
     sizes: tuple[int, ...] = ()
     alignment: int = ALIGNMENT
     pool: str = ARENA
+    scattered: bool = False
 
 
 def state_name(actor: str) -> str:
@@ -102,7 +103,8 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
 def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
 
-    A tensor that nobody reads is released by its writer. Layers without work of their own (views)
+    A tensor that nobody reads is released by its writer, a network output too: its rows are handed on
+    in the firing that completes them (`lowering.program`). Layers without work of their own (views)
     write nothing, but what they wait for is still needed.
     """
     network, frames = conversion.network, conversion.frames
@@ -111,16 +113,16 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
     for work in conversion.actors:
         for write in work.writes:
             name = write.tensor.name
-            home = sharing.places[name].buffer
-            if work.name not in sharing.silent:
-                writers[home].append((work, write))
-            if not network.readers[name] and name not in network.output_tensors:
-                readers[home].append(Access(work.name, write.complete))
+            unread = not network.readers[name]
+            for place in sharing.homes(name):
+                if work.name not in sharing.silent:
+                    writers[place.buffer].append((work, write))
+                if unread:
+                    readers[place.buffer].append(Access(work.name, write.complete))
         if work.kind != "output":
             for read in work.reads:
-                home = sharing.places[read.tensor.name].buffer
-                readers[home].append(Access(work.name, read.release))
-    kept = {sharing.places[name].buffer for name in network.output_tensors}
+                for place in sharing.homes(read.tensor.name):
+                    readers[place.buffer].append(Access(work.name, read.release))
     tensors = [
         Buffer(
             name,
@@ -128,7 +130,7 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             tensor.row_bytes,
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
-            name in kept,
+            scattered=all(work.kind == "input" for work, _ in writers[name]),
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]

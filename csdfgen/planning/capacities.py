@@ -146,7 +146,7 @@ def row_limits(
     """
     import networkx as nx
 
-    readers: dict[str, list[_Reader]] = {name: [] for name in sharing.places}
+    readers: dict[str, list[_Reader]] = {name: [] for name in conversion.network.tensors}
     for work, read, channel in _reads(conversion):
         readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
     writers = {

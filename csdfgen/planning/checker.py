@@ -29,6 +29,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import ActorWork, Read
 from csdfgen.planning.buffers import Buffer, state_name
+from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
 
 __all__ = ["check", "checked"]
@@ -91,11 +92,24 @@ def _check_regions(plan: Plan) -> None:
             raise PlanError(
                 f"buffer '{buffer.name}' has offsets for {len(region.table)} of {buffer.rows} rows"
             )
-        for offset in {region.offset, *region.table}:
-            if offset < 0 or offset % buffer.alignment:
-                raise PlanError(
-                    f"buffer '{buffer.name}' starts at byte {offset}, which is no multiple of {buffer.alignment}"
-                )
+        starts = _starts(buffer, region)
+        wrong = next((at for at in starts if at < 0 or at % buffer.alignment), None)
+        if wrong is not None:
+            raise PlanError(
+                f"buffer '{buffer.name}' starts at byte {wrong}, which is no multiple of {buffer.alignment}"
+            )
+
+
+def _starts(buffer: Buffer, region: Region) -> Iterator[int]:
+    """Offsets at which rows start that do not follow the row before them."""
+    if not region.table:
+        yield region.offset
+        return
+    end = -1
+    for at in region.table:
+        if at != end:
+            yield at
+        end = at + region.row_bytes
 
 
 # What is used when -------------------------------------------------------------------------------
@@ -131,6 +145,7 @@ class _Use:
                 name = write.tensor.name
                 self.complete[name] = self._reached(write.complete, rows, at, work)
                 self.claimed[name] = self._reached(write.claimed, rows, at, work)
+        # a network output is handed on in the firing that completes it, and is no longer needed then
         self.last = {name: found.copy() for name, found in self.complete.items()}
         self.reads = [
             (work, read, *_expanded(read, times[work.name]))
@@ -140,8 +155,6 @@ class _Use:
         for work, read, firings, rows in self.reads:
             if work.kind != "output":
                 np.maximum.at(self.last[read.tensor.name], rows, firings)
-        for name in self.network.output_tensors:
-            self.last[name][:] = len(plan.order)
 
     def _reached(
         self, running: Sequence[int], rows: np.ndarray, at: np.ndarray, work: ActorWork
@@ -174,7 +187,7 @@ class _Use:
             if len(names) < 2 or not written:
                 continue
             whole = self.plan.sharing.buffers[home]
-            places = {name: self._places(self.network.tensors[name], whole) for name in names}
+            places = {name: self._places(self.network.tensors[name], home, whole) for name in names}
             for name in written:
                 fresh = self._fresh(name, places)
                 for other in names:
@@ -184,12 +197,12 @@ class _Use:
     def _silent(self, name: str) -> bool:
         return self.writer[name].name in self.plan.sharing.silent
 
-    def _places(self, tensor: Tensor, whole: Tensor) -> np.ndarray:
+    def _places(self, tensor: Tensor, home: str, whole: Tensor) -> np.ndarray:
         """Which elements of a row of the buffer are the tensor's."""
         row = np.zeros(whole.row_elements, bool)
-        where = self.plan.sharing.places[tensor.name]
+        where, shape = self.plan.sharing.piece(tensor, home)
         steps = tuple(row.itemsize * step for step in where.strides)
-        np.lib.stride_tricks.as_strided(row[where.offset :], tensor.row_shape, steps)[...] = True
+        np.lib.stride_tricks.as_strided(row[where.offset :], shape, steps)[...] = True
         return row
 
     def _fresh(self, name: str, places: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -235,10 +248,9 @@ class _Use:
 
     def _same_place(self, a: str, b: str) -> bool:
         """Whether two tensors are the same elements: one is a view of the other."""
-        places = self.plan.sharing.places
         one, two = self.network.tensors[a], self.network.tensors[b]
-        same = places[a].buffer == places[b].buffer and places[a].offset == places[b].offset
-        return same and one.row_elements == two.row_elements
+        homes = [[(p.buffer, p.offset) for p in self.plan.sharing.homes(name)] for name in (a, b)]
+        return homes[0] == homes[1] and one.row_elements == two.row_elements
 
     # what owns bytes -------------------------------------------------------------------------
 
@@ -336,10 +348,16 @@ def _overlap(plan: Plan, old: _Held, new: _Held) -> PlanError | CapacityExceeded
     if old.buffer == new.buffer:
         return CapacityExceededError(
             f"{label} writes row {new.row} of buffer '{new.buffer}' over row {old.row}, which firing "
-            f"{old.last} reads; the buffer holds {plan.regions[new.buffer].capacity} rows"
+            f"{old.last} reads; {_room(plan.regions[new.buffer], old, new)}"
         )
     return PlanError(
         f"{label} claims bytes {new.low} to {new.high} for row {new.row} of buffer '{new.buffer}', of "
         f"which row {old.row} of '{old.buffer}' ({old.low} to {old.high}, in use until firing {old.last}) "
         "has some: they hold rows at the same time"
     )
+
+
+def _room(region: Region, old: _Held, new: _Held) -> str:
+    if region.table:
+        return f"they lie at bytes {new.low} and {old.low}, a row has {region.row_bytes}"
+    return f"the buffer holds {region.capacity} rows"

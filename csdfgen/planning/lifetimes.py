@@ -15,7 +15,7 @@ import numpy as np
 
 from csdfgen.planning.buffers import Access, Buffer
 
-__all__ = ["Lifetime", "Lifetimes", "lifetimes_of", "times_of"]
+__all__ = ["Lifetime", "Lifetimes", "lifetimes_of", "peak_of", "times_of"]
 
 Order = Sequence[tuple[str, int]]
 """Firings: (actor, phase), of each actor its phases in turn."""
@@ -53,7 +53,7 @@ class Lifetimes:
 
     @property
     def peak_live(self) -> int:
-        """Most bytes alive at one time: no arena for this order is smaller."""
+        """Most bytes of rows and sums alive at one time."""
         return int(self.live.max(initial=0))
 
 
@@ -87,15 +87,20 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
         rows = np.arange(buffer.rows)
         claims = [_firing(part.writers, rows, times, np.minimum) for part in buffer.parts]
         born = claims[0] if len(claims) == 1 else np.min(claims, axis=0)
-        if buffer.kept:
-            gone = np.full(buffer.rows, firings)
-        else:
-            gone = _firing(buffer.readers, rows, times, np.maximum) + 1
+        gone = _firing(buffer.readers, rows, times, np.maximum) + 1
         for part, claimed in zip(buffer.parts, claims, strict=True):
             np.add.at(changes, claimed, part.row_bytes)
             np.subtract.at(changes, gone, part.row_bytes)
         found.append(Lifetime(buffer.name, born, gone, _capacity(born, gone)))
     return Lifetimes(tuple(found), np.cumsum(changes[:-1]))
+
+
+def peak_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> int:
+    """Most bytes alive at one time, with the scratch of every firing (actor -> bytes of each phase)."""
+    live, times = lifetimes.live.copy(), times_of(order)
+    for actor, sizes in scratch.items():
+        live[times[actor]] += sizes
+    return int(live.max(initial=0))
 
 
 def _firing(

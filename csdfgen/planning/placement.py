@@ -1,33 +1,35 @@
 """Where does each row of each buffer lie? Static offsets, so that rows alive together share no bytes.
 
-The one law of sharing: bytes of a pool belong to one buffer at a time. A tensor or a state is a
-rolling buffer, row i in slot `i mod capacity` of one block that is its own from its first claim to
-its last release; the blocks are packed first fit, in several orders. A workspace is a block for
-one firing: it goes into a gap between the blocks that hold rows then, at one offset for all firings
-of its layer where that costs nothing. `Region.address` is the only place that knows where a row
-lies, and `planning.checker` holds every plan to the law by bytes.
+The one law of sharing: bytes of a pool belong to one row at a time. Every row has a lifetime and an
+offset of its own (notes on memory: slots `i mod capacity` cost up to 1.9 times the peak), rows that
+one firing makes lie together as one block, and the scratch of a firing is a block for that firing.
+All blocks of a plan are packed together (`planning.packing`). `Region.address` is the only place
+that knows where a row lies, and `planning.checker` holds every plan to the law by bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer
-from csdfgen.planning.lifetimes import Lifetime
+from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer, workspace_name
+from csdfgen.planning.lifetimes import Lifetimes
+from csdfgen.planning.packing import Items, pack
+from csdfgen.planning.packing.exact import pack_exact
+from csdfgen.planning.packing.items import FREE
 
-__all__ = ["Block", "Region", "Solution", "aligned", "place_blocks", "place_workspaces", "ring"]
+__all__ = ["Placement", "Region", "place", "place_scratch", "widened"]
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
     """Where the rows of a buffer lie in a pool.
 
-    Rolling: row i in slot `i mod capacity` of `row_bytes` bytes, from `offset` on. table: instead,
-    the offset of each row.
+    table: the offset of each row. Without one, rolling: row i in slot `i mod capacity` of `row_bytes`
+    bytes, from `offset` on, as plan files before version 3 have it. offset: the lowest. capacity:
+    rows from the lowest that is needed to the highest that is there, at most.
     """
 
     buffer: str
@@ -61,141 +63,197 @@ class Region:
         return self.capacity * self.row_bytes
 
 
-def ring(buffer: Buffer, lifetime: Lifetime, offset: int) -> Region:
-    """The region of a rolling buffer whose block starts at an offset."""
-    return Region(buffer.name, offset, buffer.row_bytes, lifetime.capacity, pool=buffer.pool)
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Regions by buffer, the buffers of scratch among them, and the bytes that all span from 0.
 
+    lower_bound: bytes that no placement of these lifetimes is below. optimal: whether it is reached.
+    """
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """`size` bytes that are used during firings [start, end)."""
-
-    size: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """An offset for every block, in order, and the bytes that they span from 0."""
-
-    offsets: tuple[int, ...]
+    regions: Mapping[str, Region]
+    workspaces: tuple[Buffer, ...]
     total: int
-
-
-_KEYS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
-    lambda b: (-b.size, b.start),
-    lambda b: (-b.size * (b.end - b.start), b.start),
-    lambda b: (b.start - b.end, -b.size),
-    lambda b: (b.start, -b.size),
-    lambda b: (-b.end, -b.size),
-)
-"""Orders in which blocks are placed: by size, by size times span, by span, by first and last use."""
-
-
-def place_blocks(blocks: Sequence[Block], limit: float = inf) -> Iterator[Solution]:
-    """Solutions of less than `limit` bytes by first fit in several orders: blocks that are used at
-    the same time share no byte, and each starts at a multiple of `ALIGNMENT`.
-    """
-    starts, ends = np.array([b.start for b in blocks]), np.array([b.end for b in blocks])
-    together = (starts[:, None] < ends[None, :]) & (starts[None, :] < ends[:, None])
-    rivals = [np.flatnonzero(row).tolist() for row in together]
-    seen: set[tuple[int, ...]] = set()
-    for key in _KEYS:
-        order = tuple(sorted(range(len(blocks)), key=lambda i, key=key: key(blocks[i])))  # type: ignore[misc]
-        if order not in seen:
-            seen.add(order)
-            found = _first_fit(order, blocks, rivals, limit)
-            if found is not None:
-                yield found
-
-
-def _first_fit(
-    order: Sequence[int], blocks: Sequence[Block], rivals: Sequence[Sequence[int]], limit: float
-) -> Solution | None:
-    """Each block at the lowest aligned offset that is free during its whole span; None if they end
-    at `limit` or beyond.
-    """
-    offsets = [-1] * len(blocks)
-    total = 0
-    for i in order:
-        taken = sorted(
-            (offsets[j], offsets[j] + blocks[j].size) for j in rivals[i] if offsets[j] >= 0
-        )
-        at, size = 0, blocks[i].size
-        for low, high in taken:
-            if at + size <= low:
-                break
-            if high > at:
-                at = aligned(high)
-        offsets[i] = at
-        total = max(total, at + size)
-        if total >= limit:
-            return None
-    return Solution(tuple(offsets), total)
-
-
-def aligned(offset: int) -> int:
-    """The next offset at which a buffer may start."""
-    return -(-offset // ALIGNMENT) * ALIGNMENT
-
-
-# Workspaces --------------------------------------------------------------------------------------
-
-
-def place_workspaces(
-    blocks: Sequence[Block],
-    offsets: Sequence[int],
-    wanted: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> tuple[dict[str, tuple[int, ...]], int]:
-    """Offsets of the scratch of every phase of every actor, beside blocks at their offsets; and the
-    bytes that blocks and scratch span from 0.
-
-    wanted: actor -> (bytes of each phase, firing of each phase). An actor has one offset for all
-    its phases (their calls can then be shared), unless one for each stretch of firings takes less.
-    """
-    total = max((o + b.size for o, b in zip(offsets, blocks, strict=True)), default=0)
-    if not wanted:
-        return {}, total
-    starts, ends = np.array([b.start for b in blocks]), np.array([b.end for b in blocks])
-    edges = np.unique(np.concatenate([[0], starts, ends]))
-    # blocks in use do not change between two edges
-    alive = (starts[:, None] <= edges[None, :]) & (edges[None, :] < ends[:, None])
-    stretches = {a: np.searchsorted(edges, at, side="right") - 1 for a, (_, at) in wanted.items()}
-    room = _Room(np.array(offsets), np.array([b.size for b in blocks]))
-    needs = np.array([sizes.max() for sizes, _ in wanted.values()])
-    in_use = np.stack(
-        [alive[:, np.unique(found)].any(axis=1) for found in stretches.values()], axis=1
-    )
-    steady = room.lowest(in_use, needs)
-    largest = np.zeros(len(edges), np.int64)
-    for actor, (sizes, _) in wanted.items():
-        np.maximum.at(largest, stretches[actor], sizes)
-    apart = room.lowest(alive, largest)
-    least = max(total, int((apart + largest).max()))
-    found: dict[str, tuple[int, ...]] = {}
-    for number, (actor, (sizes, _)) in enumerate(wanted.items()):
-        if steady[number] + needs[number] <= least:
-            found[actor] = (int(steady[number]),) * len(sizes)
-        else:
-            found[actor] = tuple(apart[stretches[actor]].tolist())
-    return found, least
+    lower_bound: int
+    optimal: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Room:
-    """Blocks at their offsets, among which gaps are looked for."""
+class _Blocks:
+    """Rows [start, stop) of a buffer (by its number), that lie together."""
 
-    offsets: np.ndarray
-    sizes: np.ndarray
+    buffer: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
 
-    def lowest(self, alive: np.ndarray, needs: np.ndarray) -> np.ndarray:
-        """The lowest aligned offset with `needs[k]` bytes free of the blocks `alive[:, k]`, for all k."""
-        at = np.zeros(len(needs), np.int64)
-        fits = np.zeros(len(needs), bool)
-        for i in np.argsort(self.offsets, kind="stable").tolist():
-            here = alive[i]
-            fits |= here & (at + needs <= self.offsets[i])
-            end = aligned(int(self.offsets[i] + self.sizes[i]))
-            np.maximum(at, end, out=at, where=here & ~fits)
-        return at
+
+def place(
+    buffers: Sequence[Buffer],
+    lifetimes: Lifetimes,
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    *,
+    effort: str | float = "low",
+    exact: bool = False,
+) -> Placement:
+    """Offsets for all rows of the buffers and for the scratch of every firing.
+
+    scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove
+    the packing, or bound it, with OR-Tools. Raises InputError where these are not installed.
+    """
+    blocks, rows = _blocks(buffers, lifetimes)
+    items = _items(rows, np.full(len(blocks.buffer), FREE), scratch)
+    packed = pack_exact(items, effort=effort) if exact else pack(items, effort=effort)
+    count = len(blocks.buffer)
+    found = _scratch(scratch, packed.offsets[count:])
+    regions = _regions(buffers, lifetimes, blocks, packed.offsets[:count])
+    regions.update(found.regions)
+    return Placement(regions, found.workspaces, packed.total, packed.lower_bound, packed.optimal)
+
+
+def place_scratch(
+    buffers: Sequence[Buffer],
+    lifetimes: Lifetimes,
+    regions: Mapping[str, Region],
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> Placement:
+    """Offsets for the scratch of every firing beside rows that stay where they are; the total holds
+    both. Raises PlanError if rows share bytes.
+    """
+    rows = (
+        np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers]),
+        np.concatenate([one.born for one in lifetimes.each]),
+        np.concatenate([one.gone for one in lifetimes.each]),
+    )
+    fixed = np.concatenate([np.array(regions[b.name].addresses(0, b.rows)) for b in buffers])
+    packed = pack(_items(rows, fixed, scratch), effort="low")
+    found = _scratch(scratch, packed.offsets[len(fixed) :])
+    return replace(found, total=packed.total, lower_bound=packed.lower_bound)
+
+
+def widened(
+    buffers: Sequence[Buffer],
+    lifetimes: Lifetimes,
+    placed: Placement,
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    most: Mapping[str, np.ndarray],
+) -> Placement:
+    """The same rows in the same arena, with the scratch of every firing in the largest gap that is
+    free then, up to `most` bytes: larger blocks are faster, and what nobody uses costs nothing.
+
+    scratch: as placed, actor -> (bytes of each phase, firing of each phase). most: actor -> bytes of
+    each phase that its kernel can use at best.
+    """
+    born = np.concatenate([one.born for one in lifetimes.each])
+    gone = np.concatenate([one.gone for one in lifetimes.each])
+    low = np.concatenate([np.array(placed.regions[b.name].table) for b in buffers])
+    high = low + np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers])
+    by_place = np.argsort(low, kind="stable")
+    born, gone, low, high = born[by_place], gone[by_place], low[by_place], high[by_place]
+    regions, workspaces = dict(placed.regions), []
+    for actor, (sizes, times) in scratch.items():
+        name = workspace_name(actor)
+        offsets, wider = np.array(regions[name].table), sizes.copy()
+        for phase in np.flatnonzero(most[actor] > sizes).tolist():
+            alive = (born <= times[phase]) & (gone > times[phase])
+            at, size = _largest_gap(low[alive], high[alive], placed.total)
+            if size > sizes[phase]:
+                offsets[phase], wider[phase] = at, min(size, int(most[actor][phase]))
+        buffer = workspace_buffer(actor, wider.tolist())
+        workspaces.append(buffer)
+        table = tuple(offsets.tolist())
+        regions[name] = Region(name, min(table), buffer.row_bytes, 1, table)
+    return replace(placed, regions=regions, workspaces=tuple(workspaces))
+
+
+def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, int]:
+    """(offset, bytes) of the largest range below `total` that rows, by offset, leave free."""
+    starts = -(-np.append(0, high) // ALIGNMENT) * ALIGNMENT
+    sizes = np.append(low, total) - starts
+    at = int(np.argmax(sizes))
+    return int(starts[at]), int(sizes[at])
+
+
+def _items(
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    fixed: np.ndarray,
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> Items:
+    """Rows, as (bytes, born, gone), and behind them the scratch of firings that take any."""
+    sizes, times = _listed(scratch)
+    firing = sizes > 0
+    return Items(
+        np.concatenate([rows[0], sizes[firing]]),
+        np.concatenate([rows[1], times[firing]]),
+        np.concatenate([rows[2], times[firing] + 1]),
+        ALIGNMENT,
+        fixed=np.concatenate([fixed, np.full(np.count_nonzero(firing), FREE)]),
+    )
+
+
+def _scratch(scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], packed: np.ndarray) -> Placement:
+    """Buffers and regions of the scratch, from the offsets of that which takes any bytes."""
+    sizes, _ = _listed(scratch)
+    offsets = np.zeros(len(sizes), np.int64)
+    offsets[sizes > 0] = packed
+    regions, workspaces, at = {}, [], 0
+    for actor, (needs, _) in scratch.items():
+        table = tuple(offsets[at : at + len(needs)].tolist())
+        buffer = workspace_buffer(actor, needs.tolist())
+        workspaces.append(buffer)
+        regions[buffer.name] = Region(buffer.name, min(table), buffer.row_bytes, 1, table)
+        at += len(needs)
+    return Placement(regions, tuple(workspaces), 0, 0, False)
+
+
+def _listed(
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """(bytes, firing) of the scratch of all phases of all actors, in turn."""
+    if not scratch:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return (
+        np.concatenate([sizes for sizes, _ in scratch.values()]),
+        np.concatenate([times for _, times in scratch.values()]),
+    )
+
+
+def _blocks(
+    buffers: Sequence[Buffer], lifetimes: Lifetimes
+) -> tuple[_Blocks, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Blocks of rows that are born together, with (bytes, born, gone) of each."""
+    numbers, starts, stops, sizes, borns, gones = [], [], [], [], [], []
+    for number, (buffer, one) in enumerate(zip(buffers, lifetimes.each, strict=True)):
+        if buffer.scattered:
+            start = np.arange(buffer.rows)
+        else:
+            start = np.flatnonzero(np.diff(one.born, prepend=-1))
+        stop = np.append(start[1:], buffer.rows)
+        numbers.append(np.full(len(start), number))
+        starts.append(start)
+        stops.append(stop)
+        sizes.append((stop - start) * buffer.row_bytes)
+        borns.append(one.born[start])
+        gones.append(np.maximum.reduceat(one.gone, start))
+    blocks = _Blocks(np.concatenate(numbers), np.concatenate(starts), np.concatenate(stops))
+    return blocks, (np.concatenate(sizes), np.concatenate(borns), np.concatenate(gones))
+
+
+def _regions(
+    buffers: Sequence[Buffer], lifetimes: Lifetimes, blocks: _Blocks, offsets: np.ndarray
+) -> dict[str, Region]:
+    """The offset of every row, from those of the blocks."""
+    regions = {}
+    edges = np.searchsorted(blocks.buffer, np.arange(len(buffers) + 1))
+    for number, (buffer, one) in enumerate(zip(buffers, lifetimes.each, strict=True)):
+        mine = slice(edges[number], edges[number + 1])
+        start, stop = blocks.start[mine], blocks.stop[mine]
+        within = np.arange(buffer.rows) - np.repeat(start, stop - start)
+        table = np.repeat(offsets[mine], stop - start) + within * buffer.row_bytes
+        regions[buffer.name] = Region(
+            buffer.name,
+            int(table.min()),
+            buffer.row_bytes,
+            one.capacity,
+            tuple(table.tolist()),
+            buffer.pool,
+        )
+    return regions

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+import numpy as np
+
 from csdfgen.model.describe import html_table, mebibytes, one_line
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Network
@@ -19,7 +21,7 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import ARENA, Buffer, names_of, workspace_name
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 
@@ -30,9 +32,11 @@ FIGURES = MappingProxyType(
         "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
         "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
         "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
-        "peak_live": "phased: most bytes of rows and sums alive at one time, in this order",
-        "arena": "phased: the one arena with everything in it, workspace too",
+        "peak_live": "phased: most bytes of rows, sums and needed workspace alive at one time",
+        "lower_bound": "phased: no order of these firings has a lower peak",
+        "arena": "phased: the one arena with everything in it",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
+        "outputs": "beside the arena: the arrays that the caller gets; none if rows are handed on",
         "parameters": "weights and biases",
     }
 )
@@ -45,7 +49,8 @@ class Plan(Pickled):
 
     policy: the order that was chosen. order: firings (actor, phase), phases counted through the
     images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
-    pools: bytes by pool. figures: bytes by name, see `FIGURES`.
+    pools: bytes by pool. figures: bytes by name, see `FIGURES`. notes: what else is to be said of how
+    it was chosen. interrupted: the search for it was broken off; it is the best that was found.
     """
 
     conversion: Conversion
@@ -57,6 +62,9 @@ class Plan(Pickled):
     regions: Mapping[str, Region]
     pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    arena_bound: int = 0
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def network(self) -> Network:
@@ -72,6 +80,23 @@ class Plan(Pickled):
     def lifetimes(self) -> Lifetimes:
         """When the rows of tensors and states are alive, and how many bytes they are."""
         return lifetimes_of(self.order, self.rolling)
+
+    @cached_property
+    def live(self) -> np.ndarray:
+        """Bytes alive during each firing: rows and sums, and the scratch of the firing, with what it
+        takes beyond its need because it is free.
+        """
+        found = self.lifetimes.live.copy()
+        times = times_of(self.order)
+        for buffer in self.buffers:
+            if buffer.kind == "workspace":
+                found[times[buffer.parts[0].writers[0].actor]] += buffer.sizes
+        return found
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no order of these firings has a lower peak."""
+        return self.figures["peak_live"] <= self.figures["lower_bound"]
 
     @cached_property
     def rolling(self) -> tuple[Buffer, ...]:

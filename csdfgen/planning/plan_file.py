@@ -1,20 +1,20 @@
 """How is a plan kept in a file, and what must hold before a plan from a file is believed?
 
-{"format": "csdfgen-plan", "version": 2, "model": "net.onnx", "digest": "5d0ef2a1c8b34f76",
+{"format": "csdfgen-plan", "version": 3, "model": "net.onnx", "digest": "5d0ef2a1c8b34f76",
  "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
  "options": {"rows": "auto", "fuse": "full", "image": "streamed", "policy": "best", "frames": 1},
- "policy": "demand", "arena": 65536,
- "buffers": [{"name": "conv1", "kind": "tensor", "offset": 0, "size": 4096, "capacity": 4},
+ "policy": "demand", "apart": true, "arena": 65536,
+ "buffers": [{"name": "conv1", "kind": "tensor", "offsets": "0,4096,2*8192"},
              {"name": "workspace:conv1", "kind": "workspace", "offsets": "112*4096", "sizes": "112*1024"}],
  "firings": [{"actor": "input:x", "first": 0, "count": 3}, ...],
  "figures": {"peak_live": 61440, ...}}
 
 Options and shapes say how to load and cut the model, `digest` what comes of it; a plan for another
-network is refused by name. Firings (as loops, see `schedules.schedule`), capacities in rows and
-offsets in bytes are taken from the file as they are, and go through the checker that every plan goes
-through. What kernels need as workspace is asked anew: a file that has less is refused. Figures are
-for people: they are counted again. Files of version 1, whose arena was without workspace, are read;
-their workspace is placed beside the buffers.
+network is refused by name. apart: whether operands of a Concat have buffers of their own. Firings (as
+loops, see `schedules.schedule`) and the offset of every row are taken from the file as they are, and
+go through the checker that every plan goes through. What kernels need as workspace is asked anew: a
+file that has less is refused. Figures are for people: they are counted again. Files of versions 1
+and 2, whose buffers were rolling, are read: rows stay where they were, scratch is placed anew.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from csdfgen.dataflow.graph import parse_short_form, short_form
 from csdfgen.dataflow.origin import read_shapes
@@ -44,8 +46,9 @@ from csdfgen.planning.buffers import (
 )
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
-from csdfgen.planning.placement import Block, Region, place_workspaces
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
+from csdfgen.planning.ordering import lower_bound
+from csdfgen.planning.placement import Region, place_scratch
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import Prepared, assemble, prepare
 from csdfgen.planning.workspaces import Declarations
@@ -63,19 +66,22 @@ __all__ = [
 ]
 
 FORMAT = "csdfgen-plan"
-VERSION = 2
+VERSION = 3
 
 _MAX_OFFSET = 2**48
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """One buffer as the file has it: bytes [offset, offset + size) for `capacity` rows."""
+class _Rows:
+    """A buffer as the file has it: the offset of every row; before version 3 instead bytes [offset,
+    offset + size) for `capacity` rows.
+    """
 
     name: str
-    offset: int
-    size: int
-    capacity: int
+    offsets: tuple[int, ...]
+    offset: int = 0
+    size: int = 0
+    capacity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +95,8 @@ class _Scratch:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan as read from a file, before it is held against a network. digest: "" in version 1,
-    which has no scratch either.
+    """A plan as read from a file, before it is held against a network. digest: "" in version 1.
+    scratch: none before version 3.
     """
 
     where: str
@@ -101,8 +107,9 @@ class PlanFile:
     inputs: Mapping[str, tuple[int, ...]]
     options: PlanOptions
     policy: str
+    apart: bool
     arena: int
-    blocks: tuple[_Block, ...]
+    rows: tuple[_Rows, ...]
     scratch: tuple[_Scratch, ...]
     order: tuple[tuple[str, int], ...]
 
@@ -119,6 +126,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "inputs": {tensor.name: list(network.whole_shape(tensor)) for tensor in network.inputs},
         "options": plan.options.to_json(),
         "policy": plan.policy,
+        "apart": bool(plan.sharing.spread),
         "arena": plan.planned_bytes,
         "buffers": [_buffer_to_json(buffer, plan.regions[buffer.name]) for buffer in plan.buffers],
         "firings": firings_to_json(Firing(actor, phase) for actor, phase in plan.order),
@@ -127,10 +135,13 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def _buffer_to_json(buffer: Buffer, region: Region) -> dict[str, Any]:
-    named = {"name": buffer.name, "kind": buffer.kind}
-    if buffer.kind == "workspace":
-        return {**named, "offsets": short_form(region.table), "sizes": short_form(buffer.sizes)}
-    return {**named, "offset": region.offset, "size": region.size, "capacity": region.capacity}
+    offsets = short_form(region.addresses(0, buffer.rows), ones=False)
+    named = {"name": buffer.name, "kind": buffer.kind, "offsets": offsets}
+    return (
+        {**named, "sizes": short_form(buffer.sizes, ones=False)}
+        if buffer.kind == "workspace"
+        else named
+    )
 
 
 def write_plan(path: str | os.PathLike[str], plan: Plan) -> None:
@@ -157,19 +168,7 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         options = PlanOptions.from_fields(fields.child("options"))
     except CsdfgenError as error:
         raise error if isinstance(error, PlanError) else error.at(where) from None
-    listed = tuple(fields.children("buffers"))
-    name = "name" if version > 1 else "storage"
-    kinds = [item.text("kind") if version > 1 else "tensor" for item in listed]
-    left = MAX_PHASES
-    blocks, scratch = [], []
-    for item, kind in zip(listed, kinds, strict=True):
-        if kind == "workspace":
-            one = _scratch(item, left)
-            left -= len(one.sizes)
-            scratch.append(one)
-        else:
-            numbers = item.integer("offset"), item.integer("size"), item.integer("capacity", low=1)
-            blocks.append(_Block(item.text(name), *numbers))
+    rows, scratch = _buffers(fields, version)
     return PlanFile(
         where,
         version,
@@ -179,28 +178,54 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         MappingProxyType(dict(read_shapes(fields.child("inputs")))),
         options,
         fields.text("policy") if version > 1 else options.policy,
+        fields.flag("apart") if version > 2 else False,
         fields.integer("arena"),
-        tuple(blocks),
-        tuple(scratch),
+        rows,
+        scratch,
         tuple((firing.actor, firing.phase) for firing in firings),
     )
 
 
-def _scratch(item: Fields, limit: int) -> _Scratch:
-    """A workspace, of at most so many phases."""
-    lists = []
-    for key in ("offsets", "sizes"):
-        try:
-            values = parse_short_form(item.text(key), limit, what=key)
-        except CsdfgenError as error:
-            raise item.fault(f"'{key}': {error.message}") from None
-        if max(values, default=0) > _MAX_OFFSET:
-            raise item.fault(f"'{key}' has {max(values)}; at most {_MAX_OFFSET} is read")
-        lists.append(values)
-    offsets, sizes = lists
-    if len(offsets) != len(sizes):
-        raise item.fault(f"has {len(offsets)} offsets for {len(sizes)} sizes; one each is needed")
-    return _Scratch(item.text("name"), offsets, sizes)
+def _buffers(fields: Fields, version: int) -> tuple[tuple[_Rows, ...], tuple[_Scratch, ...]]:
+    """Buffers of rows and of scratch; scratch of files before version 3 is passed over."""
+    left = MAX_PHASES * 8  # rows of all buffers; a layer's phase writes at least one
+    rows: list[_Rows] = []
+    scratch: list[_Scratch] = []
+    for item in fields.children("buffers"):
+        name = item.text("name" if version > 1 else "storage")
+        workspace = version > 1 and item.text("kind") == "workspace"
+        if version < 3:
+            if not workspace:
+                numbers = (
+                    item.integer("offset"),
+                    item.integer("size"),
+                    item.integer("capacity", low=1),
+                )
+                rows.append(_Rows(name, (), *numbers))
+            continue
+        offsets = _numbers(item, "offsets", left)
+        left -= len(offsets)
+        if not workspace:
+            rows.append(_Rows(name, offsets))
+            continue
+        sizes = _numbers(item, "sizes", len(offsets) + 1)
+        if len(offsets) != len(sizes):
+            raise item.fault(
+                f"has {len(offsets)} offsets for {len(sizes)} sizes; one each is needed"
+            )
+        scratch.append(_Scratch(name, offsets, sizes))
+    return tuple(rows), tuple(scratch)
+
+
+def _numbers(item: Fields, key: str, limit: int) -> tuple[int, ...]:
+    """At most so many numbers in short form."""
+    try:
+        values = parse_short_form(item.text(key), limit, what=key)
+    except CsdfgenError as error:
+        raise item.fault(f"'{key}': {error.message}") from None
+    if max(values, default=0) > _MAX_OFFSET:
+        raise item.fault(f"'{key}' has {max(values)}; at most {_MAX_OFFSET} is read")
+    return values
 
 
 def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Plan:
@@ -212,16 +237,11 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
     run in its buffers. kernels: the backend whose workspace the file must have.
     """
     try:
-        prepared = prepare(network, file.options)
+        prepared = prepare(network, file.options, apart=file.apart)
         _check_network(file, prepared)
         check_order(file.order, prepared.conversion, file.model, file.options.to_json())
-        lifetimes = lifetimes_of(file.order, prepared.buffers)
-        blocks = _blocks(file, prepared.buffers)
-        regions = {
-            block.name: Region(block.name, block.offset, buffer.row_bytes, block.capacity)
-            for block, buffer in zip(blocks, prepared.buffers, strict=True)
-        }
-        _check_end(file, (*blocks, *file.scratch))
+        regions = _regions(file, prepared, lifetimes_of(file.order, prepared.buffers))
+        _check_end(file, regions, prepared.buffers)
         draft = Plan(
             prepared.conversion,
             prepared.sharing,
@@ -233,20 +253,10 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
             MappingProxyType({ARENA: file.arena}),
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take
-        if file.version > 1:
-            scratch, arena = file.scratch, file.arena
-        else:
-            scratch, arena = _placed_anew(file, prepared, blocks, lifetimes, kernels)
-        workspaces = _workspaces(prepared, scratch, regions, kernels)
-        regions.update((one.name, _table(one)) for one in scratch)
-        return assemble(
-            replace(
-                draft,
-                buffers=(*prepared.buffers, *workspaces),
-                regions=MappingProxyType(dict(regions)),
-                pools=MappingProxyType({ARENA: arena}),
-            )
-        )
+        needs = _needs(prepared, kernels)
+        whole = _with_scratch(file, draft, prepared, needs)
+        bound = lower_bound(prepared.conversion, prepared.buffers, needs, file.order)
+        return assemble(whole, peak_of(draft.lifetimes, needs, file.order), bound)
     except CsdfgenError as error:
         raise error.at(file.where) from None
 
@@ -263,77 +273,80 @@ def _check_network(file: PlanFile, prepared: Prepared) -> None:
         )
 
 
-def _blocks(file: PlanFile, buffers: Sequence[Buffer]) -> list[_Block]:
-    """The file's blocks in the order of the buffers, each of the size of its rows."""
-    given = {block.name: block for block in file.blocks}
-    if len(given) != len(file.blocks):
-        raise PlanError(
-            f"lists {len(file.blocks)} buffers by {len(given)} names; one each is needed"
-        )
+def _regions(file: PlanFile, prepared: Prepared, lifetimes: Lifetimes) -> dict[str, Region]:
+    """The offset of every row of every buffer that the network has."""
+    given, buffers = {one.name: one for one in file.rows}, prepared.buffers
+    if len(given) != len(file.rows):
+        raise PlanError(f"lists {len(file.rows)} buffers by {len(given)} names; one each is needed")
     unknown = sorted(given.keys() - {buffer.name for buffer in buffers})
     if unknown:
         raise PlanError(
             f"has a buffer '{unknown[0]}', which stores nothing here ({len(unknown)} such, {len(buffers)} buffers)"
         )
-    found = []
-    for buffer in buffers:
-        block = given.get(buffer.name)
-        if block is None:
+    found = {}
+    for buffer, one in zip(buffers, lifetimes.each, strict=True):
+        rows = given.get(buffer.name)
+        if rows is None:
             raise PlanError(
                 f"has no buffer '{buffer.name}' ({len(given)} of {len(buffers)} buffers)"
             )
-        needed = block.capacity * buffer.row_bytes
-        if block.size != needed or block.capacity > max(1, buffer.rows):
+        table = rows.offsets if file.version > 2 else _rolling(rows, buffer)
+        if len(table) != buffer.rows:
             raise PlanError(
-                f"buffer '{buffer.name}' has {block.size} bytes and {block.capacity} rows; "
-                f"its rows, at most {buffer.rows}, take {buffer.row_bytes} bytes each"
+                f"buffer '{buffer.name}' has offsets for {len(table)} of {buffer.rows} rows"
             )
-        found.append(block)
+        found[buffer.name] = Region(
+            buffer.name, min(table), buffer.row_bytes, one.capacity, tuple(table)
+        )
     return found
+
+
+def _rolling(rows: _Rows, buffer: Buffer) -> tuple[int, ...]:
+    """The offset of every row of a rolling buffer: row i in slot `i mod capacity`."""
+    if rows.size != rows.capacity * buffer.row_bytes or rows.capacity > max(1, buffer.rows):
+        raise PlanError(
+            f"buffer '{buffer.name}' has {rows.size} bytes and {rows.capacity} rows; "
+            f"its rows, at most {buffer.rows}, take {buffer.row_bytes} bytes each"
+        )
+    ring = Region(buffer.name, rows.offset, buffer.row_bytes, rows.capacity)
+    return ring.addresses(0, buffer.rows)
+
+
+def _needs(prepared: Prepared, kernels: KernelSet) -> Mapping[str, np.ndarray]:
+    """Actor -> the least scratch of each of its phases."""
+    return Declarations(
+        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit=0
+    ).sizes()
+
+
+def _with_scratch(
+    file: PlanFile, draft: Plan, prepared: Prepared, needs: Mapping[str, np.ndarray]
+) -> Plan:
+    """The plan with the scratch of its file; of one before version 3 placed anew beside the rows."""
+    if file.version < 3:
+        times = times_of(file.order)
+        wanted = {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
+        placed = place_scratch(prepared.buffers, draft.lifetimes, draft.regions, wanted)
+        buffers, regions, arena = placed.workspaces, placed.regions, placed.total
+    else:
+        buffers = _workspaces(file.scratch, needs)
+        regions = {one.name: _table(one) for one in file.scratch}
+        arena = file.arena
+    return replace(
+        draft,
+        buffers=(*prepared.buffers, *buffers),
+        regions=MappingProxyType({**draft.regions, **regions}),
+        pools=MappingProxyType({ARENA: arena}),
+    )
 
 
 def _table(one: _Scratch) -> Region:
     return Region(one.name, min(one.offsets), max(one.sizes), 1, table=one.offsets)
 
 
-def _placed_anew(
-    file: PlanFile,
-    prepared: Prepared,
-    blocks: Sequence[_Block],
-    lifetimes: Lifetimes,
-    kernels: KernelSet,
-) -> tuple[tuple[_Scratch, ...], int]:
-    """The scratch of a file of version 1, and the arena with it."""
-    regions = {b.name: b.capacity for b in blocks}
-    sizes = _declared(prepared, regions, kernels)
-    times = times_of(file.order)
-    spans = [Block(b.size, *one.span) for b, one in zip(blocks, lifetimes.each, strict=True)]
-    wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
-    offsets, total = place_workspaces(spans, [block.offset for block in blocks], wanted)
-    scratch = tuple(
-        _Scratch(workspace_name(actor), offsets[actor], tuple(found.tolist()))
-        for actor, found in sizes.items()
-    )
-    return scratch, total
-
-
-def _declared(
-    prepared: Prepared, capacities: Mapping[str, int], kernels: KernelSet
-) -> Mapping[str, Any]:
-    """Bytes of scratch of each phase of the actors that need any, in buffers of these capacities."""
-    found = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
-    return found.sizes_within(capacities)
-
-
-def _workspaces(
-    prepared: Prepared,
-    given: Sequence[_Scratch],
-    regions: Mapping[str, Region],
-    kernels: KernelSet,
-) -> list[Buffer]:
-    """Buffers of the scratch in the file, at least as large as the kernels' need is here."""
-    wanted = _declared(prepared, {n: region.capacity for n, region in regions.items()}, kernels)
-    actors = {workspace_name(actor): actor for actor in wanted}
+def _workspaces(given: Sequence[_Scratch], needs: Mapping[str, np.ndarray]) -> tuple[Buffer, ...]:
+    """Buffers of the scratch in the file, at least as large as the kernels' least need is here."""
+    actors = {workspace_name(actor): actor for actor in needs}
     by_name = {one.name: one for one in given}
     if len(by_name) != len(given) or by_name.keys() != actors.keys():
         odd = sorted(by_name.keys() ^ actors.keys())
@@ -343,26 +356,27 @@ def _workspaces(
         )
     found = []
     for one in given:
-        needs = wanted[actors[one.name]].tolist()
-        if len(needs) != len(one.sizes):
-            raise PlanError(f"'{one.name}' has {len(one.sizes)} sizes for {len(needs)} phases")
-        short = next((k for k, n in enumerate(needs) if one.sizes[k] < n), None)
+        least = needs[actors[one.name]].tolist()
+        if len(least) != len(one.sizes):
+            raise PlanError(f"'{one.name}' has {len(one.sizes)} sizes for {len(least)} phases")
+        short = next((k for k, n in enumerate(least) if one.sizes[k] < n), None)
         if short is not None:
             raise PlanError(
-                f"'{one.name}' has {one.sizes[short]} bytes in phase {short}, its kernel needs {needs[short]}"
+                f"'{one.name}' has {one.sizes[short]} bytes in phase {short}, its kernel needs {least[short]}"
             )
         found.append(workspace_buffer(actors[one.name], one.sizes))
-    return found
+    return tuple(found)
 
 
-def _check_end(file: PlanFile, items: Sequence[_Block | _Scratch]) -> None:
-    """The arena ends where its last buffer does."""
-    end = 0
-    for item in items:
-        if isinstance(item, _Block):
-            end = max(end, item.offset + item.size)
-        else:
-            ends = (o + size for o, size in zip(item.offsets, item.sizes, strict=True) if size)
-            end = max(end, *ends, 0)
-    if end != file.arena:
+def _check_end(file: PlanFile, regions: Mapping[str, Region], buffers: Sequence[Buffer]) -> None:
+    """The arena ends where its last row or scratch does; before version 3 no row lies beyond it."""
+    ends = [max(regions[b.name].table) + b.row_bytes for b in buffers if b.rows]
+    ends += [
+        at + size
+        for one in file.scratch
+        for at, size in zip(one.offsets, one.sizes, strict=True)
+        if size
+    ]
+    end = max(ends, default=0)
+    if end > file.arena or (file.version > 2 and end != file.arena):
         raise PlanError(f"has an arena of {file.arena} bytes, its buffers end at byte {end}")

@@ -13,9 +13,11 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import inf
+from functools import cached_property
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, PlanError, option
@@ -24,20 +26,21 @@ from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
-from csdfgen.phases.conversion import Conversion, convert, csdf_graph
+from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
-from csdfgen.planning.buffers import ARENA, Buffer, buffers_of, workspace_buffer
+from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
-from csdfgen.planning.placement import Block, Region, aligned, place_blocks, place_workspaces, ring
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
+from csdfgen.planning.ordering import least_peak, lower_bound, named_order
+from csdfgen.planning.placement import place, widened
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.pulling import pulled
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse as rewritten
-from schedules.demand import POLICIES, firing_order
-from schedules.order import topological_order
+from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
 
 __all__ = [
@@ -46,22 +49,29 @@ __all__ = [
     "graph_of",
     "named_order",
     "plan",
+    "plan_for",
     "plan_from_schedule",
+    "plan_of",
     "prepare",
     "whole_layer_live",
 ]
 
 Order = tuple[tuple[str, int], ...]
+Scratch = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """All of a plan that does not depend on the order of firings."""
+    """All of a plan that does not depend on the order of firings.
+
+    sinks: layers to be completed in turn, where the network is computed in tiles.
+    """
 
     options: PlanOptions
     conversion: Conversion
     sharing: Sharing
     buffers: tuple[Buffer, ...]
+    sinks: tuple[str, ...] = ()
 
 
 def plan(
@@ -73,6 +83,7 @@ def plan(
     policy: str = DEFAULTS.policy,
     frames: int = DEFAULTS.frames,
     kernels: KernelSet = NUMPY,
+    tiles: str = DEFAULTS.tiles,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
@@ -81,14 +92,22 @@ def plan(
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     frames: images that the order of firings covers; they divide the network's batch.
-    kernels: the backend whose workspace is planned.
+    kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
+    columns at a time (`recompute.recomputed` finds some).
     Raises InputError for options that do not exist, and for what is no network.
+    """
+    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles=tiles)
+    return plan_of(network, options, kernels)
+
+
+def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) -> Plan:
+    """The plan of a network with heights as the options say; goals and budgets are above, in
+    `goals.choice`. Raises InputError for what is no network.
     """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
-    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames)
     with _without_collections():
         return _planned(network, options, kernels)
 
@@ -107,99 +126,98 @@ def _without_collections() -> Iterator[None]:
 
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
     prepared = prepare(network, options)
-    declarations = Declarations(prepared.conversion, prepared.sharing, prepared.buffers, kernels)
-    best: _Candidate | None = None
-    for name in _policies(prepared) if options.policy == "best" else (options.policy,):
-        order = named_order(prepared.conversion, name)
-        lifetimes = lifetimes_of(order, prepared.buffers)
-        if best is not None and lifetimes.peak_live >= best.total:
-            continue  # no arena for this order is smaller
-        limit = inf if best is None else best.total
-        best = _placed(name, order, lifetimes, declarations, limit) or best
-    assert best is not None
-    return _finished(prepared, best)
+    scratch = _scratch(prepared, kernels, 0)
+    if options.policy != "best":
+        order = named_order(prepared.conversion, options.policy)
+        return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
+    starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
+    found = least_peak(
+        prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
+    )
+    candidate = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
+    return candidate.finished(kernels)
+
+
+def _effort(options: PlanOptions) -> str | float:
+    return options.effort if options.seconds is None else options.seconds
+
+
+def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
+    """The plan that fires in this order, everything placed. policy: what the order is called."""
+    return _Candidate(prepared, policy, order, _scratch(prepared, kernels, 0)).finished(kernels)
+
+
+def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
+    """Actor -> bytes of scratch of each of its phases, of those that need any; see
+    `KernelSet.workspace` for the limit.
+    """
+    return Declarations(
+        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit
+    ).sizes()
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """An order with everything placed: block offsets by buffer, scratch (bytes, offsets) by actor."""
+    """An order of firings with what it keeps alive."""
 
+    prepared: Prepared
     policy: str
     order: Order
-    lifetimes: Lifetimes
-    offsets: tuple[int, ...]
-    scratch: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
-    total: int
+    scratch: Scratch
+    known_bound: int | None = None
 
+    @cached_property
+    def lower_bound(self) -> int:
+        """Bytes that no order of these firings has a peak below."""
+        if self.known_bound is not None:
+            return self.known_bound
+        one = self.prepared
+        return lower_bound(one.conversion, one.buffers, self.scratch, self.order)
 
-def _placed(
-    policy: str,
-    order: Order,
-    lifetimes: Lifetimes,
-    declarations: Declarations,
-    limit: float = inf,
-) -> _Candidate | None:
-    """The order with its buffers and its scratch at the offsets that take the least; None if that is
-    `limit` bytes or more.
-    """
-    sizes = declarations.sizes(lifetimes)
-    times = times_of(order)
-    wanted = {actor: (found, times[actor]) for actor, found in sizes.items()}
-    blocks = [
-        Block(one.capacity * row_bytes, *one.span)
-        for one, row_bytes in zip(lifetimes.each, declarations.row_bytes, strict=True)
-    ]
-    best: tuple[tuple[int, ...], dict[str, tuple[int, ...]]] | None = None
-    for solution in place_blocks(blocks, limit):
-        if solution.total < limit:
-            scratch, total = place_workspaces(blocks, solution.offsets, wanted)
-            if total < limit:
-                best, limit = (solution.offsets, scratch), total
-            # below all blocks instead of beside them: then only the scratch is rounded up
-            below = aligned(max((int(found.max()) for found in sizes.values()), default=0))
-            if below + solution.total < limit:
-                limit = below + solution.total
-                shifted = tuple(offset + below for offset in solution.offsets)
-                best = shifted, {actor: (0,) * len(found) for actor, found in sizes.items()}
-    if best is None:
-        return None
-    offsets, scratch = best
-    pairs = {actor: (tuple(sizes[actor].tolist()), scratch[actor]) for actor in scratch}
-    return _Candidate(policy, order, lifetimes, offsets, pairs, int(limit))
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        return lifetimes_of(self.order, self.prepared.buffers)
 
+    @cached_property
+    def wanted(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """Actor -> (bytes of scratch, firing) of each phase."""
+        times = times_of(self.order)
+        return {actor: (sizes, times[actor]) for actor, sizes in self.scratch.items()}
 
-def _finished(prepared: Prepared, found: _Candidate) -> Plan:
-    regions = {
-        buffer.name: ring(buffer, lifetime, offset)
-        for buffer, lifetime, offset in zip(
-            prepared.buffers, found.lifetimes.each, found.offsets, strict=True
+    @cached_property
+    def peak_live(self) -> int:
+        """Most bytes alive at one time."""
+        return peak_of(self.lifetimes, self.scratch, self.order)
+
+    def finished(self, kernels: KernelSet) -> Plan:
+        """The plan with everything placed, checked; kernels get what is free as scratch."""
+        prepared = self.prepared
+        options = prepared.options
+        placed = place(
+            prepared.buffers,
+            self.lifetimes,
+            self.wanted,
+            effort=_effort(options),
+            exact=options.pack == "exact",
         )
-    }
-    workspaces = []
-    for actor, (sizes, offsets) in found.scratch.items():
-        buffer = workspace_buffer(actor, sizes)
-        workspaces.append(buffer)
-        regions[buffer.name] = Region(buffer.name, min(offsets), buffer.row_bytes, 1, table=offsets)
-    return assemble(
-        Plan(
-            prepared.conversion,
-            prepared.sharing,
-            prepared.options,
-            found.policy,
-            found.order,
-            (*prepared.buffers, *workspaces),
-            MappingProxyType(regions),
-            MappingProxyType({ARENA: found.total}),
+        bound = placed.lower_bound
+        most = _scratch(prepared, kernels, None)
+        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
+        return assemble(
+            Plan(
+                prepared.conversion,
+                prepared.sharing,
+                prepared.options,
+                self.policy,
+                self.order,
+                (*prepared.buffers, *placed.workspaces),
+                MappingProxyType(dict(placed.regions)),
+                MappingProxyType({ARENA: placed.total}),
+                arena_bound=bound,
+            ),
+            self.peak_live,
+            self.lower_bound,
         )
-    )
-
-
-def _policies(prepared: Prepared) -> tuple[str, ...]:
-    """Orders of which the best is kept; `bounded`, with more alive at a time, only where heights
-    are `auto`.
-    """
-    general = prepared.conversion.rows.general
-    return tuple(name for name in POLICIES if name != "bounded" or general == "auto")
 
 
 def graph_of(
@@ -235,15 +253,23 @@ _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 """Networks as their layers were joined before, so that plans at other heights share packed weights."""
 
 
-def prepare(network: Network, options: PlanOptions) -> Prepared:
-    """Join, cut and share; raises InputError for rows that name no layer."""
+def prepare(network: Network, options: PlanOptions, *, apart: bool = True) -> Prepared:
+    """Join, cut and share; raises InputError for rows that name no layer, tiles that do not fit.
+
+    apart: operands of a Concat keep buffers of their own (see `share`).
+    """
     known = _REWRITTEN.setdefault(network, {})
     fused = known.get(options.fuse)
     if fused is None:
         fused = known[options.fuse] = rewritten(network, options.fuse)
+    sinks: tuple[str, ...] = ()
+    if options.tiles:
+        in_tiles = tiled(fused, regions_of(options.tiles))
+        fused, sinks = in_tiles.network, in_tiles.sinks
     conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
-    sharing = share(fused, together=options.fuse == "full")
-    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
+    fed = fed_slices(fused, options.image)
+    sharing = share(fused, together=options.fuse == "full", apart=apart, fed=fed)
+    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing), sinks)
 
 
 def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:
@@ -284,26 +310,15 @@ def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet 
     lifetimes = lifetimes_of(order, prepared.buffers)
     limits = row_limits(conversion, prepared.sharing, rooms)
     check_buffers(prepared.buffers, lifetimes, limits)
-    declarations = Declarations(conversion, prepared.sharing, prepared.buffers, kernels)
-    found = _placed(schedule.policy, order, lifetimes, declarations)
-    assert found is not None
-    return _finished(prepared, found)
+    return plan_for(prepared, schedule.policy, order, kernels)
 
 
-def named_order(conversion: Conversion, policy: str) -> Order:
-    """An order of firings (actor name, phase) of the conversion's graph."""
-    if policy == "layers":
-        # what firing one by one comes to, as nothing limits a layer whose operands are whole
-        actors = conversion.graph.actors
-        inorder = [actors[at] for at in topological_order(conversion.graph)]
-        return tuple((actor.name, phase) for actor in inorder for phase in range(actor.phases))
-    names = [actor.name for actor in conversion.graph.actors]
-    return tuple((names[actor], phase) for actor, phase in firing_order(conversion.graph, policy))
-
-
-def assemble(draft: Plan) -> Plan:
+def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
     """The plan with its figures, checked, once firings and regions are settled. Raises what
     `checker.check` raises.
+
+    peak_live, bound: with the least scratch that kernels need; what they get beyond is free at the
+    time.
     """
     check(draft)
     network = draft.network
@@ -312,9 +327,11 @@ def assemble(draft: Plan) -> Plan:
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
         "whole_layer_live": whole_layer_live(network),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
-        "peak_live": draft.lifetimes.peak_live,
+        "peak_live": peak_live,
+        "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
+        "outputs": 0 if draft.options.result == "streamed" else network.output_bytes,
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))

@@ -1,8 +1,9 @@
 """Which tensors share memory? Concat and Split as views, elementwise results in place.
 
-A *buffer* is a rolling buffer of rows. Every tensor lies in one buffer, at an element offset
-and with one stride per dimension of its row. Without sharing each tensor is a buffer of its own.
-Row i of a tensor always lies in row i of its buffer.
+A *buffer* holds rows. Every tensor lies in one buffer, at an element offset and with one stride per
+dimension of its row; what joins others without computing anything (a Concat whose operands are
+written where they belong) may also be spread over several, a piece of each row in each. Without
+sharing each tensor is a buffer of its own. Row i of a tensor always lies in row i of its buffers.
 
 Sharing is a forest: each tensor has at most one parent that its place is derived from.
  - VIEW: an output lies inside its input (Split, Slice, Reshape, Flatten, Transpose of unit axes).
@@ -13,7 +14,7 @@ Sharing is a forest: each tensor has at most one parent that its place is derive
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
@@ -24,7 +25,7 @@ from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
-__all__ = ["Place", "Sharing", "share"]
+__all__ = ["Place", "Sharing", "Spread", "share"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,21 @@ class Place:
     strides: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A tensor whose rows lie in several buffers: `sizes[k]` positions of dimension `along` of its row
+    at `places[k]`, one after the other.
+    """
+
+    along: int
+    sizes: tuple[int, ...]
+    places: tuple[Place, ...]
+
+
 @dataclass(frozen=True)
 class Sharing(Pickled):
-    """Places of all tensors; buffers by name as the tensor whose rows they are.
+    """Places of all tensors, `spread` of those that lie in several buffers; buffers by name as the
+    tensor whose rows they are.
 
     silent: layers whose outputs need no computation, because views put every element where it
         belongs.
@@ -49,13 +62,30 @@ class Sharing(Pickled):
     places: Mapping[str, Place]
     buffers: Mapping[str, Tensor]
     silent: frozenset[str]
+    spread: Mapping[str, Spread] = field(default_factory=lambda: MappingProxyType({}))
+
+    def homes(self, name: str) -> tuple[Place, ...]:
+        """Where a tensor lies: its place, or those of its pieces."""
+        spread = self.spread.get(name)
+        return (self.places[name],) if spread is None else spread.places
+
+    def piece(self, tensor: Tensor, buffer: str) -> tuple[Place, tuple[int, ...]]:
+        """Place and row shape of what a tensor has in one of its buffers."""
+        spread = self.spread.get(tensor.name)
+        if spread is None:
+            return self.places[tensor.name], tensor.row_shape
+        at = next(k for k, place in enumerate(spread.places) if place.buffer == buffer)
+        shape = list(tensor.row_shape)
+        shape[spread.along] = spread.sizes[at]
+        return spread.places[at], tuple(shape)
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
         """Buffer name -> names of the tensors in it."""
         out: dict[str, list[str]] = {name: [] for name in self.buffers}
-        for tensor, where in self.places.items():
-            out[where.buffer].append(tensor)
+        for tensor in (*self.places, *self.spread):
+            for where in self.homes(tensor):
+                out[where.buffer].append(tensor)
         return MappingProxyType({name: tuple(tensors) for name, tensors in out.items()})
 
 
@@ -250,28 +280,41 @@ def _link_inplace(forest: _Forest, layer: Layer, alias: Alias) -> bool:
     return forest.try_link(output.name, _Link(source.name, None, 0))
 
 
-def _aliases(network: Network, kind: AliasKind) -> list[tuple[Layer, list[Alias]]]:
+def _aliases(
+    network: Network, kind: AliasKind, fed: frozenset[str]
+) -> list[tuple[Layer, list[Alias]]]:
     found = []
     for layer in network.layers:
-        if not layer.epilogue or kind is AliasKind.INPLACE:
+        if (not layer.epilogue or kind is AliasKind.INPLACE) and layer.name not in fed:
             of_kind = [a for a in operator_of(layer).aliases(layer) if a.kind is kind]
             if of_kind:
                 found.append((layer, of_kind))
     return found
 
 
-def share(network: Network, *, together: bool = True) -> Sharing:
-    """Places of all tensors of a network; every tensor in a buffer of its own unless `together`."""
+def share(
+    network: Network,
+    *,
+    together: bool = True,
+    apart: bool = False,
+    fed: frozenset[str] = frozenset(),
+) -> Sharing:
+    """Places of all tensors of a network; every tensor in a buffer of its own unless `together`.
+
+    apart: operands of a Concat that computes nothing keep buffers of their own, over which its result
+    is spread; otherwise they lie side by side in its rows. fed: Slices of an input that is not in the
+    arena (`phases.conversion.fed_slices`), so no views.
+    """
     forest = _Forest(network)
     if together:
-        for layer, merges in reversed(_aliases(network, AliasKind.MERGE)):
+        for layer, merges in reversed(_aliases(network, AliasKind.MERGE, fed)):
             for alias in merges:
                 _link_merge(forest, layer, alias)
             _link_shared_prefix(forest, layer, merges)
-        for layer, views in _aliases(network, AliasKind.VIEW):
+        for layer, views in _aliases(network, AliasKind.VIEW, fed):
             for alias in views:
                 _link_view(forest, layer, alias)
-        for layer, inplace in _aliases(network, AliasKind.INPLACE):
+        for layer, inplace in _aliases(network, AliasKind.INPLACE, fed):
             any(_link_inplace(forest, layer, alias) for alias in inplace)
     places: dict[str, Place] = {}
     for name in network.tensors:
@@ -279,8 +322,109 @@ def share(network: Network, *, together: bool = True) -> Sharing:
         assert where is not None
         places[name] = where
     buffers = {w.buffer: network.tensors[w.buffer] for w in places.values()}
-    silent = frozenset(layer.name for layer in network.layers if _is_silent(layer, places, network))
-    return Sharing(MappingProxyType(places), MappingProxyType(buffers), silent)
+    silent = frozenset(
+        layer.name
+        for layer in network.layers
+        if layer.name not in fed and _is_silent(layer, places, network)
+    )
+    whole = Sharing(MappingProxyType(places), MappingProxyType(buffers), silent)
+    return _taken_apart(network, whole) if apart else whole
+
+
+# Pieces ------------------------------------------------------------------------------------------
+
+
+def _taken_apart(network: Network, whole: Sharing) -> Sharing:
+    """The same sharing with every buffer that several layers fill side by side in as many pieces."""
+    places, buffers = dict(whole.places), dict(whole.buffers)
+    spread: dict[str, Spread] = {}
+    for home, names in whole.members.items():
+        axis = _axis_of_pieces(network, whole, home)
+        if axis is None:
+            continue
+        pieces = _pieces(network, whole, home, axis)
+        if len(pieces) < 2:
+            continue
+        del buffers[home]
+        buffers.update((name, network.tensors[name]) for name, _, _ in pieces)
+        for name in names:
+            found = _pieces_of(network, whole, name, axis, pieces)
+            if len(found.places) == 1:
+                places[name] = found.places[0]
+            else:
+                del places[name]
+                spread[name] = found
+    return Sharing(
+        MappingProxyType(places), MappingProxyType(buffers), whole.silent, MappingProxyType(spread)
+    )
+
+
+def _axis_of_pieces(network: Network, whole: Sharing, home: str) -> int | None:
+    """The dimension of its rows along which all tensors of a buffer are plain ranges; None if there
+    is none.
+    """
+    names, root = whole.members[home], whole.buffers[home]
+    if len(names) < 3 or not root.row_elements:
+        return None
+    steps = _contiguous(root.row_shape)
+    for axis in reversed(range(len(root.row_shape))):
+        others = [size for dim, size in enumerate(root.row_shape) if dim != axis]
+        for name in names:
+            place, shape = whole.places[name], network.tensors[name].row_shape
+            same = len(shape) == len(steps) and place.strides == steps
+            if not same or [size for dim, size in enumerate(shape) if dim != axis] != others:
+                break
+            start, rest = divmod(place.offset, steps[axis])
+            if rest or start + shape[axis] > root.row_shape[axis]:
+                break
+        else:
+            return axis
+    return None
+
+
+def _range(network: Network, whole: Sharing, name: str, axis: int) -> tuple[int, int]:
+    place = whole.places[name]
+    start = place.offset // place.strides[axis]
+    return start, start + network.tensors[name].row_shape[axis]
+
+
+def _pieces(network: Network, whole: Sharing, home: str, axis: int) -> list[tuple[str, int, int]]:
+    """(tensor whose rows it is, start, stop) of the ranges that are written apart from each other and
+    make up the row; none if they do not.
+    """
+    ranges: dict[tuple[int, int], str] = {}
+    for name in whole.members[home]:
+        layer = network.producer.get(name)
+        if layer is None or layer.name not in whole.silent:
+            ranges.setdefault(_range(network, whole, name, axis), name)
+    joined: list[list[int]] = []
+    for start, stop in sorted(ranges):
+        if joined and start < joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], stop)
+        else:
+            joined.append([start, stop])
+    ends = [0, *(stop for _, stop in joined)]
+    covers = [start for start, _ in joined] == ends[:-1]
+    if not covers or ends[-1] != whole.buffers[home].row_shape[axis]:
+        return []
+    if any((start, stop) not in ranges for start, stop in joined):
+        return []
+    return [(ranges[start, stop], start, stop) for start, stop in joined]
+
+
+def _pieces_of(
+    network: Network, whole: Sharing, name: str, axis: int, pieces: list[tuple[str, int, int]]
+) -> Spread:
+    """What a tensor has of each piece that it reaches."""
+    start, stop = _range(network, whole, name, axis)
+    sizes, places = [], []
+    for buffer, low, high in pieces:
+        first, last = max(start, low), min(stop, high)
+        if first < last:
+            steps = _contiguous(network.tensors[buffer].row_shape)
+            sizes.append(last - first)
+            places.append(Place(buffer, (first - low) * steps[axis], steps))
+    return Spread(axis, tuple(sizes), tuple(places))
 
 
 def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 import pytest
@@ -12,16 +11,13 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.errors import InputError
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, _finished, _placed, named_order
+from csdfgen.planning.planner import Prepared, named_order, plan_for
 from csdfgen.planning.sharing import share
-from csdfgen.planning.workspaces import Declarations
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph
 from tests.small_models import residual_classifier
@@ -96,12 +92,7 @@ def together(network: Network, rows: int | str, images: dict[str, int], frames: 
     conversion = convert(fused, rows, frames=frames, together=images)
     sharing = share(fused)
     prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
-    order = named_order(conversion, "demand")
-    lifetimes = lifetimes_of(order, prepared.buffers)
-    declared = Declarations(conversion, sharing, prepared.buffers, NUMPY)
-    found = _placed("demand", order, lifetimes, declared, inf)
-    assert found is not None
-    return _finished(prepared, found)
+    return plan_for(prepared, "demand", named_order(conversion, "demand"))
 
 
 def half(batch: int) -> Network:
@@ -139,7 +130,7 @@ def test_images_at_a_time_that_do_not_divide_are_refused() -> None:
         convert(network, together={network.layers[0].name: 3}, frames=4)
 
 
-def test_a_plan_of_frames_survives_its_file(tmp_path: object) -> None:
+def test_a_plan_for_frames_survives_its_file(tmp_path: object) -> None:
     from csdfgen.planning.plan_file import from_json, to_json, to_plan
 
     network = csdfgen.load(residual_classifier(batch="n"), batch=2)

@@ -1,4 +1,4 @@
-"""Offsets: what is in use at one time shares no byte, scratch included; and the least is no less than what is alive."""
+"""Offsets: rows alive at one time share no byte, scratch included; rows of one firing lie together."""
 
 from __future__ import annotations
 
@@ -6,69 +6,98 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from csdfgen.planning.buffers import ALIGNMENT
-from csdfgen.planning.placement import Block, Region, place_blocks, place_workspaces
+from csdfgen.planning.buffers import ALIGNMENT, Access, Buffer, Part
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.placement import Placement, Region, place, place_scratch
 
-FIRINGS = 24
-spans = st.tuples(st.integers(0, FIRINGS - 1), st.integers(1, FIRINGS)).map(
-    lambda pair: (pair[0], min(FIRINGS, pair[0] + pair[1]))
-)
-blocks = st.lists(
-    st.builds(lambda size, span: Block(size, *span), st.integers(1, 900), spans), max_size=12
-)
+Piece = tuple[int, int, int, int]
+"""Bytes [low, high) in use during firings [start, end)."""
 
 
-def painted(pieces: list[tuple[int, int, int, int]]) -> bool:
-    """Whether no byte is used twice at one time: pieces (low, high, start, end), painted one by one."""
-    width = max((high for _, high, _, _ in pieces), default=0)
-    canvas = np.zeros((FIRINGS, width), np.int32)
+def painted(pieces: list[Piece], firings: int) -> bool:
+    """Whether no byte is used twice at one time, painted one by one."""
+    canvas = np.zeros((firings, max((high for _, high, _, _ in pieces), default=0)), np.int32)
     for low, high, start, end in pieces:
         canvas[start:end, low:high] += 1
     return bool(canvas.max(initial=0) <= 1)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(blocks)
-def test_blocks_in_use_together_share_no_byte(found: list[Block]) -> None:
-    for solution in place_blocks(found):
-        pieces = [
-            (o, o + b.size, b.start, b.end) for o, b in zip(solution.offsets, found, strict=True)
-        ]
-        assert painted(pieces)
-        assert all(offset % ALIGNMENT == 0 for offset in solution.offsets)
-        assert solution.total == max((high for _, high, _, _ in pieces), default=0)
-        alive = [sum(b.size for b in found if b.start <= t < b.end) for t in range(FIRINGS)]
-        assert solution.total >= max(alive, default=0)
+@st.composite
+def chains(draw: st.DrawFn) -> tuple[list[Buffer], list[tuple[str, int]], dict[str, np.ndarray]]:
+    """Actors in a row, each reading all rows of the one before it up to a point, in a random order of
+    firings; some take scratch.
+    """
+    actors = draw(st.integers(2, 4))
+    phases = [draw(st.integers(1, 5)) for _ in range(actors)]
+    buffers = []
+    for number in range(actors - 1):
+        heights = draw(
+            st.lists(st.integers(1, 3), min_size=phases[number], max_size=phases[number])
+        )
+        rows = np.cumsum(heights)
+        steps = sorted(draw(st.integers(0, int(rows[-1]))) for _ in range(phases[number + 1] - 1))
+        made = Part(("x",), draw(st.integers(1, 90)), (Access(str(number), tuple(rows.tolist())),))
+        freed = Access(str(number + 1), (*steps, int(rows[-1])))
+        scattered = draw(st.booleans())
+        buffers.append(
+            Buffer(
+                f"b{number}", int(rows[-1]), made.row_bytes, (made,), (freed,), scattered=scattered
+            )
+        )
+    # all of an actor's readings happen after all of the writing: any order of actors in turn is one
+    order = [(str(a), phase) for a in range(actors) for phase in range(phases[a])]
+    scratch = {}
+    for a in range(actors):
+        sizes = [draw(st.integers(0, 200)) for _ in range(phases[a])]
+        if any(sizes):
+            scratch[str(a)] = np.array(sizes)
+    return buffers, order, scratch
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(
-    blocks,
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 700)), min_size=FIRINGS, max_size=FIRINGS),
-)
-def test_scratch_lies_beside_what_is_in_use(
-    found: list[Block], firings: list[tuple[int, int]]
+def pieces_of(
+    buffers: list[Buffer], lifetimes: Lifetimes, placed: Placement, times: dict[str, np.ndarray]
+) -> list[Piece]:
+    found = []
+    for buffer, one in zip(buffers, lifetimes.each, strict=True):
+        for row, low in enumerate(placed.regions[buffer.name].table):
+            found.append((low, low + buffer.row_bytes, int(one.born[row]), int(one.gone[row])))
+    for buffer in placed.workspaces:
+        at = times[buffer.parts[0].writers[0].actor].tolist()
+        table = placed.regions[buffer.name].table
+        for low, size, t in zip(table, buffer.sizes, at, strict=True):
+            found.append((low, low + size, t, t + 1))
+    return found
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(chains())
+def test_what_is_alive_together_shares_no_byte(
+    case: tuple[list[Buffer], list[tuple[str, int]], dict[str, np.ndarray]],
 ) -> None:
-    wanted = {}
-    for actor in range(3):
-        at = np.array([t for t, (who, _) in enumerate(firings) if who == actor])
-        sizes = np.array([size for who, size in firings if who == actor])
-        if sizes.any():
-            wanted[str(actor)] = sizes, at
-    for solution in place_blocks(found):
-        offsets, total = place_workspaces(found, solution.offsets, wanted)
-        pieces = [
-            (o, o + b.size, b.start, b.end) for o, b in zip(solution.offsets, found, strict=True)
-        ]
-        for actor, (sizes, at) in wanted.items():
-            for offset, size, t in zip(offsets[actor], sizes.tolist(), at.tolist(), strict=True):
-                assert offset % ALIGNMENT == 0
-                pieces.append((offset, offset + size, t, t + 1))
-        assert painted(pieces)
-        assert total == max((high for _, high, _, _ in pieces), default=0)
-        # never more than one block of scratch behind all others
-        behind = -(-solution.total // ALIGNMENT) * ALIGNMENT
-        assert total <= behind + max((int(s.max()) for s, _ in wanted.values()), default=0)
+    buffers, order, scratch = case
+    lifetimes, times = lifetimes_of(order, buffers), times_of(order)
+    wanted = {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
+    placed = place(buffers, lifetimes, wanted)
+    pieces = pieces_of(buffers, lifetimes, placed, times)
+    assert painted(pieces, len(order))
+    assert placed.total == max((high for _, high, _, _ in pieces), default=0)
+    live = lifetimes.live.copy()
+    for sizes, at in wanted.values():
+        live[at] += sizes
+    assert placed.total >= placed.lower_bound - ALIGNMENT
+    assert placed.total >= live.max()
+    for buffer, one in zip(buffers, lifetimes.each, strict=True):
+        table = placed.regions[buffer.name].table
+        for row in range(1, buffer.rows):
+            if one.born[row] == one.born[row - 1] and not buffer.scattered:
+                assert table[row] == table[row - 1] + buffer.row_bytes, "one block a firing"
+            else:
+                assert table[row] % ALIGNMENT == 0
+    beside = place_scratch(buffers, lifetimes, placed.regions, wanted)
+    again = Placement(
+        {**placed.regions, **beside.regions}, beside.workspaces, beside.total, 0, False
+    )
+    assert painted(pieces_of(buffers, lifetimes, again, times), len(order))
 
 
 def test_an_address_is_a_slot_or_what_a_table_says() -> None:

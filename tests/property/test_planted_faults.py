@@ -111,44 +111,55 @@ def moved(plan: Plan, name: str, **changes: object) -> Plan:
     return replace(plan, regions={**plan.regions, name: region})
 
 
+def at(plan: Plan, name: str, row: int, offset: int) -> Plan:
+    """The plan with one row of a buffer somewhere else."""
+    table = list(plan.regions[name].table)
+    table[row] = offset
+    return moved(plan, name, table=tuple(table))
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_a_capacity_smaller_by_one_is_refused(
+def test_two_rows_at_one_place_are_refused(
     made: tuple[Plan, Graph, object], data: st.DataObject
 ) -> None:
+    """Any two rows of a buffer that are alive at the same time."""
     plan = made[0]
-    buffer = plan.rolling[data.draw(st.integers(0, len(plan.rolling) - 1))]
-    capacity = plan.regions[buffer.name].capacity
-    if capacity == 1:
+    each = data.draw(st.sampled_from(plan.lifetimes.each))
+    row = data.draw(st.integers(0, len(each.born) - 1))
+    other = data.draw(st.integers(0, len(each.born) - 1))
+    together = each.born[row] < each.gone[other] and each.born[other] < each.gone[row]
+    if row == other or not together:
         return
-    broken = moved(plan, buffer.name, capacity=capacity - 1)
-    with pytest.raises((CapacityExceededError, ScheduleError)):
+    broken = at(plan, each.buffer, row, plan.regions[each.buffer].address(other))
+    with pytest.raises((CapacityExceededError, ScheduleError, PlanError)):
         check(broken)
-    with pytest.raises((CapacityExceededError, ScheduleError)):
+    with pytest.raises((CapacityExceededError, ScheduleError, PlanError)):
         runtime.compile(broken)
 
 
 def test_buffers_that_share_bytes_are_refused() -> None:
     plan = residual(1, "none")[0]
     first, second = (buffer.name for buffer in plan.rolling[:2])
-    broken = moved(plan, second, offset=plan.regions[first].offset)
+    broken = at(plan, second, 0, plan.regions[first].address(1))
     with pytest.raises(PlanError, match="at the same time"):
         check(broken)
 
 
 def test_rows_that_overlap_for_one_firing_are_refused() -> None:
-    """A block moved onto one that is in use at the same time for a single firing only."""
+    """A row moved onto one of another buffer that is alive with it for a single firing only."""
     plan = residual(13, "none")[0]
-    spans = {one.buffer: one.span for one in plan.lifetimes.each}
     found = 0
-    for one in plan.rolling:
-        for other in plan.rolling:
-            (begin, end), (start, stop) = spans[one.name], spans[other.name]
-            if min(end, stop) - max(begin, start) != 1 or one is other:
+    for one in plan.lifetimes.each:
+        for other in plan.lifetimes.each:
+            begin = np.maximum(one.born[:, None], other.born)
+            together = np.minimum(one.gone[:, None], other.gone) - begin == 1
+            if one.buffer == other.buffer or not together.any():
                 continue
             found += 1
-            refused(moved(plan, one.name, offset=plan.regions[other.name].offset))
-    assert found, "no two buffers of this network are in use together for one firing alone"
+            row, rival = (int(number) for number in np.argwhere(together)[0])
+            refused(at(plan, one.buffer, row, plan.regions[other.buffer].address(rival)))
+    assert found, "no two rows of this network are in use together for one firing alone"
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -163,7 +174,7 @@ def test_scratch_that_reaches_into_a_live_row_is_refused(
     actor = buffer.parts[0].writers[0].actor
     phase = data.draw(st.integers(0, buffer.rows - 1))
     read = plan.conversion.actor[actor].reads[0]
-    home = plan.sharing.places[read.tensor.name].buffer
+    home = plan.sharing.homes(read.tensor.name)[0].buffer
     if not buffer.sizes[phase] or not read.rows[phase]:
         return
     operand = plan.regions[home].address(read.rows[phase].start) // 64 * 64
@@ -179,9 +190,14 @@ def test_a_state_that_is_freed_before_its_last_phase_is_refused() -> None:
     plan = csdfgen.plan(csdfgen.load(g.model(g.node("GlobalAveragePool", x))), rows=1)
     (state,) = (buffer for buffer in plan.buffers if buffer.kind == "state")
     check(plan)
-    for other in plan.rolling:
-        if other is not state:
-            refused(moved(plan, state.name, offset=plan.regions[other.name].offset))
+    (held,) = (one for one in plan.lifetimes.each if one.buffer == state.name)
+    rivals = 0
+    for one in plan.lifetimes.each:
+        for row in np.flatnonzero((one.born < held.gone[0]) & (one.gone > held.born[0])).tolist():
+            if one is not held:
+                rivals += 1
+                refused(at(plan, state.name, 0, plan.regions[one.buffer].address(row)))
+    assert rivals > 2
     smaller = replace(state, row_bytes=state.row_bytes - 4)
     buffers = tuple(smaller if buffer is state else buffer for buffer in plan.buffers)
     refused(replace(moved(plan, state.name, row_bytes=smaller.row_bytes), buffers=buffers))

@@ -132,7 +132,7 @@ def test_values_say_what_they_are_on_one_short_line(net: Network, plan: Plan) ->
     assert repr(graph) == said.format(*counts)
     said = "<Schedule 'net': order demand, actors {}, firings {}, channels {}>"
     assert repr(csdfgen.schedule(graph)) == said.format(*counts)
-    assert repr(plan.conversion).startswith("<Conversion 'net': rows auto, actors ")
+    assert repr(plan.conversion).startswith("<Conversion 'net': rows ")
     assert "deadlock no, throughput 1/" in repr(csdfgen.analyze(graph))
     told = repr(csdfgen.report(plan))
     assert told.startswith("<Report 'net.onnx': outputs equal, largest difference ")

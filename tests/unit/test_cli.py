@@ -195,9 +195,8 @@ def test_plan_keeps_shapes_and_batch(csdfgen: Any) -> None:
     assert "other shapes" in refused(
         csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3")
     )
-    assert "made with --rows auto, not 1" in refused(
-        csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1")
-    )
+    said = refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "whole"))
+    assert "made with --rows " in said and ", not whole; " in said
 
 
 def test_tampered_plan_is_one_line(csdfgen: Any) -> None:
@@ -260,9 +259,8 @@ def test_the_schedule_of_a_graph_keeps_shapes_and_batch(csdfgen: Any) -> None:
     assert "other shapes" in refused(
         csdfgen("run", "free.onnx", "--plan", "plan.json", "--batch", "3")
     )
-    assert "made with --rows auto, not 1" in refused(
-        csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "1")
-    )
+    said = refused(csdfgen("run", "free.onnx", "--plan", "plan.json", "--rows", "whole"))
+    assert "made with --rows " in said and ", not whole; " in said
     values = json.loads(Path("plan.json").read_text())
     values["origin"]["batch"] = 5
     Path("plan.json").write_text(json.dumps(values))
@@ -295,6 +293,7 @@ JSON_KEYS = {
     "measured_bytes": int,
     "python_peak_bytes": int,
     "call_peak_bytes": int,
+    "result": str,
     "figures": dict,
     "rows": str,
     "fuse": str,
@@ -365,10 +364,10 @@ def test_what_is_larger_than_whole_layers_is_not_called_gained(csdfgen: Any) -> 
     """The sentence agrees with the figures, whichever of them is the larger."""
     for rows in ("1", "whole"):
         figures = csdfgen("run", "zoo:lenet5", "--rows", rows, "--json").json["figures"]
-        used = figures["arena"]
+        used = figures["arena"] + figures["outputs"]
         word = "gained" if used < figures["whole_layer_live"] else "larger"
         said = csdfgen("run", "zoo:lenet5", "--rows", rows).out
-        line = next(line for line in said.splitlines() if "arena takes" in line)
+        line = next(line for line in said.splitlines() if "arena and outputs take" in line)
         assert line.startswith(f"{word}  ")
         assert ("that is" in line) == (word == "larger")
 
@@ -385,7 +384,21 @@ def test_report_tells_what_was_gained_and_kept(csdfgen: Any) -> None:
     ):
         assert word in result.out
     found = csdfgen("run", "gate.onnx", "--rows", "1", "--json").json
-    assert {entry["tensor"] for entry in found["whole_layers"]} >= {"m", "y"}
+    assert {entry["tensor"] for entry in found["whole_layers"]} == {"m"}
+
+
+def test_streamed_outputs_are_checked_and_not_stored(csdfgen: Any) -> None:
+    result = csdfgen("run", "gate.onnx", "--result", "streamed", "--check", "--rows", "1")
+    assert result.code == 0 and "no output stored" in result.out and "'y': equal" in result.out
+    assert "arena takes" in result.out
+    found = csdfgen("run", "gate.onnx", "--result=streamed", "--check", "--json").json
+    assert found["ok"] is True and found["result"] == "streamed"
+    assert found["figures"]["outputs"] == 0
+    for words in (("--output", "y.npz"), ("--labels", "labels.txt")):
+        assert "--result streamed stores no output" in refused(
+            csdfgen("run", "gate.onnx", "--result", "streamed", *words)
+        )
+    assert "not one of stored, streamed" in csdfgen("run", "gate.onnx", "--result", "kept").err
 
 
 def test_classes_and_labels(csdfgen: Any) -> None:

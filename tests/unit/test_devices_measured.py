@@ -349,14 +349,17 @@ def test_analyze_prints_memory_times_and_notes(call: Any) -> None:
 
 def test_analyze_says_what_would_fit(call: Any) -> None:
     figures = [csdfgen.plan(csdfgen.load("net.onnx"), rows=rows).figures for rows in (1, "whole")]
-    room, whole = (sum(found[name] for name in ("arena", "parameters")) for found in figures)
+    room, whole = (
+        sum(found[name] for name in ("arena", "outputs", "parameters")) for found in figures
+    )
     text = profile_to_toml(device("jetson-nano")).replace(
         'value = 3, unit = "GiB"', f'value = {room}, unit = "B"'
     )
     Path("tiny.toml").write_text(text)
     code, out, _ = call("analyze", "net.onnx", "--device", "tiny.toml", "--rows", "whole")
     assert (
-        code == 0 and f"memory     does not fit: arena and parameters take {whole:,} bytes" in out
+        code == 0
+        and f"memory     does not fit: arena, outputs and parameters take {whole:,} bytes" in out
     )
     assert (
         f"usable are {room:,} " in out

@@ -6,13 +6,11 @@ from csdfgen.planning.buffers import Access, Buffer, Part, workspace_buffer
 from csdfgen.planning.lifetimes import lifetimes_of
 
 
-def line(
-    name: str, writer: str, reader: str, rows: int, window: int, size: int, *, kept: bool = False
-) -> Buffer:
+def line(name: str, writer: str, reader: str, rows: int, window: int, size: int) -> Buffer:
     """Rows written one a phase, read through a window of `window` rows."""
     released = tuple(max(0, i + 2 - window) if i < rows - 1 else rows for i in range(rows))
     part = Part((name,), size, (Access(writer, tuple(range(1, rows + 1))),))
-    return Buffer(name, rows, size, (part,), (Access(reader, released),), kept)
+    return Buffer(name, rows, size, (part,), (Access(reader, released),))
 
 
 def test_a_window_keeps_its_rows_and_no_more() -> None:
@@ -25,12 +23,13 @@ def test_a_window_keeps_its_rows_and_no_more() -> None:
     assert one.gone.tolist() == [6, 8, 10, 12, 12, 12]
 
 
-def test_an_output_is_kept_to_the_end() -> None:
+def test_a_row_that_nobody_reads_is_alive_while_it_is_written() -> None:
+    """Rows of an output are handed on in the firing that completes them."""
     order = [step for i in range(4) for step in (("a", i), ("b", i))]
-    found = lifetimes_of(order, [line("y", "a", "b", 4, 1, 8, kept=True)])
-    assert found.each[0].capacity == 4
-    assert found.each[0].span == (0, 8)
-    assert found.live[-1] == 32
+    found = lifetimes_of(order, [line("y", "a", "a", 4, 1, 8)])
+    assert found.each[0].capacity == 1
+    assert found.each[0].gone.tolist() == [1, 3, 5, 7]
+    assert found.live.tolist() == [8, 0, 8, 0, 8, 0, 8, 0]
 
 
 def test_two_parts_of_a_row_count_when_they_are_written() -> None:

@@ -15,7 +15,10 @@ import csdfgen
 import runtime
 from csdfgen.errors import CapacityExceededError, CsdfgenError, InputError, PlanError, ScheduleError
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.plan_file import read_plan, to_json, to_plan, write_plan
+from csdfgen.planning.planner import prepare
 from tests.small_models import residual_classifier, two_inputs
 
 Edit = Callable[[dict[str, Any]], None]
@@ -88,22 +91,37 @@ def _repeat_first_firing(values: dict[str, Any]) -> None:
     values["firings"] = [firings[0], *firings]
 
 
-def _shrink_capacity(values: dict[str, Any]) -> None:
-    buffer = next(b for b in values["buffers"] if b.get("capacity", 1) > 1)
-    row = buffer["size"] // buffer["capacity"]
-    buffer["capacity"] -= 1
-    buffer["size"] -= row
+def _offsets(buffer: dict[str, Any], key: str = "offsets") -> list[int]:
+    return [int(value) for count, value in _runs(buffer[key]) for _ in range(count)]
+
+
+def _put(buffer: dict[str, Any], offsets: list[int]) -> None:
+    buffer["offsets"] = ",".join(map(str, offsets))
+
+
+def _join_two_rows(values: dict[str, Any]) -> None:
+    """The second row of a buffer onto the first, which is still needed."""
+    conv = next(b for b in values["buffers"] if b["name"] == "x")
+    offsets = _offsets(conv)
+    _put(conv, [offsets[0], offsets[0], *offsets[2:]])
+
+
+def _drop_a_row(values: dict[str, Any]) -> None:
+    buffer = _blocks(values)[0]
+    _put(buffer, _offsets(buffer)[:-1])
 
 
 def _stack_buffers(values: dict[str, Any]) -> None:
     for buffer in _blocks(values):
-        buffer["offset"] = 0
+        first = _offsets(buffer)[0]
+        _put(buffer, [abs(at - first) for at in _offsets(buffer)])
     _fit(values)
 
 
-def _move_last_buffer(values: dict[str, Any]) -> None:
-    max(_blocks(values), key=lambda buffer: buffer["offset"] + buffer["size"])["offset"] += 4
-    _fit(values)
+def _move_a_row(values: dict[str, Any]) -> None:
+    buffer = _blocks(values)[0]
+    offsets = _offsets(buffer)
+    _put(buffer, [*offsets[:-1], offsets[-1] + 4])
 
 
 def _blocks(values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -127,7 +145,7 @@ def _shrink_scratch(values: dict[str, Any]) -> None:
 
 def _move_scratch(values: dict[str, Any]) -> None:
     """Onto the rows of the image, which the first firings read."""
-    at = next(buffer["offset"] for buffer in _blocks(values) if buffer["name"] == "x")
+    at = next(_offsets(buffer)[0] for buffer in _blocks(values) if buffer["name"] == "x")
     for buffer in values["buffers"]:
         if buffer["kind"] == "workspace":
             buffer["offsets"] = ",".join(f"{count}*{at}" for count, _ in _runs(buffer["offsets"]))
@@ -136,14 +154,11 @@ def _move_scratch(values: dict[str, Any]) -> None:
 
 def _fit(values: dict[str, Any]) -> None:
     """The arena ends where its last buffer does."""
-    ends = [buffer["offset"] + buffer["size"] for buffer in _blocks(values)]
+    ends = [values["arena"]]
     for buffer in values["buffers"]:
         if buffer["kind"] == "workspace":
-            offsets, sizes = (
-                [int(v) for n, v in _runs(buffer[key]) for _ in range(n)]
-                for key in ("offsets", "sizes")
-            )
-            ends += [o + size for o, size in zip(offsets, sizes, strict=True) if size]
+            pairs = zip(_offsets(buffer), _offsets(buffer, "sizes"), strict=True)
+            ends += [at + size for at, size in pairs if size]
     values["arena"] = max(ends)
 
 
@@ -170,18 +185,19 @@ TAMPERED: list[tuple[str, Edit, type[CsdfgenError], str]] = [
     ("two firings swapped", _swap_first_two_layers, ScheduleError, "not written yet"),
     ("a firing dropped", _drop_last_firing, ScheduleError, "which has"),
     ("a firing repeated", _repeat_first_firing, ScheduleError, "comes next"),
-    ("a capacity less by one row", _shrink_capacity, CapacityExceededError, "the buffer holds"),
+    ("two rows at one place", _join_two_rows, CapacityExceededError, "they lie at bytes"),
+    ("offsets for a row less", _drop_a_row, PlanError, "offsets for 15 of 16 rows"),
     (
-        "a capacity that does not fit its size",
-        _set("buffers.0.capacity", 1),
+        "all buffers at the same place",
+        _stack_buffers,
         PlanError,
-        "bytes each",
+        "at the same time|its buffers end",
     ),
-    ("all buffers at the same place", _stack_buffers, PlanError, "at the same time"),
     ("an arena of a terabyte", _set("arena", 2**40), PlanError, "its buffers end at"),
     ("an arena too small", _set("arena", 64), PlanError, "its buffers end at"),
-    ("an odd offset", _move_last_buffer, PlanError, "no multiple of 16"),
-    ("a negative offset", _set("buffers.0.offset", -64), PlanError, "a whole number from 0"),
+    ("an odd offset", _move_a_row, PlanError, "no multiple of 16"),
+    ("a negative offset", _set("buffers.0.offsets", "16*-64"), PlanError, "is negative"),
+    ("pieces that are none", _set("apart", 1), PlanError, "true or false"),
     ("a buffer for nothing", _set("buffers.0.name", "nothing"), PlanError, "'nothing'"),
     (
         "a buffer missing",
@@ -261,44 +277,54 @@ def test_tampered_plan_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_every_capacity_is_needed(
-    network: Network, plan_values: dict[str, Any], tmp_path: Path
-) -> None:
-    """No buffer of a plan can do with a row less, and the checker says so."""
-    for index, buffer in enumerate(plan_values["buffers"]):
-        if buffer.get("capacity", 1) == 1:
-            continue
-        values = copy.deepcopy(plan_values)
-        smaller = values["buffers"][index]
-        smaller["size"] -= smaller["size"] // smaller["capacity"]
-        smaller["capacity"] -= 1
-        with pytest.raises((CapacityExceededError, ScheduleError)):
-            reread(values, tmp_path, network)
-
-
 def test_plan_of_another_network_names_both(plan_values: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="'two'") as caught:
         reread({**plan_values, "model": "residual.onnx"}, tmp_path, csdfgen.load(two_inputs()))
     assert "residual.onnx" in str(caught.value)
 
 
-def test_a_file_of_version_1_is_read_and_its_scratch_placed(
-    network: Network, plan_values: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_rolling_buffers_are_read_and_their_scratch_placed(
+    network: Network, plan_values: dict[str, Any], tmp_path: Path, version: int
 ) -> None:
-    """Before 0.2.0 the arena was without workspace, and files without digest."""
+    """Before 0.3.0 row i lay in slot `i mod capacity`; before 0.2.0 the arena was without workspace,
+    and files without digest.
+    """
     older = copy.deepcopy(plan_values)
-    older["version"] = 1
-    blocks = [
-        {"storage": b["name"], **{k: b[k] for k in ("offset", "size", "capacity")}}
-        for b in _blocks(older)
-    ]
+    older["version"] = version
+    order = tuple((firing["actor"], firing["first"]) for firing in _flat(plan_values))
+    prepared = prepare(network, PlanOptions("2"), apart=False)
+    blocks, end = [], 0
+    for one, buffer in zip(
+        lifetimes_of(order, prepared.buffers).each, prepared.buffers, strict=True
+    ):
+        size = one.capacity * buffer.row_bytes
+        numbers = {"offset": end, "size": size, "capacity": one.capacity}
+        named = (
+            {"storage": buffer.name} if version == 1 else {"name": buffer.name, "kind": "tensor"}
+        )
+        blocks.append({**named, **numbers})
+        older["arena"] = end + size
+        end = -(-older["arena"] // 16) * 16
     older["buffers"] = blocks
-    older["arena"] = max(b["offset"] + b["size"] for b in blocks)
-    older["options"] = {k: older["options"][k] for k in ("rows", "fuse", "image")}
-    older["options"]["policy"] = older.pop("policy")
-    del older["digest"]
+    if version == 1:
+        older["options"] = {k: older["options"][k] for k in ("rows", "fuse", "image")}
+        older["options"]["policy"] = older.pop("policy")
+        del older["digest"]
+    del older["apart"]
     plan = reread(older, tmp_path, network)
     assert plan.planned_bytes >= older["arena"] and plan.figures["workspace"] > 0
     x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 12)).astype(np.float32)
     _, measured = runtime.compile(plan).measure(x)
-    assert measured.touched_bytes == plan.planned_bytes
+    assert measured.touched_bytes <= plan.planned_bytes
+    for key, value in (("capacity", -1), ("size", -4)):
+        broken = copy.deepcopy(older)
+        ring = next(b for b in broken["buffers"] if b["capacity"] > 1)
+        ring[key] += value
+        with pytest.raises(PlanError, match="bytes each"):
+            reread(broken, tmp_path, network)
+    smaller = next(b for b in older["buffers"] if b["capacity"] > 1)
+    smaller["size"] -= smaller["size"] // smaller["capacity"]
+    smaller["capacity"] -= 1
+    with pytest.raises((CapacityExceededError, ScheduleError)):
+        reread(older, tmp_path, network)

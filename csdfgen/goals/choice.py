@@ -1,0 +1,299 @@
+"""From a goal and budgets to one plan, or to all that are worth having; what cannot be is refused in a
+line.
+
+    plan = csdfgen.plan(net, memory="512KiB")             # the fastest that fits
+    plan = csdfgen.plan(net, latency="20ms", device="host")   # the smallest that is in time
+    for point in csdfgen.pareto(net): print(point.bytes, point.seconds)
+
+`balanced` is one plan at the heights of `auto`. Everything else tries several (`goals.search`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from csdfgen.devices.catalogue import DEFAULT_DEVICE
+from csdfgen.devices.catalogue import device as profile_of
+from csdfgen.devices.model import estimate
+from csdfgen.devices.profile import DeviceProfile
+from csdfgen.errors import InputError, PlanError, option
+from csdfgen.goals import search as explored
+from csdfgen.goals.facts import holders_said
+from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.units import shown_size, shown_time, size_of, time_of
+from csdfgen.phases.heights import AskedRows, parse_rows
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import plan_of
+
+__all__ = ["chosen", "front", "pareto", "plan", "profile_for"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def plan(
+    network: Network,
+    *,
+    rows: AskedRows = DEFAULTS.rows,
+    fuse: str = DEFAULTS.fuse,
+    image: str = DEFAULTS.image,
+    policy: str = DEFAULTS.policy,
+    frames: int = DEFAULTS.frames,
+    goal: str = DEFAULTS.goal,
+    memory: str | int | None = None,
+    latency: str | float | None = None,
+    device: str | None = None,
+    effort: str | float = DEFAULTS.effort,
+    recompute: float = DEFAULTS.recompute,
+    pack: str = DEFAULTS.pack,
+    result: str = DEFAULTS.result,
+    kernels: KernelSet = NUMPY,
+    progress: Progress | None = None,
+) -> Plan:
+    """The plan of a network: firings, buffers and memory figures.
+
+    rows: rows a phase: a number, "auto" (what the goal asks for), "whole", "LAYER=N,...", or a
+        mapping {"LAYER": N, "*": N} (see `heights.parse_rows`); given, it stands, whatever the goal.
+    fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
+    policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
+    frames: images that the order of firings covers; they divide the network's batch.
+    goal: "balanced" (phases of about 64 output pixels, and no more memory than whole layers take),
+        "memory" (the least), or "speed" (the least time, then the least memory at it).
+    memory: bytes, or "512KB" or "512KiB": the fastest plan that takes no more. latency: seconds, or
+        "20ms": the smallest plan that takes no longer on `device`, a profile's name or file
+        (`csdfgen devices`).
+    effort: "low", "normal", "high", or seconds that a search may take. Ctrl-C ends a search, with
+        the best plan so far if there is one.
+    recompute: at most so many times the multiply-accumulates. pack: "fast" or "exact". result:
+        "stored" or "streamed".
+    kernels: the backend whose workspace is planned. progress: called as progress("what", done, total).
+    Raises InputError for options that do not exist or contradict each other, and for what is no
+    network; PlanError for a budget that no plan keeps, with what does.
+    """
+    options = PlanOptions(
+        str(parse_rows(rows)), fuse, image, policy, frames, goal,
+        size_of(memory) if memory is not None else 0,
+        time_of(latency) if latency is not None else 0.0,
+        device or "", str(effort), recompute, pack, result,
+    )  # fmt: skip
+    return chosen(network, options, _planner(kernels), progress)
+
+
+def pareto(
+    network: Network,
+    *,
+    fuse: str = DEFAULTS.fuse,
+    image: str = DEFAULTS.image,
+    frames: int = DEFAULTS.frames,
+    device: str | None = None,
+    effort: str | float = DEFAULTS.effort,
+    recompute: float = DEFAULTS.recompute,
+    pack: str = DEFAULTS.pack,
+    result: str = DEFAULTS.result,
+    kernels: KernelSet = NUMPY,
+    progress: Progress | None = None,
+) -> tuple[Found, ...]:
+    """Plans of a network that nothing dominates, from the smallest to the fastest: each a `plan`, its
+    `bytes`, and the `seconds` that a frame is predicted to take on `device`.
+
+    Options are those of `plan`. Every plan is checked, and runs. Raises InputError.
+    """
+    options = PlanOptions(
+        fuse=fuse, image=image, frames=frames, device=device or "", effort=str(effort),
+        recompute=recompute, pack=pack, result=result,
+    )  # fmt: skip
+    return front(network, options, _planner(kernels), progress)
+
+
+def chosen(
+    network: Network,
+    options: PlanOptions,
+    planner: Planner = plan_of,
+    progress: Progress | None = None,
+) -> Plan:
+    """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
+    _check_together(options)
+    given = options.rows != DEFAULTS.rows
+    wish, made = _wish_of(options), None
+    if wish is None or given:
+        made = planner(network, options)
+        if wish is None and not given and _above_whole_layers(made):
+            wish = _Wish(explored.no_more_than_whole, explored.balanced)
+        else:
+            return _as_asked(made, options)
+    elif not isinstance(network, Network):
+        return planner(network, options)  # says what is wrong with it
+    searched = Search(network, options, profile_for(options), planner, progress)
+    if made is not None:
+        searched.add(made)
+    searched.run(wish.explore)
+    taken = wish.take(searched.found)
+    searched.polish(taken)
+    taken = wish.take(searched.found)
+    if taken is None:
+        if searched.interrupted:
+            raise KeyboardInterrupt  # what is not finished has not failed
+        raise _refused(searched, options)
+    return _noted(taken, searched)
+
+
+def front(
+    network: Network,
+    options: PlanOptions,
+    planner: Planner = plan_of,
+    progress: Progress | None = None,
+) -> tuple[Found, ...]:
+    """All plans that are worth having, see `pareto`. Raises InputError for heights or budgets beside
+    it.
+    """
+    wishes = {"memory": options.memory, "latency": options.latency}
+    for name, value in wishes.items():
+        if value:
+            raise InputError(f"pareto lists all plans; {option(name)} asks for one, leave it out")
+    if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
+        name = "goal" if options.goal != DEFAULTS.goal else "rows"
+        raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
+    searched = Search(network, options, profile_for(options), planner, progress)
+    searched.run(explored.front)
+    points = explored.not_dominated(searched.found)
+    if searched.interrupted:
+        _LOG.warning("interrupted: the %d plans so far, of %d", len(points), len(searched.found))
+    return points
+
+
+def profile_for(options: PlanOptions) -> DeviceProfile:
+    """Where times are predicted. Raises InputError for a device that is not known."""
+    return profile_of(options.device or DEFAULT_DEVICE)
+
+
+def _planner(kernels: KernelSet) -> Planner:
+    if kernels is NUMPY:
+        return plan_of
+    return lambda network, options: plan_of(network, options, kernels)
+
+
+# What is asked ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """How to look for a plan, and which of those found is it; None if none is."""
+
+    explore: Callable[[Search], None]
+    take: Callable[[list[Found]], Found | None]
+
+
+def _wish_of(options: PlanOptions) -> _Wish | None:
+    """None where one plan at the heights of `auto` is what is asked for."""
+    if options.latency:
+        fits = options.memory or None
+        return _Wish(
+            explored.under_seconds(options.latency) if fits is None else explored.under_bytes(fits),
+            lambda found: (explored.smallest if fits is None else explored.fastest)(
+                [one for one in found if _keeps(one, options)]
+            ),
+        )
+    if options.memory:
+        return _Wish(
+            explored.under_bytes(options.memory),
+            lambda found: explored.fastest([one for one in found if _keeps(one, options)]),
+        )
+    if options.goal == "memory":
+        return _Wish(explored.least, explored.smallest)
+    if options.goal == "speed":
+        return _Wish(explored.quickest, explored.fastest)
+    return None
+
+
+def _keeps(found: Found, options: PlanOptions) -> bool:
+    return (not options.memory or found.bytes <= options.memory) and (
+        not options.latency or found.seconds <= options.latency
+    )
+
+
+def _above_whole_layers(made: Plan) -> bool:
+    return made.planned_bytes > made.figures["whole_layer_live"]
+
+
+def _check_together(options: PlanOptions) -> None:
+    """Raises InputError for wishes that contradict each other."""
+    goal = option("goal", options.goal)
+    if options.latency and not options.device:
+        raise InputError(
+            f"{option('latency')} is the time on a device; name it with {option('device')} "
+            "(csdfgen devices lists them)"
+        )
+    if options.memory and options.goal == "memory":
+        raise InputError(
+            f"{goal} asks for the least memory, {option('memory')} for the fastest plan within it; "
+            "leave one of them out"
+        )
+    if options.latency and options.goal == "speed":
+        raise InputError(
+            f"{goal} asks for the least time, {option('latency')} for the smallest plan within it; "
+            "leave one of them out"
+        )
+
+
+def _as_asked(made: Plan, options: PlanOptions) -> Plan:
+    """A plan at given heights, held against the budgets. Raises PlanError."""
+    if options.memory and bytes_of(made) > options.memory:
+        raise PlanError(
+            f"{option('memory')} of {options.memory:,} bytes is less than the {bytes_of(made):,} that "
+            f"{option('rows', options.rows)} takes; leave {option('rows')} out, or ask for "
+            f"{option('memory', shown_size(bytes_of(made)))}",
+        )
+    if options.latency:
+        profile = profile_for(options)
+        seconds = estimate(made, profile).seconds
+        if seconds > options.latency:
+            raise PlanError(
+                f"{option('latency')} of {1e3 * options.latency:.6g} ms is less than the "
+                f"{1e3 * seconds:.4g} ms that {option('rows', options.rows)} is predicted to take on "
+                f"{profile.name}; leave {option('rows')} out, or ask for "
+                f"{option('latency', shown_time(seconds))}",
+            )
+    return made
+
+
+# What is said -----------------------------------------------------------------------------------
+
+
+def _noted(taken: Found, searched: Search) -> Plan:
+    notes = taken.plan.notes
+    if searched.interrupted:
+        said = f"interrupted: the best of {len(searched.found)} plans so far, not the end of the search"
+        _LOG.warning("%s", said)
+        notes = (*notes, said)
+    return replace(taken.plan, notes=notes, interrupted=searched.interrupted)
+
+
+def _refused(searched: Search, options: PlanOptions) -> PlanError:
+    """No plan that was found keeps the budgets: both numbers, what causes it, the way out."""
+    profile = searched.profile
+    least = min(searched.found, key=lambda one: (one.bytes, one.seconds))
+    if options.memory and least.bytes > options.memory:
+        bound = least.plan.figures.get("lower_bound", 0)
+        proved = f"bound of {bound:,} bytes, proved for whole rows"
+        found = f"least that was found, {least.bytes:,} bytes"
+        if bound > options.memory:
+            said = f"below the {proved} (least found {least.bytes:,})"
+        else:
+            said = f"below the {found}" + (f" (bound {bound:,})" if bound else "")
+        return PlanError(
+            f"{option('memory')} of {options.memory:,} bytes is {said}; at the peak "
+            f"{holders_said(least.plan)}; ask for {option('memory', shown_size(least.bytes))} or more",
+        )
+    kept = [one for one in searched.found if not options.memory or one.bytes <= options.memory]
+    quick = min(kept, key=lambda one: one.seconds)
+    within = f" within {options.memory:,} bytes" if options.memory else ""
+    return PlanError(
+        f"{option('latency')} of {1e3 * options.latency:.6g} ms is not reached{within}: the fastest plan "
+        f"is predicted to take {1e3 * quick.seconds:.4g} ms on {profile.name}; ask for "
+        f"{option('latency', shown_time(quick.seconds))} or more, or another {option('device')}",
+    )

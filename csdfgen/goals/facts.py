@@ -1,0 +1,113 @@
+"""What is to be said of a plan? Who holds the memory at its peak, what it gives up for speed, and its
+figures in one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from csdfgen.devices.model import estimate
+from csdfgen.devices.profile import DeviceProfile
+from csdfgen.goals.heights import seconds_of
+from csdfgen.phases.conversion import convert
+from csdfgen.planning.buffers import buffers_of
+from csdfgen.planning.lifetimes import lifetimes_of
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import Prepared, named_order
+
+__all__ = ["given_up", "heights_used", "holders", "holders_said", "schedule_facts"]
+
+_SHOWN = 3
+
+
+def holders(plan: Plan) -> list[tuple[str, int]]:
+    """(layer, bytes) of what is alive when most is, largest first; scratch as "workspace of LAYER"."""
+    live = plan.lifetimes.live
+    if not len(live):
+        return []
+    at = int(live.argmax())
+    found: dict[str, int] = {}
+    for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
+        rows = int(np.count_nonzero((lifetime.born <= at) & (lifetime.gone > at)))
+        if rows:
+            writers = [access.actor for part in buffer.parts for access in part.writers]
+            name = writers[0] if writers else buffer.name
+            found[name] = found.get(name, 0) + rows * buffer.row_bytes
+    actor, phase = plan.order[at]
+    scratch = plan.workspace(actor, phase)[1]
+    if scratch:
+        found[f"workspace of {actor}"] = scratch
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def holders_said(plan: Plan) -> str:
+    """The largest holders in words.
+
+    Who reads it wants to know which layers to change.
+    """
+    shown = holders(plan)[:_SHOWN]
+    parts = [f"'{name}' holds {size:,}" for name, size in shown]
+    return ", ".join(parts) or "nothing is held"
+
+
+def heights_used(plan: Plan) -> dict[str, int]:
+    """Layer -> rows that its tallest phase writes, or reads where it accumulates."""
+    found = {}
+    for work in plan.conversion.actors:
+        if work.kind == "layer":
+            read = max((len(rows) for one in work.reads for rows in one.rows), default=0)
+            written = max((len(phase.out) for phase in work.phases), default=0)
+            found[work.name] = written if work.state is None else read
+    return found
+
+
+def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
+    """What `schedule --json` says of a plan; what is not known is None."""
+    figures: Mapping[str, int] = plan.figures
+    bound = figures.get("lower_bound")
+    return {
+        "goal": plan.options.goal,
+        "policy": plan.policy,
+        "firings": len(plan.order),
+        "peak_live": figures["peak_live"],
+        "lower_bound": bound,
+        "optimal": None if bound is None else figures["peak_live"] <= bound,
+        "arena": figures["arena"],
+        "outputs": figures.get("outputs"),
+        "planned_bytes": plan.planned_bytes,
+        "whole_layer_live": figures["whole_layer_live"],
+        "predicted_ms": 1e3 * estimate(plan, profile).seconds,
+        "device": profile.name,
+        "rows": heights_used(plan),
+        "holders": dict(holders(plan)[:_SHOWN]),
+        "notes": list(plan.notes),
+        "interrupted": plan.interrupted,
+    }
+
+
+def given_up(plan: Plan, profile: DeviceProfile) -> str:
+    """What a plan gives up for speed, in a sentence: bytes that one row a phase would save, and the
+    time that it would take; "" where nothing is.
+
+    One row a phase is ordered on demand, not placed: its bytes alive are what an arena could take.
+    """
+    if plan.options.goal != "balanced" or plan.options.rows == "1":
+        return ""
+    options = replace(plan.options, rows="1")
+    conversion = convert(plan.network, "1", image=options.image, frames=options.frames)
+    prepared = Prepared(options, conversion, plan.sharing, buffers_of(conversion, plan.sharing))
+    order = named_order(prepared.conversion, "demand")
+    live = lifetimes_of(order, prepared.buffers).peak_live
+    spared = plan.figures["peak_live"] - live
+    if spared <= 0:
+        return ""
+    slower = seconds_of(prepared, profile) - estimate(plan, profile).seconds
+    return (
+        f"one row a phase would have {spared:,} bytes less alive, in {len(order):,} firings instead of "
+        f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms longer on {profile.name}; "
+        "goal 'memory' looks for it"
+    )

@@ -1,0 +1,88 @@
+"""Where do the rows of a slab lie if they are no array? In runs, and each of its pieces in runs of
+its own.
+
+Rows have offsets of their own, so that a window of them is seldom evenly spaced, and what a Concat
+joins may stay where it was made. A kernel that takes such a slab (`Operator.takes`) copies what it
+reads of it into a small panel, or works run by run; for others the slab is gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from csdfgen.model.network import Shape
+from csdfgen.ops.base import Call
+
+__all__ = ["Piece", "Spread", "edges"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Channels [low, high) of all rows: an array for each run of them.
+
+    runs: half-open, one after the other, together all rows.
+    """
+
+    low: int
+    high: int
+    runs: tuple[tuple[int, int], ...]
+    arrays: tuple[np.ndarray, ...]
+
+    def at(self, first: int, count: int, step: int = 1) -> np.ndarray | None:
+        """`count` rows, `step` apart; None if they do not lie in one run."""
+        last = first + (count - 1) * step
+        for (start, stop), array in zip(self.runs, self.arrays, strict=True):
+            if start <= first and last < stop:
+                return array[first - start : last - start + 1 : step]
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """A slab of shape (rows, ..., channels) in pieces along its channels."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def of(cls, slab: Any) -> Spread:
+        """A slab as kernels are handed it: an array is one piece in one run."""
+        if isinstance(slab, cls):
+            return slab
+        piece = Piece(0, slab.shape[-1], ((0, len(slab)),), (slab,))
+        return cls(slab.shape, slab.dtype, (piece,))
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def at(self, first: int, count: int) -> np.ndarray | None:
+        """Rows [first, first + count) as one array; None if they are none."""
+        return self.pieces[0].at(first, count) if len(self.pieces) == 1 else None
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Spread:
+        """The slab with another view of every array: rows and channels stay where they are."""
+        pieces = tuple(
+            Piece(p.low, p.high, p.runs, tuple(change(array) for array in p.arrays))
+            for p in self.pieces
+        )
+        sample = pieces[0].arrays[0]
+        return Spread((self.shape[0], *sample.shape[1:-1], self.shape[-1]), self.dtype, pieces)
+
+    def copies(self, target: np.ndarray) -> Iterator[Call]:
+        """Calls that copy all rows into an array."""
+        for piece in self.pieces:
+            for (start, stop), array in zip(piece.runs, piece.arrays, strict=True):
+                yield np.copyto, (target[start:stop, ..., piece.low : piece.high], array)
+
+
+def edges(pieces: Sequence[Sequence[Piece]], size: int) -> list[tuple[int, int]]:
+    """Ranges of [0, size) in which none of several slabs goes from one piece to the next."""
+    cuts = {0, size, *(piece.low for slab in pieces for piece in slab)}
+    return list(pairwise(sorted(cuts)))

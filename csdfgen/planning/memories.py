@@ -1,0 +1,323 @@
+"""Which rows live in the fast memory? Those that are moved most for the bytes and firings they take.
+
+A device has a small fast memory and a large slow one. Every item (a row, or the scratch of a firing)
+lies in one of them for its whole life; the choice makes the bytes that are read from and written to
+the slow one few. What may be in the fast memory together is a matter of bytes alive at one time
+first (a linear program in whole numbers, from a greedy choice on), of offsets then: what has no gap
+under the fast memory's end goes back to the slow one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csc_array
+
+from csdfgen.errors import PlanError, option
+from csdfgen.model.describe import mebibytes
+from csdfgen.phases.conversion import ActorWork, Conversion
+from csdfgen.planning.buffers import Buffer, state_name
+from csdfgen.planning.packing import Items, Packing, pack
+from csdfgen.planning.packing.items import FREE
+from csdfgen.planning.sharing import Sharing
+
+__all__ = ["FAST", "SLOW", "Split", "row_traffic", "split"]
+
+FAST, SLOW = "fast", "slow"
+"""The pools of a device with two memories."""
+
+_LARGEST = 20_000
+"""Pairs (item, instant) of the largest program that is solved; beyond, the greedy choice is better."""
+_FEW, _GAP = 60, 5e-3
+"""Items up to which the program is solved to the end; this close to it for more."""
+_SECONDS: Mapping[str, float] = MappingProxyType({"low": 2.0, "normal": 10.0, "high": 60.0})
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Where items lie in two memories.
+
+    fast: whether each item is in the fast memory. offsets: of each in its memory. pools: bytes that
+    are used of each memory. traffic: bytes read from and written to each.
+    """
+
+    fast: np.ndarray
+    offsets: np.ndarray
+    pools: Mapping[str, int]
+    traffic: Mapping[str, int]
+
+    def pool(self, item: int) -> str:
+        """The memory that an item lies in."""
+        return FAST if self.fast[item] else SLOW
+
+
+def split(
+    items: Items,
+    moved: np.ndarray,
+    fast: int,
+    slow: int,
+    *,
+    effort: str | float = "low",
+    seed: int = 0,
+    stop: Callable[[], bool] | None = None,
+) -> Split:
+    """Share items out to memories of `fast` and `slow` bytes, and give each an offset in its own.
+
+    moved: bytes of each item that are read and written (`row_traffic`). effort, seed, stop: as of
+    `packing.pack`. PlanError if the fast memory is larger than the slow one, or if they do not hold
+    all items.
+
+    >>> found = split(Items([32, 32], [0, 0], [2, 2]), np.array([100, 900]), 32, 64)
+    >>> found.fast.tolist(), dict(found.traffic)
+    ([False, True], {'fast': 900, 'slow': 100})
+    """
+    _check(items, fast, slow)
+    room = _Room(items, fast, slow)
+    best: tuple[int, np.ndarray, np.ndarray, Packing] | None = None
+    least = 2**63 - 1
+    for chosen in _choices(room, moved, effort):
+        if best is not None and moved[~chosen].sum() >= best[0]:
+            continue
+        there, offsets = _placed(items, moved, chosen, fast, effort, seed, stop)
+        rest = _packed(items, np.flatnonzero(~there), effort, seed, stop, None)
+        least = min(least, rest.total)
+        lost = int(moved[~there].sum())
+        if rest.total <= slow and (best is None or lost < best[0]):
+            best = lost, there, offsets, rest
+    if best is None:
+        raise PlanError(
+            f"{_said(items, fast, slow)}; the best choice found takes {least} bytes of the slow one: enlarge either"
+        )
+    _, there, offsets, rest = best
+    offsets[~there] = rest.offsets
+    ends = (offsets + items.sizes)[there & (items.sizes > 0)]
+    pools = {FAST: int(ends.max(initial=0)), SLOW: rest.total}
+    traffic = {FAST: int(moved[there].sum()), SLOW: int(moved[~there].sum())}
+    return Split(there, offsets, MappingProxyType(pools), MappingProxyType(traffic))
+
+
+def _check(items: Items, fast: int, slow: int) -> None:
+    fixed = items.fixed != FREE
+    if fixed.any():
+        name = items.name(int(np.argmax(fixed)))
+        raise PlanError(f"'{name}' has a fixed offset; only free items are shared out to memories")
+    if fast < 1 or slow < 1:
+        raise PlanError(f"{option('fast', fast)}, {option('slow', slow)}: give each 1 byte or more")
+    if fast > slow:
+        raise PlanError(
+            f"the fast memory has {fast} bytes, more than the slow one with {slow}; "
+            f"exchange {option('fast')} and {option('slow')}"
+        )
+    largest = int(items.sizes.max(initial=0))
+    if largest > slow:
+        name = items.name(int(np.argmax(items.sizes)))
+        raise PlanError(
+            f"'{name}' takes {largest} bytes, where the slow memory has {slow} and the fast one {fast}; "
+            "enlarge the slow one"
+        )
+    if _Room(items, fast, slow).live() > fast + slow:
+        raise PlanError(f"{_said(items, fast, slow)}; use lower rows or a larger memory")
+
+
+def _said(items: Items, fast: int, slow: int) -> str:
+    live = _Room(items, fast, slow).live()
+    return f"{live} bytes ({mebibytes(live)}) are alive at one time, where the fast memory has {fast} and the slow one {slow}"
+
+
+class _Room:
+    """Bytes alive at the instants that matter: each last firing of a run of births."""
+
+    def __init__(self, items: Items, fast: int, slow: int) -> None:
+        self.items, self.sizes = items, items.sizes
+        # the highest item's end need not be rounded, so that capacities are rounded up
+        step = items.alignment
+        self.whole = -(-items.sizes // step) * step
+        self.fast, self.slow = -(-fast // step) * step, -(-slow // step) * step
+        # most is alive where something was born since something last went
+        edges = np.unique(np.concatenate([items.born, items.gone]))
+        births, deaths = np.isin(edges, items.born), np.isin(edges, items.gone)
+        instants = edges[births & np.append(deaths[1:], True)]
+        self.first = np.searchsorted(instants, items.born)
+        self.end = np.searchsorted(instants, items.gone)
+        self.count = len(instants)
+
+    def live(self) -> int:
+        """Most bytes alive at one time."""
+        return int(self.profile(np.ones(len(self.items), bool), self.sizes).max(initial=0))
+
+    def profile(self, chosen: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Bytes alive of the chosen items, at every instant."""
+        changes = np.zeros(self.count + 1, np.int64)
+        np.add.at(changes, self.first[chosen], sizes[chosen])
+        np.subtract.at(changes, self.end[chosen], sizes[chosen])
+        return np.cumsum(changes[:-1])
+
+
+# What goes into the fast memory ------------------------------------------------------------------
+
+
+def _choices(room: _Room, moved: np.ndarray, effort: str | float) -> list[np.ndarray]:
+    """Choices of items whose bytes alive at one time are at most those of the fast memory, and
+    where possible those of all others at most those of the slow one; the best first, no two alike.
+    """
+    span = room.items.spans
+    size = np.maximum(room.sizes, 1)
+    values = (moved / size / span, moved / size, moved / size / np.sqrt(span))
+    found = [_greedy(room, value) for value in values]
+    solved = _program(room, moved, effort)
+    if solved is not None:
+        found.insert(0, solved)
+    found.sort(key=lambda chosen: int(moved[~chosen].sum()))
+    return list({chosen.tobytes(): chosen for chosen in found}.values())
+
+
+def _greedy(room: _Room, value: np.ndarray) -> np.ndarray:
+    """Items by value, each taken where it fits with all taken before. First come those at instants
+    that the slow memory alone cannot hold.
+    """
+    chosen = np.zeros(len(value), bool)
+    left = np.full(room.count, room.fast)
+    short = room.profile(~chosen, room.whole) - room.slow
+    first, end, whole = room.first.tolist(), room.end.tolist(), room.whole.tolist()
+    order = np.argsort(-value, kind="stable").tolist()
+    for needed in (True, False) if (short > 0).any() else (False,):
+        for i in order:
+            here = slice(first[i], end[i])
+            if chosen[i] or (needed and not (short[here] > 0).any()):
+                continue
+            if left[here].min(initial=whole[i]) >= whole[i]:
+                left[here] -= whole[i]
+                short[here] -= whole[i]
+                chosen[i] = True
+    return chosen
+
+
+def _program(room: _Room, moved: np.ndarray, effort: str | float) -> np.ndarray | None:
+    """The choice that moves most, by HiGHS; None where that is too large or not solved in time."""
+    spans = room.end - room.first
+    if not len(spans) or spans.sum() > _LARGEST:
+        return None
+    step = room.items.alignment
+    starts = np.concatenate([[0], np.cumsum(spans)])
+    rows = np.arange(starts[-1]) - np.repeat(starts[:-1] - room.first, spans)
+    units = np.repeat(room.whole // step, spans).astype(float)
+    matrix = csc_array((units, rows, starts), shape=(room.count, len(spans)))
+    live = room.profile(np.ones(len(spans), bool), room.whole)
+    seconds = _SECONDS.get(effort, 10.0) if isinstance(effort, str) else effort
+    result = milp(
+        -moved / max(float(moved.max(initial=0)), 1.0),
+        constraints=LinearConstraint(matrix, (live - room.slow) / step, room.fast / step),
+        integrality=np.ones(len(spans)),
+        bounds=Bounds(0, 1),
+        options={"time_limit": seconds, "mip_rel_gap": _GAP if len(spans) > _FEW else 0.0},
+    )
+    return None if result.x is None else np.asarray(result.x) > 0.5
+
+
+# Where it lies -----------------------------------------------------------------------------------
+
+
+def _packed(
+    items: Items,
+    which: np.ndarray,
+    effort: str | float,
+    seed: int,
+    stop: Callable[[], bool] | None,
+    limit: int | None,
+) -> Packing:
+    some = Items(items.sizes[which], items.born[which], items.gone[which], items.alignment)
+    return pack(some, effort=effort, seed=seed, stop=stop, limit=limit)
+
+
+def _placed(
+    items: Items,
+    moved: np.ndarray,
+    chosen: np.ndarray,
+    fast: int,
+    effort: str | float,
+    seed: int,
+    stop: Callable[[], bool] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(items that are in the fast memory, their offsets): of the chosen ones those that the packing
+    has under its end, and whatever fits into the gaps.
+    """
+    which = np.flatnonzero(chosen & (items.sizes <= fast))
+    offsets = np.zeros(len(items), np.int64)
+    offsets[which] = _packed(items, which, effort, seed, stop, fast).offsets
+    there = np.zeros(len(items), bool)
+    there[which] = True
+    there &= offsets + items.sizes <= fast
+    value = moved / np.maximum(items.sizes, 1)
+    for i in np.argsort(-value, kind="stable").tolist():
+        if not there[i] and items.sizes[i] <= fast:
+            at = _gap(items, there, offsets, i)
+            if at + items.sizes[i] <= fast:
+                there[i], offsets[i] = True, at
+    return there, offsets
+
+
+def _gap(items: Items, there: np.ndarray, offsets: np.ndarray, i: int) -> int:
+    """The lowest offset for an item beside those that are there."""
+    others = np.flatnonzero(there & (items.born < items.gone[i]) & (items.gone > items.born[i]))
+    low = offsets[others]
+    order = np.argsort(low, kind="stable")
+    ends = -(-(low + items.sizes[others]) // items.alignment) * items.alignment
+    gaps = np.concatenate([[0], np.maximum.accumulate(ends[order])])
+    fits = np.append(low[order] - gaps[:-1] >= items.sizes[i], True)
+    return int(gaps[fits.argmax()])
+
+
+# What is moved -----------------------------------------------------------------------------------
+
+
+def row_traffic(
+    conversion: Conversion, sharing: Sharing, buffers: Sequence[Buffer]
+) -> dict[str, np.ndarray]:
+    """Buffer -> bytes of each row that all phases read and write.
+
+    A row counts once for the phase that writes it and once for each phase that reads it; the sums of
+    an accumulating layer are written by each of its phases, and read by all but the first. Scratch
+    counts as written and read once.
+    """
+    changes = {b.name: np.zeros(b.rows + 1, np.int64) for b in buffers}
+
+    def add(name: str, size: int, starts: Sequence[int], stops: Sequence[int]) -> None:
+        np.add.at(changes[name], np.array(starts, np.int64), size)
+        np.subtract.at(changes[name], np.array(stops, np.int64), size)
+
+    for work in conversion.actors:
+        if work.name in sharing.silent:
+            continue
+        for read in work.reads:
+            home, size = sharing.places[read.tensor.name].buffer, read.tensor.row_bytes
+            add(home, size, [r.start for r in read.rows], [r.stop for r in read.rows])
+        for write in work.writes:
+            home, size = sharing.places[write.tensor.name].buffer, write.tensor.row_bytes
+            for starts, stops in _updates(write.claimed, write.complete):
+                add(home, size, starts, stops)
+        _add_state(work, add)
+    found = {name: np.cumsum(change[:-1]) for name, change in changes.items()}
+    for buffer in buffers:
+        if buffer.kind == "workspace":
+            found[buffer.name] = 2 * np.array(buffer.sizes, np.int64)
+    return found
+
+
+def _add_state(
+    work: ActorWork, add: Callable[[str, int, Sequence[int], Sequence[int]], None]
+) -> None:
+    if work.state is not None:
+        for starts, stops in _updates(work.state.claimed, work.state.released):
+            add(state_name(work.name), work.state.nbytes, starts, stops)
+
+
+def _updates(
+    claimed: Sequence[int], complete: Sequence[int]
+) -> tuple[tuple[Sequence[int], Sequence[int]], ...]:
+    """Rows [start, stop) that each phase writes, and those that it adds to what a phase before wrote."""
+    before, known = (0, *complete[:-1]), (0, *claimed[:-1])
+    return (before, claimed), (before, [max(a, b) for a, b in zip(before, known, strict=True)])

@@ -1,0 +1,270 @@
+"""How do items get offsets one after another? First fit among those placed, in bulk where it can be.
+
+Items equal in birth, end and size are placed together: they fill the lowest gaps in turn. Items
+alive for one firing (scratch) are placed many at a time, each among what is alive at its firing;
+for all others they are a slice of one array in order of time. Few items are quicker one by one, in
+plain lists: `fit_few`, which gives the same offsets.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.planning.packing.items import FREE, Items
+
+__all__ = ["Arena", "Groups", "fit_few", "grouped"]
+
+_FAR = 2**62
+_CHUNK = 64
+"""Items of one firing that are placed at a time."""
+_MANY = 48
+"""Items of one firing above which equal intervals are counted once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Items that are placed together.
+
+    size, born, gone: of each group. brief: alive for one firing, one item a group. members: the
+    items of each group.
+    """
+
+    size: np.ndarray
+    born: np.ndarray
+    gone: np.ndarray
+    brief: np.ndarray
+    members: tuple[np.ndarray, ...]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+def grouped(items: Items) -> Groups:
+    """All items with bytes and without a fixed offset, those that are equal together."""
+    free = np.flatnonzero((items.fixed == FREE) & (items.sizes > 0))
+    brief = free[items.spans[free] == 1]
+    free = free[items.spans[free] > 1]
+    order = free[np.lexsort((free, items.sizes[free], items.gone[free], items.born[free]))]
+    columns = items.born[order], items.gone[order], items.sizes[order]
+    new = np.any([np.diff(column) != 0 for column in columns], axis=0)
+    members = np.split(order, np.flatnonzero(new) + 1) if len(order) else []
+    brief = brief[np.argsort(items.born[brief], kind="stable")]
+    first = np.array([*(one[0] for one in members), *brief], np.int64)
+    return Groups(
+        items.sizes[first],
+        items.born[first],
+        items.gone[first],
+        np.arange(len(first)) >= len(members),
+        (*members, *(np.split(brief, len(brief)) if len(brief) else ())),
+    )
+
+
+class Arena:
+    """Items that are placed; `fit` places all others in an order of groups."""
+
+    def __init__(self, items: Items, groups: Groups) -> None:
+        self._items, self._groups, self._step = items, groups, items.alignment
+        self._offsets = np.where(items.fixed == FREE, 0, items.fixed)
+        kept = np.flatnonzero((items.fixed != FREE) & (items.sizes > 0))
+        room = len(items)
+        self._born, self._gone = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        self._low, self._high = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        self._count = 0
+        self._add(kept, items.born[kept], items.gone[kept], items.sizes[kept])
+        self._start = self._count
+        # items of one firing, in order of time; those not placed yet have no interval
+        self._first_brief = int(np.argmax(groups.brief)) if groups.brief.any() else len(groups)
+        self._brief = np.array([m[0] for m in groups.members[self._first_brief :]], np.int64)
+        self._times = items.born[self._brief]
+        self._at = np.searchsorted(self._times, groups.born).tolist()
+        self._until = np.searchsorted(self._times, groups.gone).tolist()
+        self._crowded = bool((np.diff(self._times) == 0).any())
+        self._size, self._whole = groups.size.tolist(), self._rounded(groups.size).tolist()
+        self._groups_born, self._groups_gone = groups.born.tolist(), groups.gone.tolist()
+        self._clear()
+
+    def _clear(self) -> None:
+        """Only what is fixed is placed."""
+        self._count = self._start
+        self._interval = np.zeros(len(self._brief), np.int64)  # number of the interval of each
+        self._numbers: dict[tuple[int, int], int] = {(_FAR, 0): 0}
+        self._lows, self._highs = np.full(64, _FAR), np.zeros(64, np.int64)
+        self._top = 0
+
+    def fit(self, order: Sequence[int], most: float) -> tuple[np.ndarray, int] | None:
+        """Offsets of all items by first fit in an order of groups, and the end of the highest that
+        is not fixed; None once that is above `most`.
+        """
+        self._clear()
+        first_brief, k = self._first_brief, 0
+        while k < len(order):
+            if order[k] < first_brief:
+                self._place_group(order[k])
+                k += 1
+            else:
+                end = k + 1
+                while end < len(order) and order[end] >= first_brief:
+                    end += 1
+                self._place_briefs(np.array(order[k:end]) - first_brief)
+                k = end
+            if self._top > most:
+                return None
+        return self._offsets.copy(), self._top
+
+    def _rounded(self, value: np.ndarray) -> np.ndarray:
+        return -(-value // self._step) * self._step
+
+    def _add(
+        self,
+        members: np.ndarray,
+        born: np.ndarray | int,
+        gone: np.ndarray | int,
+        size: np.ndarray | int,
+    ) -> None:
+        """Items that live longer than a firing lie at their offsets now."""
+        here = slice(self._count, self._count + len(members))
+        low = self._offsets[members]
+        self._born[here], self._gone[here] = born, gone
+        self._low[here], self._high[here] = low, self._rounded(low + size)
+        self._count = here.stop
+
+    def _place_group(self, group: int) -> None:
+        """Equal items, into the lowest gaps in turn."""
+        born, gone, members = (
+            self._groups_born[group],
+            self._groups_gone[group],
+            self._groups.members[group],
+        )
+        size, whole = self._size[group], self._whole[group]
+        lows, highs = self._rivals(born, gone, self._at[group], self._until[group])
+        order = np.argsort(lows, kind="stable")
+        gaps = np.zeros(len(order) + 1, np.int64)
+        np.maximum.accumulate(highs[order], out=gaps[1:])
+        room = np.empty(len(order) + 1, np.int64)
+        np.subtract(lows[order], gaps[:-1], out=room[:-1])
+        room[-1] = _FAR
+        if len(members) == 1:
+            at = gaps[(room >= size).argmax()]
+            self._offsets[members[0]] = at
+            self._top = max(self._top, int(at) + size)
+        else:
+            fit = np.clip((room - size) // whole + 1, 0, len(members))
+            before = np.concatenate([[0], np.cumsum(fit)])
+            each = np.arange(len(members))
+            gap = np.searchsorted(before, each, side="right") - 1
+            found = gaps[gap] + (each - before[gap]) * whole
+            self._offsets[members] = found
+            self._top = max(self._top, int(found[-1]) + size)
+        self._add(members, born, gone, size)
+
+    def _rivals(self, born: int, gone: int, at: int, until: int) -> tuple[np.ndarray, np.ndarray]:
+        """(offset, rounded end) of what is placed and alive at any of the firings [born, gone)."""
+        count = self._count
+        here = np.flatnonzero((self._born[:count] < gone) & (self._gone[:count] > born))
+        lows, highs = self._low[here], self._high[here]
+        if at == until or len(self._numbers) == 1:
+            return lows, highs
+        numbers = self._interval[at:until]
+        if until - at > _MANY:
+            seen = np.zeros(len(self._numbers), bool)
+            seen[numbers] = True
+            numbers = np.flatnonzero(seen)
+        numbers = numbers[numbers > 0]
+        return (
+            np.concatenate([lows, self._lows[numbers]]),
+            np.concatenate([highs, self._highs[numbers]]),
+        )
+
+    def _place_briefs(self, which: np.ndarray) -> None:
+        """Items of one firing, by their places in the order of time: those given first lie lower."""
+        if not self._crowded:
+            self._place_apart(np.sort(which))
+            return
+        ranks: dict[int, int] = {}  # of a firing's items all are placed in turn
+        turns: list[list[int]] = []
+        for one, time in zip(which.tolist(), self._times[which].tolist(), strict=True):
+            rank = ranks[time] = ranks.get(time, -1) + 1
+            if rank == len(turns):
+                turns.append([])
+            turns[rank].append(one)
+        for turn in turns:
+            self._place_apart(np.sort(np.array(turn)))
+
+    def _place_apart(self, which: np.ndarray) -> None:
+        """Items of one firing each, no two of the same."""
+        for start in range(0, len(which), _CHUNK):
+            here = which[start : start + _CHUNK]
+            items = self._brief[here]
+            times, sizes = self._times[here], self._items.sizes[items]
+            found = self._lowest(times, sizes)
+            self._offsets[items] = found
+            self._top = max(self._top, int((found + sizes).max()))
+            ends = self._rounded(found + sizes)
+            pairs = zip(found.tolist(), ends.tolist(), strict=True)
+            self._interval[here] = [self._number(pair) for pair in pairs]
+
+    def _number(self, pair: tuple[int, int]) -> int:
+        known = self._numbers.get(pair)
+        if known is None:
+            known = self._numbers[pair] = len(self._numbers)
+            if known == len(self._lows):
+                self._lows = np.concatenate([self._lows, np.full(known, _FAR)])
+                self._highs = np.concatenate([self._highs, np.zeros(known, np.int64)])
+            self._lows[known], self._highs[known] = pair
+        return known
+
+    def _lowest(self, times: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """For items alive at one firing each (ascending), the lowest offset with room there."""
+        count = self._count
+        there = np.flatnonzero((self._born[:count] <= times[-1]) & (self._gone[:count] > times[0]))
+        born, gone = self._born[there], self._gone[there]
+        lows, highs = self._low[there], self._high[there]
+        if self._crowded:
+            a, b = np.searchsorted(self._times, [times[0], times[-1] + 1])
+            others = np.flatnonzero(self._interval[a:b]) + a
+            numbers, at = self._interval[others], self._times[others]
+            born, gone = np.concatenate([born, at]), np.concatenate([gone, at + 1])
+            lows = np.concatenate([lows, self._lows[numbers]])
+            highs = np.concatenate([highs, self._highs[numbers]])
+        order = np.argsort(lows, kind="stable")
+        alive = (born[order, None] <= times) & (times < gone[order, None])
+        gaps = np.zeros((len(order) + 1, len(times)), np.int64)
+        np.multiply(alive, highs[order, None], out=gaps[1:])
+        np.maximum.accumulate(gaps, axis=0, out=gaps)
+        fits = np.ones(gaps.shape, bool)
+        fits[:-1] = alive & (lows[order, None] - gaps[:-1] >= sizes)
+        return gaps[fits.argmax(axis=0), np.arange(len(times))]
+
+
+def fit_few(
+    items: Items, groups: Groups, order: Sequence[int], most: float
+) -> tuple[np.ndarray, int] | None:
+    """Offsets of all items by first fit in an order of groups, and the end of the highest that is
+    not fixed; None once that is above `most`. The same as `Arena.fit`, quicker for few items.
+    """
+    step, top = items.alignment, 0
+    found = np.where(items.fixed == FREE, 0, items.fixed).tolist()
+    sizes, born, gone = items.sizes.tolist(), items.born.tolist(), items.gone.tolist()
+    kept = np.flatnonzero((items.fixed != FREE) & (items.sizes > 0)).tolist()
+    here = sorted(
+        (found[i], -(-(found[i] + sizes[i]) // step) * step, born[i], gone[i]) for i in kept
+    )
+    for group in order:
+        for i in groups.members[group].tolist():
+            size, start, end, at = sizes[i], born[i], gone[i], 0
+            for low, high, first, last in here:
+                if first < end and start < last:
+                    if at + size <= low:
+                        break
+                    if high > at:
+                        at = high
+            found[i] = at
+            top = max(top, at + size)
+            if top > most:
+                return None
+            insort(here, (at, -(-(at + size) // step) * step, start, end))
+    return np.array(found, np.int64), top

@@ -1,0 +1,169 @@
+"""What is packed, what is a packing, and what can none be below?
+
+An item is a number of bytes alive during firings [born, gone): a row of a buffer, the scratch of one
+firing, a reserved block. A packing gives each an offset; two items alive at the same time share no
+byte. No packing takes fewer bytes than are alive at one time (`lower_bound`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from csdfgen.errors import PlanError
+
+__all__ = ["FREE", "Items", "Packing", "clash", "lower_bound", "packed"]
+
+FREE = -1
+"""In `Items.fixed`: the packer chooses the offset."""
+
+_MOST = 2**62
+"""Bytes beyond which sums would leave 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Items to be packed, as arrays of equal length.
+
+    sizes: bytes. born, gone: alive during firings [born, gone). alignment: offsets are multiples of
+    it. names: for messages and files; item numbers if empty. fixed: offsets that must stay, of any
+    alignment, `FREE` for all others; none is fixed if empty. PlanError if they do not fit together.
+
+    >>> Items([32, 16], [0, 1], [2, 3]).gone.tolist()
+    [2, 3]
+    """
+
+    sizes: np.ndarray
+    born: np.ndarray
+    gone: np.ndarray
+    alignment: int = 16
+    names: Sequence[str] = ()
+    fixed: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        for name in ("sizes", "born", "gone", "fixed"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), np.int64))
+        count = len(self.sizes)
+        if not len(self.fixed):
+            object.__setattr__(self, "fixed", np.full(count, FREE))
+        lengths = {len(self.born), len(self.gone), len(self.fixed), len(self.names) or count}
+        if lengths != {count}:
+            raise PlanError(f"{count} sizes of items, but {max(lengths)} of their other values")
+        if self.alignment < 1:
+            raise PlanError(f"alignment {self.alignment} is below 1 byte")
+        for wrong, said in (
+            (self.sizes < 0, "negative size {size}"),
+            (
+                self.born >= self.gone,
+                "gone at firing {gone}, which is not after its birth at {born}",
+            ),
+            (self.fixed < FREE, "negative fixed offset {fixed}"),
+        ):
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                told = {"size": self.sizes[i], "born": self.born[i], "gone": self.gone[i]}
+                raise PlanError(
+                    f"item '{self.name(i)}': {said.format(**told, fixed=self.fixed[i])}"
+                )
+        reach = float(self.sizes.sum(dtype=float)) + float(self.fixed.max(initial=0))
+        if reach + self.alignment * (count + 1.0) > _MOST:
+            raise PlanError(f"items of {reach:.3g} bytes; at most {_MOST} can be addressed")
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def name(self, item: int) -> str:
+        """What an item is called."""
+        return self.names[item] if len(self.names) else str(item)
+
+    @property
+    def spans(self) -> np.ndarray:
+        """Firings in which each item is alive."""
+        return self.gone - self.born
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """An offset for every item.
+
+    total: bytes from 0 to the end of the highest item. lower_bound: bytes that no packing of these
+    items is below. optimal: no packing of them is smaller.
+    """
+
+    offsets: np.ndarray
+    total: int
+    lower_bound: int
+    optimal: bool
+
+
+def packed(items: Items, offsets: np.ndarray, bound: int, *, proved: bool = False) -> Packing:
+    """The packing with these offsets. proved: that nothing is smaller is known otherwise."""
+    used = items.sizes > 0
+    total = int((offsets + items.sizes)[used].max(initial=0))
+    return Packing(offsets, total, bound, proved or total <= bound)
+
+
+def lower_bound(items: Items) -> int:
+    """Most bytes alive at one time; what alignment makes unusable counts as alive.
+
+    At one time all items but the highest keep the bytes up to the next multiple of the alignment
+    for themselves, as nothing else can start there (unless something is fixed at no multiple).
+
+    >>> lower_bound(Items([20, 20, 8], [0, 0, 1], [2, 1, 2]))
+    52
+    """
+    if not len(items):
+        return 0
+    kept = items.fixed != FREE
+    step = items.alignment if not (items.fixed[kept] % items.alignment).any() else 1
+    whole = -(-items.sizes // step) * step
+    edges, at = np.unique(np.concatenate([items.born, items.gone]), return_inverse=True)
+    first, end = np.split(at.ravel(), 2)
+    live = _over_time(first, end, whole, len(edges))
+    slack = np.zeros(len(edges), np.int64)
+    values = np.unique((whole - items.sizes)[items.sizes > 0])
+    if len(values) > 64:
+        slack[:] = values[-1]
+    else:
+        for value in values[values > 0].tolist():
+            there = (whole - items.sizes == value) & (items.sizes > 0)
+            slack[_over_time(first[there], end[there], 1, len(edges)) > 0] = value
+    ends = (items.fixed + items.sizes)[kept & (items.sizes > 0)]
+    return max(int((live - slack).max()), int(ends.max(initial=0)))
+
+
+def _over_time(
+    first: np.ndarray, end: np.ndarray, amount: np.ndarray | int, length: int
+) -> np.ndarray:
+    """Sum of the amounts of what is alive, at each of `length` instants."""
+    changes = np.zeros(length, np.int64)
+    np.add.at(changes, first, amount)
+    np.subtract.at(changes, end, amount)
+    return np.cumsum(changes)
+
+
+def clash(items: Items, offsets: Sequence[int] | np.ndarray) -> tuple[int, int] | None:
+    """Two items alive at the same time that share bytes; None if there are none.
+
+    >>> clash(Items([32, 16, 16], [0, 1, 2], [2, 3, 4]), [0, 16, 0])
+    (0, 1)
+    """
+    lows = np.asarray(offsets, np.int64).tolist()
+    sizes, born = items.sizes.tolist(), items.born.tolist()
+    # at one firing those gone leave before others come
+    events = [(at, 0, i) for i, at in enumerate(items.gone.tolist()) if sizes[i]]
+    events += [(at, 1, i) for i, at in enumerate(born) if sizes[i]]
+    here: list[tuple[int, int]] = []  # (offset, item), disjoint
+    for _, coming, i in sorted(events):
+        at = bisect_left(here, (lows[i], i))
+        if not coming:
+            del here[at]
+            continue
+        for _, other in here[max(at - 1, 0) : at + 1]:
+            if lows[other] < lows[i] + sizes[i] and lows[i] < lows[other] + sizes[other]:
+                return min(i, other), max(i, other)
+        here.insert(at, (lows[i], i))
+    return None

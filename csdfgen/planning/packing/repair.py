@@ -1,0 +1,161 @@
+"""How does a packing get smaller? Lower the ceiling, take out what stands above it, and put it back.
+
+Under a ceiling, an item without a gap is put where it displaces least, and what it displaces is put
+back in turn, until all items lie under the ceiling or too many steps were made. Items displaced again
+and again weigh more, so that the search leaves its circles (breakout local search, as in Morris: The
+breakout method for escaping from local minima, 1993).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from csdfgen.planning.packing.items import FREE, Items
+
+__all__ = ["repair"]
+
+_REMEMBERED = 8_000_000
+"""Pairs of items alive together that are kept, 4 bytes each; beyond, they are found again."""
+_STEPS, _STEPS_EACH = 400, 30
+"""Steps under one ceiling: so many, and so many for each item that stood above it."""
+_PARTS = (4, 8, 16, 32, 64)
+"""A ceiling goes this part of the way to the bound; the next of these where that fails."""
+_ASKED = 64
+"""Steps between two looks at the clock."""
+
+
+def repair(
+    items: Items,
+    offsets: np.ndarray,
+    aim: int,
+    *,
+    enough: int,
+    steps: int,
+    patience: int,
+    seed: int = 0,
+    stop: Callable[[], bool] = lambda: False,
+) -> np.ndarray:
+    """Offsets of at most the bytes of those given. Ceilings go down towards `aim` bytes; the search
+    ends at `enough` bytes, after so many steps, after `patience` ceilings in a row were too low, or
+    once `stop()` is true. A search of fewer steps is the beginning of one of more.
+    """
+    return _Search(items, seed, stop, steps).run(offsets, aim, enough, patience)
+
+
+class _Search:
+    """What is alive together, and how much the search may still do."""
+
+    def __init__(self, items: Items, seed: int, stop: Callable[[], bool], steps: int) -> None:
+        self._random, self._stop, self._left = np.random.default_rng(seed), stop, steps
+        self._items, self._step = items, items.alignment
+        self._whole = -(-items.sizes // self._step) * self._step
+        self._fixed = items.fixed != FREE
+        self._movable = ~self._fixed & (items.sizes > 0)
+        self._rivals: list[np.ndarray | None] = [None] * len(items)
+        self._remembered = 0
+
+    def run(self, best: np.ndarray, aim: int, enough: int, patience: int) -> np.ndarray:
+        area = self._items.sizes.astype(float) * self._items.spans
+        turn, failed, total = 0, 0, self._top(best)
+        while total > enough and failed < patience and self._left > 0 and not self._stop():
+            part = _PARTS[turn % len(_PARTS)]
+            step = max(self._step, (total - aim) // part // self._step * self._step)
+            weights = area ** (0.5 if turn // len(_PARTS) % 2 == 0 else 1.0)
+            weights *= 1 + 0.5 * self._random.random(len(weights))
+            found = self._under(max(aim, total - step), best, weights)
+            if found is None:
+                turn, failed = turn + 1, failed + 1
+            else:
+                best, total, failed = found, self._top(found), 0
+        return best
+
+    def _top(self, offsets: np.ndarray) -> int:
+        ends = offsets + self._items.sizes
+        return int(ends[self._items.sizes > 0].max(initial=0))
+
+    def _under(self, ceiling: int, start: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        """Offsets with all items under a ceiling; None if they are not found."""
+        at = start.copy()
+        placed = (at + self._items.sizes <= ceiling) | ~self._movable
+        first = weights.copy()  # heavy ones are put back first
+        out = [(-first[i], i) for i in np.flatnonzero(~placed).tolist()]
+        heapify(out)
+        tries = _STEPS + _STEPS_EACH * len(out)
+        while out:
+            if not tries or self._left <= 0 or (tries % _ASKED == 0 and self._stop()):
+                return None
+            tries, self._left = tries - 1, self._left - 1
+            _, i = heappop(out)
+            offset, displaced = self._place(i, ceiling, at, placed, weights)
+            if offset is None:
+                return None
+            at[i], placed[i] = offset, True
+            if len(displaced):
+                placed[displaced] = False
+                weights[displaced] *= 1.3
+                for j in displaced.tolist():
+                    heappush(out, (-first[j], j))
+        return at
+
+    def _place(
+        self, i: int, ceiling: int, at: np.ndarray, placed: np.ndarray, weights: np.ndarray
+    ) -> tuple[int | None, np.ndarray]:
+        """(offset of an item, what has to go for it): first fit, else what weighs least."""
+        size, step = int(self._items.sizes[i]), self._step
+        others = self._alive_with(i)
+        others = others[placed[others]]
+        low = at[others]
+        order = low.argsort()
+        others, low = others[order], low[order]
+        high = -(-(low + self._items.sizes[others]) // step) * step
+        gaps = np.zeros(len(others) + 1, np.int64)
+        np.maximum.accumulate(high, out=gaps[1:])
+        room = np.empty(len(others) + 1, np.int64)
+        np.subtract(low, gaps[:-1], out=room[:-1])
+        room[-1] = ceiling - gaps[-1]
+        gap = int((room >= size).argmax())
+        if room[gap] >= size:
+            return int(gaps[gap]), others[:0]
+        # above an item, below one, at either end
+        places = np.concatenate(
+            [[0, (ceiling - size) // step * step], high, (low - size) // step * step]
+        )
+        places = places[(places >= 0) & (places + size <= ceiling)]
+        if not len(places):
+            return None, others
+        below = np.searchsorted(low, places + size)
+        by_end = high.argsort()
+        over = np.searchsorted(high[by_end], places, side="right")
+        cost = _sums(weights[others])[below] - _sums(weights[others[by_end]])[over]
+        cost *= 1 + 0.1 * self._random.random(len(cost))
+        fixed = self._fixed[others]
+        if fixed.any():
+            cost[_sums(fixed)[below] > _sums(fixed[by_end])[over]] = np.inf
+        best = int(cost.argmin())
+        if cost[best] == np.inf:
+            return None, others
+        offset = int(places[best])
+        return offset, others[(low < offset + size) & (high > offset)]
+
+    def _alive_with(self, i: int) -> np.ndarray:
+        """Items alive together with one."""
+        known = self._rivals[i]
+        if known is None:
+            born, gone = self._items.born, self._items.gone
+            here = (born < gone[i]) & (gone > born[i]) & (self._items.sizes > 0)
+            here[i] = False
+            known = np.flatnonzero(here).astype(np.int32)
+            if self._remembered + len(known) <= _REMEMBERED:
+                self._rivals[i] = known
+                self._remembered += len(known)
+        return known
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """Sum of the first k values, for every k."""
+    found = np.zeros(len(values) + 1)
+    np.cumsum(values, out=found[1:])
+    return found

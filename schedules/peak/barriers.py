@@ -1,0 +1,232 @@
+"""Where should everything be drained before the next layers start? A dynamic program over cuts.
+
+Actors in their order are cut into segments. A segment is *pulled*: its last actor fires as soon as
+it can, and everything before it only when it is needed; a segment ends when all its actors are
+done. Rows that a later block would pull ahead while an earlier one is still full are then not
+there. The cuts are those that make the largest peak of a segment least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+import numpy as np
+
+from schedules.peak.problem import Problem, evaluate
+
+__all__ = ["Tables", "barriers", "pull"]
+
+Array = np.ndarray
+
+
+class Tables:
+    """A problem as lists, for loops that go firing by firing.
+
+    waits: of each actor the pairs (source, counts). change: bytes alive after a firing less those
+    before, but for items that several firings claim or release. claim: bytes that it claims alone,
+    and its own. shared_claims, shared_frees: items of several claimers, or releasers, by firing.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.phases = list(problem.phases)
+        self.base: list[int] = problem.base.tolist()
+        self.actor: list[int] = problem.actor.tolist()
+        self.waits: list[list[tuple[int, list[int]]]] = [[] for _ in self.phases]
+        for link in problem.links:
+            self.waits[link.target].append((link.source, link.counts.tolist()))
+        for found in self.waits:
+            found.sort(reverse=True)
+        count = problem.firings
+        self.size: list[int] = []
+        self.claimers: list[list[int]] = []
+        self.releasers: list[list[int]] = []
+        self.shared_claims: dict[int, list[int]] = {}
+        self.shared_frees: dict[int, list[int]] = {}
+        self.start = 0
+        claim, free = np.zeros(count), np.zeros(count)
+        for group in problem.items:
+            k, m = group.claimers.shape[1], group.releasers.shape[1]
+            if k == 0:
+                self.start += int(group.size.sum())
+            if k == 1:
+                claim += np.bincount(group.claimers[:, 0], group.size, count)
+            if m == 1:
+                free += np.bincount(group.releasers[:, 0], group.size, count)
+            if k > 1 or m > 1:
+                self._share(group.size.tolist(), group.claimers.tolist(), group.releasers.tolist())
+        self.claim: list[int] = claim.astype(np.int64).tolist()
+        self.free: list[int] = free.astype(np.int64).tolist()
+        self.extra: list[int] = problem.extra.tolist()
+
+    def _share(
+        self, sizes: list[int], claimers: list[list[int]], releasers: list[list[int]]
+    ) -> None:
+        for size, first, last in zip(sizes, claimers, releasers, strict=True):
+            item = len(self.size)
+            self.size.append(size)
+            self.claimers.append(first)
+            self.releasers.append(last)
+            for firing in first if len(first) > 1 else ():
+                self.shared_claims.setdefault(firing, []).append(item)
+            for firing in last if len(last) > 1 else ():
+                self.shared_frees.setdefault(firing, []).append(item)
+
+    def newly_claimed(self, firing: int, done: Sequence[int]) -> int:
+        """Bytes of shared items that a firing is the first to claim, with these phases done."""
+        return sum(
+            self.size[item]
+            for item in self.shared_claims.get(firing, ())
+            if not any(self._is_done(one, done) for one in self.claimers[item])
+        )
+
+    def newly_free(self, firing: int, done: Sequence[int]) -> int:
+        """Bytes of shared items that a firing is the last to release."""
+        return sum(
+            self.size[item]
+            for item in self.shared_frees.get(firing, ())
+            if all(one == firing or self._is_done(one, done) for one in self.releasers[item])
+        )
+
+    def _is_done(self, firing: int, done: Sequence[int]) -> bool:
+        actor = self.actor[firing]
+        return firing - self.base[actor] < done[actor]
+
+
+class State:
+    """A set of firings that are done: phases by actor, bytes alive, what shared items wait for."""
+
+    __slots__ = ("claimed", "done", "live", "tables", "waiting")
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.done = [0] * len(tables.phases)
+        self.live = tables.start
+        self.claimed = [False] * len(tables.size)
+        self.waiting = [len(found) for found in tables.releasers]
+
+    def copy(self) -> State:
+        """The same state, to go another way from."""
+        other = State.__new__(State)
+        other.tables, other.live = self.tables, self.live
+        other.done, other.claimed, other.waiting = self.done[:], self.claimed[:], self.waiting[:]
+        return other
+
+    def fire(self, firing: int) -> int:
+        """Fire; the bytes alive meanwhile."""
+        tables = self.tables
+        live = self.live + tables.claim[firing]
+        for item in tables.shared_claims.get(firing, ()):
+            if not self.claimed[item]:
+                self.claimed[item] = True
+                live += tables.size[item]
+        during = live + tables.extra[firing]
+        live -= tables.free[firing]
+        for item in tables.shared_frees.get(firing, ()):
+            self.waiting[item] -= 1
+            if not self.waiting[item]:
+                live -= tables.size[item]
+        self.live = live
+        self.done[tables.actor[firing]] += 1
+        return during
+
+
+def pull(state: State, actor: int, target: int, order: list[int], limit: float = inf) -> float:
+    """Fire `actor` until `target` phases of it are done, each after all that it waits for, and
+    nothing else; the most bytes alive meanwhile, or more than `limit` as soon as it is exceeded.
+
+    order: where the firings are appended.
+    """
+    waits, base, done, fire = state.tables.waits, state.tables.base, state.done, state.fire
+    peak: float = 0
+    stack = [(actor, target)]
+    while stack:
+        one, goal = stack[-1]
+        phase = done[one]
+        if phase >= goal:
+            stack.pop()
+            continue
+        for source, counts in waits[one]:
+            if done[source] < counts[phase]:
+                stack.append((source, counts[phase]))
+                break
+        else:
+            firing = base[one] + phase
+            order.append(firing)
+            during = fire(firing)
+            if during > peak:
+                peak = during
+                if peak > limit:
+                    break
+    return peak
+
+
+def barriers(
+    tables: Tables, limit: float, over: Callable[[], bool], spend: Callable[[float], None]
+) -> list[int] | None:
+    """The order of the best cuts whose peak is below `limit`; None if there are none, or if time is
+    up before one is found.
+
+    spend: told what it costs, in microseconds.
+    """
+    problem, count = tables.problem, len(tables.phases)
+    layers = np.arange(problem.firings)
+    live = evaluate(problem, layers) - problem.extra
+    after = _between(problem, live)
+    cuts = [0, *(at for at in range(1, count) if after[at] < limit), count]
+    best: list[float] = [inf] * len(cuts)
+    best[0] = 0
+    way: list[tuple[int, list[int]]] = [(0, [])] * len(cuts)
+    state, at = State(tables), 0
+    for i, cut in enumerate(cuts[:-1]):
+        while at < cut:
+            for firing in range(tables.base[at], tables.base[at + 1]):
+                state.fire(firing)
+            at += 1
+        if best[i] >= limit:
+            continue
+        for j in range(i + 1, len(cuts)):
+            most = min(best[j], limit)
+            if max(best[i], after[cuts[j]]) >= most:
+                continue
+            if over():
+                return None
+            found, fired = _segment(state.copy(), cut, cuts[j], most - 1)
+            spend(20 + 1.5 * fired)
+            if found is not None:
+                best[j], way[j] = max(best[i], found[0]), (i, found[1])
+    if best[-1] >= limit:
+        return None
+    pieces, j = [], len(cuts) - 1
+    while j:
+        i, piece = way[j]
+        pieces.append(piece)
+        j = i
+    return [firing for piece in reversed(pieces) for firing in piece]
+
+
+def _segment(
+    state: State, begin: int, end: int, limit: float
+) -> tuple[tuple[float, list[int]] | None, int]:
+    """(peak, order) of the actors from `begin` to `end`, pulled; None if it exceeds `limit`; and how
+    many firings that took.
+    """
+    order: list[int] = []
+    peak: float = 0
+    for actor in range(end - 1, begin - 1, -1):
+        peak = max(peak, pull(state, actor, state.tables.phases[actor], order, limit))
+        if peak > limit:
+            return None, len(order)
+    return (peak, order), len(order)
+
+
+def _between(problem: Problem, live: Array) -> list[float]:
+    """Bytes alive after all actors before each one are done, and no other is, one a boundary."""
+    claimed = np.zeros(problem.firings)
+    for group in problem.items:
+        if group.claimers.shape[1]:
+            claimed += np.bincount(group.claimers.min(axis=1), group.size, problem.firings)
+    first = problem.base[:-1]
+    before = np.append(live[first] - claimed[first], 0)
+    return before.tolist()

@@ -1,0 +1,199 @@
+"""How little can any order of these firings keep alive? No less than a minimum cut.
+
+A firing starts in some state: a set of firings done that has all that it waits for, and neither
+itself nor anything that waits for it. The least that can be alive in such a state is a minimum cut
+of a graph of firings and items (an item is cut if a claimer is done and a releaser is not). That,
+what the firing claims and what it takes for itself must be alive in every order; the largest over
+the firings bounds all orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from schedules.peak.problem import Problem
+
+__all__ = ["Cut", "Cuts", "lower_bound"]
+
+Array = np.ndarray
+
+_ENDLESS = 1 << 30
+"""Capacity of what must not be cut; flows stay below it, so that 32 bits hold all sums."""
+
+_IN, _OUT = 0, 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cut:
+    """The least that must be alive while a firing runs, and the smallest state that attains it.
+
+    value: bytes during the firing. state: phases of each actor that are done before it, (actors,).
+    """
+
+    firing: int
+    value: int
+    state: Array
+
+
+class Cuts:
+    """Minimum cuts of a problem, made when they are asked for and kept."""
+
+    def __init__(self, problem: Problem, spend: Callable[[float], None] = lambda _: None) -> None:
+        """spend: told what a cut costs, in microseconds of a machine of 2024."""
+        self.problem, self._spend = problem, spend
+        self._waits = _waits(problem)
+        self._known: dict[int, Cut] = {}
+        sizes = [group.size for group in problem.items]
+        total = sum(int(size.sum()) for size in sizes)
+        divisor = int(np.gcd.reduce([np.gcd.reduce(size) for size in sizes if len(size)] or [1]))
+        # capacities in this unit are rounded down: a cut of them is never above the real one
+        self._unit = max(divisor, 1)
+        self._unit *= -(-total // (self._unit * (_ENDLESS - 1))) or 1
+
+    def of(self, firing: int) -> Cut:
+        """The cut of a firing."""
+        found = self._known.get(firing)
+        if found is None:
+            found = self._known[firing] = self._made(firing)
+        return found
+
+    def _made(self, firing: int) -> Cut:
+        nothing = np.zeros(self.problem.firings, bool)
+        value, chosen = self.between(firing, nothing, ~nothing)
+        actors = self.problem.actor[chosen]
+        return Cut(firing, value, np.bincount(actors, minlength=len(self.problem.phases)))
+
+    def between(self, firing: int, inside: Array, within: Array) -> tuple[int, Array]:
+        """The same over the states that hold `inside` and lie within `within`, two states that
+        `firing` lies between, as masks (F,): (bytes, state).
+
+        Within must hold all that the firing waits for, else no state is left.
+        """
+        problem = self.problem
+        self._spend(800 + 0.6 * problem.firings)
+        actor, phase = int(problem.actor[firing]), int(problem.phase[firing])
+        done = problem.ancestors[firing].copy()
+        done[actor] = phase
+        node = np.full(problem.firings, -1)
+        node[(problem.ancestors[:, actor] > phase) | ~within] = _OUT
+        node[(problem.phase < done[problem.actor]) | inside] = _IN
+        free = np.flatnonzero(node < 0)
+        node[free] = np.arange(2, 2 + len(free))
+        graph = _Graph(2 + len(free), self._unit)
+        graph.order(node[self._waits[0]], node[self._waits[1]])
+        starting = node.copy()
+        starting[firing] = _IN  # it claims when it starts, and releases when it ends
+        for group in problem.items:
+            claimed = graph.any_of(starting[group.claimers])
+            graph.tie(claimed, graph.all_of(node[group.releasers]), group.size)
+        value, reached = graph.least_cut()
+        state = node == _IN
+        state[free] = reached[2 : 2 + len(free)]
+        return value + int(problem.extra[firing]), state
+
+
+def _waits(problem: Problem) -> tuple[Array, Array]:
+    """Pairs (firing, firing that it waits for) of which all others follow."""
+    base = problem.base
+    inner = np.flatnonzero(problem.phase > 0)
+    late, early = [inner], [inner - 1]
+    for link in problem.links:
+        new = np.diff(link.counts, prepend=0) > 0
+        late.append(base[link.target] + np.flatnonzero(new))
+        early.append(base[link.source] + link.counts[new] - 1)
+    pairs = np.unique(np.concatenate(late) * problem.firings + np.concatenate(early))
+    return pairs // problem.firings, pairs % problem.firings
+
+
+class _Graph:
+    """A flow network in the making: node 0 is inside the state, node 1 outside."""
+
+    def __init__(self, nodes: int, unit: int) -> None:
+        self._nodes, self._unit = nodes, unit
+        self._arcs: list[tuple[Array, Array, Array]] = []
+        self._sure = 0  # bytes that every cut has
+
+    def tie(self, tail: Array, head: Array, size: Array) -> None:
+        """Bytes that are alive where `tail` is inside and `head` outside."""
+        self._sure += int(size[(tail == _IN) & (head == _OUT)].sum())
+        self._add(tail, head, size // self._unit)
+
+    def order(self, late: Array, early: Array) -> None:
+        """Where `late` is inside, `early` is too."""
+        self._add(late, early, np.full(len(late), _ENDLESS))
+
+    def _add(self, tail: Array, head: Array, capacity: Array) -> None:
+        real = (tail != _OUT) & (head != _IN) & ((tail != _IN) | (head != _OUT)) & (tail != head)
+        self._arcs.append((tail[real], head[real], capacity[real]))
+
+    def any_of(self, nodes: Array) -> Array:
+        """For each row of nodes one that is inside if any of them is; of no nodes it is inside."""
+        return self._joined(nodes, _IN, _OUT)
+
+    def all_of(self, nodes: Array) -> Array:
+        """For each row of nodes one that is inside only if all of them are; of no nodes it is not."""
+        return self._joined(nodes, _OUT, _IN)
+
+    def _joined(self, nodes: Array, settles: int, neutral: int) -> Array:
+        count, width = nodes.shape
+        if width == 0:
+            return np.full(count, settles)
+        if width == 1:
+            return nodes[:, 0]
+        found = np.where((nodes == settles).any(axis=1), settles, neutral)
+        rows = np.flatnonzero((found == neutral) & (nodes != neutral).any(axis=1))
+        found[rows] = np.arange(self._nodes, self._nodes + len(rows))
+        self._nodes += len(rows)
+        for column in nodes[rows].T:
+            own = found[rows]
+            self.order(column, own) if settles == _IN else self.order(own, column)
+        return found
+
+    def least_cut(self) -> tuple[int, Array]:
+        """Bytes of the least cut, and whether each node is inside the smallest one."""
+        tail, head, capacity = (np.concatenate(c) for c in zip(*self._arcs, strict=True))
+        inside = np.zeros(self._nodes, bool)
+        inside[_IN] = True
+        if not len(tail):
+            return self._sure, inside
+        # every arc with its reverse, so that scipy has none to add and flows lie as capacities do
+        back = np.zeros(len(tail), np.int32)
+        where = np.concatenate([tail, head]), np.concatenate([head, tail])
+        both = np.concatenate([capacity.astype(np.int32), back])
+        shape = (self._nodes, self._nodes)
+        arcs = coo_array((both, where), shape=shape).tocsr()
+        flow = maximum_flow(arcs, _IN, _OUT)
+        moved = flow.flow
+        if len(moved.data) == len(arcs.data):
+            passable = csr_array((arcs.data > moved.data, arcs.indices, arcs.indptr), shape=shape)
+        else:
+            passable = csr_array(arcs - moved > 0)
+        passable.eliminate_zeros()
+        inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
+        return self._sure + int(flow.flow_value) * self._unit, inside
+
+
+def lower_bound(cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]) -> int:
+    """A bound on the peak of every order, `known` or better.
+
+    order, live: any order and what it keeps alive: no cut of a firing is above that. over: whether
+    time is up.
+    """
+    seen = np.zeros(len(cuts.problem.phases), np.int64)
+    worst = np.argsort(-live, kind="stable")
+    # firings of one actor have much the same cuts: first the worst of each, then the next ...
+    turn = np.empty(len(worst), np.int64)
+    for at, actor in enumerate(cuts.problem.actor[order[worst]].tolist()):
+        turn[at] = seen[actor]
+        seen[actor] += 1
+    for at in worst[np.argsort(turn.clip(max=4), kind="stable")].tolist():
+        if over():
+            break
+        if live[at] > known:
+            known = max(known, cuts.of(int(order[at])).value)
+    return known

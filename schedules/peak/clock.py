@@ -1,0 +1,71 @@
+"""How long may a search take? Work is counted, so that it ends alike on every machine; time is a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+
+from csdfgen.errors import InputError, option
+
+__all__ = ["EFFORTS", "Clock", "Effort"]
+
+Effort = str | float
+
+EFFORTS = ("low", "normal", "high")
+
+_WORK = {"low": (3, 2.4e6), "normal": (100, 3e7), "high": (1_000, 3e8)}
+"""Effort -> microseconds (of a machine of 2024) a firing and firing, and at most."""
+
+_LEAST = 2e4
+"""Microseconds that every search may take."""
+
+_GUARD = {"low": 6.0, "normal": 60.0, "high": 600.0}
+"""Effort -> seconds after which a search ends in any case."""
+
+
+class Clock:
+    """Work and time that a search may take, and whether it was asked to stop.
+
+    effort: "low", "normal" or "high", whose work is counted, so that a search ends at the same
+    point wherever it runs unless the machine is far slower; or a number of seconds.
+    """
+
+    def __init__(
+        self, effort: Effort, firings: int, stop: Callable[[], bool] | None = None
+    ) -> None:
+        self.started = monotonic()
+        self.spent = 0.0
+        self._stop = stop
+        if isinstance(effort, str):
+            if effort not in EFFORTS:
+                raise InputError(
+                    f"{option('effort', effort)}: not one of {', '.join(EFFORTS)}, or a number of seconds"
+                )
+            each, most = _WORK[effort]
+            self.work = min(_LEAST + each * firings**2, most)
+            self._deadline = self.started + _GUARD[effort]
+        else:
+            if not effort > 0:
+                raise InputError(
+                    f"{option('effort', effort)}: a number of seconds above 0 is needed"
+                )
+            self.work = inf
+            self._deadline = self.started + effort
+
+    def spend(self, work: float) -> None:
+        """Count work that was done."""
+        self.spent += work
+
+    def over(self) -> bool:
+        """Whether work or time is used up, or a stop was asked for."""
+        if self.spent > self.work or monotonic() > self._deadline:
+            return True
+        return self._stop is not None and self._stop()
+
+    def part(self, share: float) -> Callable[[], bool]:
+        """Whether that share of what is left now is used up, or everything is."""
+        now = monotonic()
+        work = self.spent + share * (self.work - self.spent) if self.work < inf else inf
+        deadline = now + share * (self._deadline - now)
+        return lambda: self.spent > work or monotonic() > deadline or self.over()

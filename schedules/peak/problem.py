@@ -1,0 +1,283 @@
+"""What does an order of firings keep alive? Firings that wait for each other, items that they claim
+and release.
+
+Actors fire their phases in turn; a firing may wait for a number of phases of other actors. An item
+is alive from the first of its claimers on until all its releasers have fired. So what is alive
+follows from *which* firings are done, not from their order: the done ones make a *downset* (with
+each all that it waits for), and the bytes alive are submodular over downsets, which is what the
+bound and the search live on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from csdfgen.errors import ScheduleError
+
+__all__ = ["Items", "Link", "Problem", "evaluate"]
+
+Array = np.ndarray
+
+MAX_CELLS = 60_000_000
+"""Cells of the table of ancestors (firings x actors) up to which it is made: 240 MB."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Link:
+    """Phase p of actor `target` waits for the first `counts[p]` phases of actor `source`."""
+
+    source: int
+    target: int
+    counts: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Items:
+    """n items with k claimers and m releasers each.
+
+    size: bytes, (n,). claimers: firings, (n, k): alive from the first of them on; k = 0: from the
+    start. releasers: firings, (n, m): free when the last of them has ended; m = 0: never.
+    """
+
+    size: Array
+    claimers: Array
+    releasers: Array
+
+    @classmethod
+    def of(cls, size: int, claimers: Sequence[int], releasers: Sequence[int]) -> Items:
+        """One item."""
+        return cls(
+            np.array([size], np.int64),
+            np.array(claimers, np.int64).reshape(1, -1),
+            np.array(releasers, np.int64).reshape(1, -1),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Firings 0 to F - 1, those of an actor one after another, and what they claim and release.
+
+    phases: firings of each actor; an actor waits for actors with smaller numbers alone. items:
+    grouped by their numbers of claimers and releasers, no two with the same. extra: bytes that a
+    firing takes for itself alone, (F,).
+    """
+
+    phases: tuple[int, ...]
+    links: tuple[Link, ...]
+    items: tuple[Items, ...]
+    extra: Array
+
+    @classmethod
+    def of(
+        cls,
+        phases: Sequence[int],
+        links: Iterable[Link],
+        items: Iterable[Items],
+        extra: Array | None = None,
+    ) -> Problem:
+        """The problem with items joined that are alive at the same times in every order.
+
+        Of claimers of an item that wait for each other the first alone is kept, of releasers the
+        last. Raises ScheduleError for a link that leads to an actor of no larger number.
+        """
+        kept = []
+        for link in links:
+            if link.source >= link.target:
+                raise ScheduleError(
+                    f"actor {link.target} waits for actor {link.source}; number actors so that each waits for smaller ones alone"
+                )
+            kept.append(Link(link.source, link.target, np.maximum.accumulate(link.counts)))
+        wide = np.zeros(sum(phases), np.int64) if extra is None else np.asarray(extra, np.int64)
+        raw = cls(tuple(phases), tuple(kept), tuple(items), wide)
+        return cls(raw.phases, raw.links, _joined(raw), wide)
+
+    @property
+    def firings(self) -> int:
+        """Number of firings."""
+        return len(self.extra)
+
+    @cached_property
+    def base(self) -> Array:
+        """First firing of each actor; one more entry for the end."""
+        return np.concatenate([[0], np.cumsum(self.phases, dtype=np.int64)])
+
+    @cached_property
+    def actor(self) -> Array:
+        """Actor of each firing."""
+        return np.repeat(np.arange(len(self.phases)), self.phases)
+
+    @cached_property
+    def phase(self) -> Array:
+        """Phase of each firing in its actor."""
+        return np.arange(self.firings) - self.base[self.actor]
+
+    @property
+    def tractable(self) -> bool:
+        """Whether the table of ancestors can be held."""
+        return self.firings * len(self.phases) <= MAX_CELLS
+
+    @cached_property
+    def ancestors(self) -> Array:
+        """(F, actors): phases of each actor that are done once a firing is, itself counted."""
+        base = self.base
+        table = np.zeros((self.firings, len(self.phases)), np.int32)
+        into: list[list[Link]] = [[] for _ in self.phases]
+        for link in self.links:
+            into[link.target].append(link)
+        for actor, count in enumerate(self.phases):
+            rows = table[base[actor] : base[actor + 1]]
+            for link in into[actor]:
+                waits = link.counts > 0
+                before = table[base[link.source] + link.counts[waits] - 1]
+                rows[waits] = np.maximum(rows[waits], before)
+            np.maximum.accumulate(rows, axis=0, out=rows)
+            rows[:, actor] = np.arange(1, count + 1)
+        return table
+
+    def precedes(self, early: Array, late: Array) -> Array:
+        """Whether firing `late` waits for firing `early`, or is it; for arrays of firings."""
+        return self.ancestors[late, self.actor[early]] > self.phase[early]
+
+    @cached_property
+    def claims(self) -> Array:
+        """Bytes of the items that each firing claims in any order: of those it alone claims, (F,)."""
+        found = np.zeros(self.firings)
+        for group in self.items:
+            if group.claimers.shape[1] == 1:
+                found += np.bincount(group.claimers[:, 0], group.size, self.firings)
+        return found.astype(np.int64)
+
+    def is_order(self, order: Array) -> bool:
+        """Whether all firings are there, each after all that it waits for."""
+        position = np.full(self.firings, -1)
+        if len(order) != self.firings:
+            return False
+        position[order] = np.arange(self.firings)
+        if (position < 0).any():
+            return False
+        inner = np.ones(max(self.firings - 1, 0), bool)
+        inner[self.base[1:-1][self.base[1:-1] < self.firings] - 1] = False
+        if (np.diff(position)[inner] < 0).any():
+            return False
+        for link in self.links:
+            waits = link.counts > 0
+            late = position[self.base[link.target] : self.base[link.target + 1]][waits]
+            if (position[self.base[link.source] + link.counts[waits] - 1] > late).any():
+                return False
+        return True
+
+    def backwards(self) -> Problem:
+        """The same with time reversed: firing f is firing F - 1 - f there, a claim is a release.
+
+        An order of one, read backwards, is an order of the other with the same bytes alive.
+        """
+        last, count = self.firings - 1, len(self.phases)
+        links = []
+        for link in self.links:
+            length = self.phases[link.source]
+            later = np.searchsorted(link.counts, np.arange(length)[::-1], side="right")
+            counts = self.phases[link.target] - later
+            links.append(Link(count - 1 - link.target, count - 1 - link.source, counts))
+        items = [Items(g.size, last - g.releasers, last - g.claimers) for g in self.items]
+        return Problem(self.phases[::-1], tuple(links), tuple(items), self.extra[::-1])
+
+
+def evaluate(problem: Problem, order: Array) -> Array:
+    """Bytes alive during each firing of an order, by position: what is there, what it claims, and
+    its own.
+
+    >>> a, b = Items.of(10, [0], [2]), Items.of(10, [1], [2])
+    >>> two = Problem.of([2, 1], [Link(0, 1, np.array([2]))], [a, b], np.array([0, 5, 1]))
+    >>> evaluate(two, np.array([0, 1, 2])).tolist()
+    [10, 25, 21]
+    """
+    count = problem.firings
+    position = np.empty(count, np.int64)
+    position[order] = np.arange(count)
+    change = np.zeros(count + 1)
+    for group in problem.items:
+        if group.claimers.shape[1]:
+            first = _extreme(position, group.claimers, np.minimum)
+            change += np.bincount(first, group.size, count + 1)
+        else:
+            change[0] += group.size.sum()
+        if group.releasers.shape[1]:
+            last = _extreme(position, group.releasers, np.maximum)
+            change -= np.bincount(last + 1, group.size, count + 1)
+    return np.cumsum(change[:-1]).astype(np.int64) + problem.extra[order]
+
+
+def _extreme(position: Array, firings: Array, choose: np.ufunc) -> Array:
+    """Position of the first or last of each row of firings."""
+    found = position[firings[:, 0]]
+    for column in firings.T[1:]:
+        found = choose(found, position[column])
+    return found
+
+
+# Which items are one ------------------------------------------------------------------------------
+
+
+def _joined(problem: Problem) -> tuple[Items, ...]:
+    """Items by numbers of claimers and releasers, those with the same added up."""
+    shapes: dict[tuple[int, int], list[Items]] = {}
+    known: dict[tuple[int, bool], Array] = {}  # parts of a buffer have the same releasers
+
+    def alone(firings: Array, last: bool) -> Array:
+        key = id(firings), last
+        if key not in known:
+            known[key] = _first_alone(problem, firings, last=last)
+        return known[key]
+
+    for group in problem.items:
+        claimers, releasers = alone(group.claimers, False), alone(group.releasers, True)
+        widths = np.stack([(claimers >= 0).sum(axis=1), (releasers >= 0).sum(axis=1)], axis=1)
+        for k, m in np.unique(widths, axis=0).tolist():
+            chosen = (widths == (k, m)).all(axis=1)
+            part = Items(group.size[chosen], claimers[chosen, :k], releasers[chosen, :m])
+            shapes.setdefault((k, m), []).append(part)
+    return tuple(_added(parts) for _, parts in sorted(shapes.items()))
+
+
+def _first_alone(problem: Problem, firings: Array, *, last: bool) -> Array:
+    """Rows of firings, sorted, without those that need no mention as another always comes before
+    (with `last` after); -1 fills rows up.
+    """
+    firings = np.asarray(firings, np.int64)
+    if firings.shape[1] < 2:
+        return firings
+    kept = np.sort(firings, axis=1)
+    width = kept.shape[1]
+    keep = np.ones(kept.shape, bool)
+    keep[:, 1:] = kept[:, 1:] != kept[:, :-1]
+    if problem.tractable:
+        # firings wait for those of smaller numbers alone; the outermost column settles most rows
+        for j in range(width - 1, 0, -1) if last else range(width - 1):
+            for i in range(j - 1, -1, -1) if last else range(j + 1, width):
+                both = np.flatnonzero(keep[:, i] & keep[:, j])
+                one, other = kept[both, min(i, j)], kept[both, max(i, j)]
+                keep[both[problem.precedes(one, other)], i] = False
+    kept[~keep] = -1
+    place = np.argsort(~keep, axis=1, kind="stable")
+    return np.take_along_axis(kept, place, axis=1)
+
+
+def _added(parts: Sequence[Items]) -> Items:
+    """Items of one shape, those with equal claimers and releasers as one."""
+    size = np.concatenate([part.size for part in parts])
+    claimers = np.concatenate([part.claimers for part in parts])
+    both = np.concatenate([claimers, np.concatenate([part.releasers for part in parts])], axis=1)
+    width = claimers.shape[1]
+    if not both.shape[1]:
+        return Items(size.sum(keepdims=True), both[:1], both[:1])
+    place = np.lexsort(both.T[::-1])
+    both, size = both[place], size[place]
+    new = np.ones(len(both), bool)
+    new[1:] = (both[1:] != both[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    rows = both[starts]
+    return Items(np.add.reduceat(size, starts), rows[:, :width], rows[:, width:])

@@ -1,0 +1,296 @@
+"""Which order of firings keeps least alive at one time? Searched for, and held against the bound.
+
+The orders given are led through least states below ever lower thresholds (`waypoints`), forwards
+and backwards in time in turn, as what is alive reads the same both ways. Where that ends above the
+bound, so are orders that drain at barriers, and orders drained where they are worst (`commits`);
+with more effort also orders that cross two found before. Whatever meets the bound is the best there
+is, and the search ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.errors import ScheduleError
+from schedules.peak.barriers import Tables, barriers
+from schedules.peak.bound import Cuts, lower_bound
+from schedules.peak.clock import Clock, Effort
+from schedules.peak.commits import followed
+from schedules.peak.explore import explored
+from schedules.peak.problem import Problem, evaluate
+from schedules.peak.uncross import uncrossed
+from schedules.peak.waypoints import through_waypoints
+
+__all__ = ["Found", "bound_for", "search"]
+
+Array = np.ndarray
+
+_FINE = 0.001
+"""Part of the peak below which no threshold is tried any more."""
+
+_SMALL = 200
+"""Firings up to which all states are tried first."""
+
+_ROUNDS = 40
+"""Random rounds in a row that gain nothing after which a search ends."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Found:
+    """The best order found, its peak in bytes, and what no order goes below.
+
+    origin: the start that the order comes from. optimal: whether the two are the same.
+    interrupted: whether the user ended the search.
+    """
+
+    order: Array
+    peak: int
+    lower_bound: int
+    origin: str
+    interrupted: bool = False
+
+    @property
+    def optimal(self) -> bool:
+        return self.peak <= self.lower_bound
+
+
+def search(
+    problem: Problem,
+    starts: Mapping[str, Array],
+    effort: Effort = "low",
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Found:
+    """The order with least peak that is found within `effort`, and a bound for all orders.
+
+    starts: orders to begin with, by name; at least one. effort: "low", "normal", "high" or a number
+    of seconds. progress: told (peak, bound) when either gets better. stop: asked whether to end.
+    Ctrl-C gives the best so far. Equal arguments give equal orders unless seconds end the search.
+    Raises InputError for an effort that does not exist, ScheduleError for a start that is no order.
+    """
+    clock = Clock(effort, problem.firings, stop)
+    begun = {name: np.asarray(order, np.int64) for name, order in starts.items()}
+    for name, order in begun.items():
+        if not problem.is_order(order):
+            raise ScheduleError(f"'{name}' is no order of the {problem.firings} firings")
+    if not begun:
+        raise ScheduleError("a search starts from an order; none was given")
+    run = _Run(problem, clock, begun, progress)
+    interrupted = False
+    try:
+        if problem.firings:
+            run.improve(begun, seed, thorough=effort != "low")
+    except KeyboardInterrupt:
+        interrupted = True
+    return Found(run.best, run.peak, run.bound, run.origin, interrupted)
+
+
+def bound_for(problem: Problem, order: Array, effort: Effort = "low") -> int:
+    """A bound on the peak of every order, looked for until the peak of this one or the effort ends it.
+
+    Raises InputError for an effort that does not exist, ScheduleError for what is no order.
+    """
+    begun = np.asarray(order, np.int64)
+    if not problem.is_order(begun):
+        raise ScheduleError(f"that is no order of the {problem.firings} firings")
+    run = _Run(problem, Clock(effort, problem.firings), {"given": begun}, None)
+    if problem.tractable:
+        run.prove(1.0)
+    return run.bound
+
+
+class _Side:
+    """A direction of time: the problem in it, and what is prepared for it."""
+
+    def __init__(self, problem: Problem, clock: Clock) -> None:
+        self.problem = problem
+        self.cuts = Cuts(problem, clock.spend)
+        self.tables = Tables(problem)
+
+
+class _Run:
+    """The best so far, and the ways to something better."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        clock: Clock,
+        starts: Mapping[str, Array],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.problem, self.clock, self._progress = problem, clock, progress
+        self.bound = _least_need(problem)
+        self.origin, self.best = next(iter(starts.items()))
+        self.peak = int(evaluate(problem, self.best).max(initial=0))
+        for name, order in starts.items():
+            self.offer(order, name)
+        self._tell()
+        self._sides: list[_Side] = []
+        self._most = 0
+
+    def offer(self, order: Array, origin: str) -> int:
+        """The peak of an order, which is kept if it is the best."""
+        peak = int(evaluate(self.problem, order).max(initial=0))
+        if peak < self.peak:
+            self.best, self.peak, self.origin = order, peak, origin
+            self._tell()
+        return peak
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self.peak, self.bound)
+
+    def _raise(self, bound: int) -> None:
+        if bound > self.bound:
+            self.bound = bound
+            self._tell()
+
+    @property
+    def _done(self) -> bool:
+        return self.peak <= self.bound or self.clock.over()
+
+    def side(self, backwards: bool) -> _Side:
+        """Forwards, or backwards in time; made when first needed."""
+        while len(self._sides) <= backwards:
+            problem = self._sides[0].problem.backwards() if self._sides else self.problem
+            self._sides.append(_Side(problem, self.clock))
+        return self._sides[backwards]
+
+    def improve(self, starts: Mapping[str, Array], seed: int, *, thorough: bool) -> None:
+        """All ways, the quickest first, until the bound is met or the clock is over."""
+        self._most = 400 if thorough else 80
+        if self.peak <= self.bound:
+            return
+        if not self.problem.tractable:
+            self._drain()
+            return
+        self._explore(0.4 if self.problem.firings < _SMALL else 0)
+        self.prove(0.15)
+        first = self.origin
+        self._alternate(self.best, first)
+        self.prove(0.3)
+        drained = self._drain()
+        if drained is not None:
+            self._alternate(drained, "barriers")
+        if thorough:
+            pool = [self.best] if drained is None else [self.best, drained]
+            for name, order in starts.items():
+                if name != first and not self._done:
+                    pool.append(self._alternate(order, name))
+            self._explore(0.2)
+            self._cross(pool, np.random.default_rng(seed))
+            self.prove(1.0)
+
+    def prove(self, share: float) -> None:
+        """Raise the bound, within a share of what is left."""
+        if not self._done:
+            live = evaluate(self.problem, self.best)
+            over = self.clock.part(share)
+            self._raise(lower_bound(self.side(False).cuts, self.best, live, self.bound, over))
+
+    def _explore(self, share: float) -> None:
+        """Try all states, within a share of what is left."""
+        over = self.clock.part(share)
+        if not self._done and not over():
+            tables = self.side(False).tables
+            bound, order = explored(tables, self.bound, self.peak, over, self.clock.spend)
+            if order is not None:
+                self.offer(np.array(order), "explored")
+            self._raise(bound)
+
+    def _drain(self) -> Array | None:
+        """The order of the best barriers, looked for from the bound upwards."""
+        tables, limit = self.side(False).tables, self.bound + 1
+        over = self.clock.part(0.5)
+        while limit < 1.25 * self.peak and not over() and self.peak > self.bound:
+            found = barriers(tables, limit, over, self.clock.spend)
+            if found is not None:
+                order = np.array(found)
+                self.offer(order, "barriers")
+                return order
+            limit = int(limit * 1.03) + 1
+        return None
+
+    def _alternate(self, order: Array, origin: str) -> Array:
+        """An order split at its worst firings, then led below ever lower thresholds, forwards and
+        backwards until neither helps.
+        """
+        backwards, idle = False, 0
+        over = self.clock.part(0.5)
+        peak, order, bound = uncrossed(self.side(False).cuts, order, over)
+        self._raise(bound)
+        self.offer(order, origin)
+        while idle < 2 and not self._done:
+            order, lower = self._squeezed(order, peak, backwards, origin)
+            idle = idle + 1 if lower >= peak else 0
+            peak, backwards = lower, not backwards
+        return order
+
+    def _squeezed(self, order: Array, peak: int, backwards: bool, origin: str) -> tuple[Array, int]:
+        """The order below the lowest threshold that one is found for, and its peak."""
+        side = self.side(backwards)
+        turned = _turned(order) if backwards else order
+        low, limit = self.bound - 1, self.bound
+        while peak - low > max(1, _FINE * peak) and not self._done:
+            found = self._below(side, turned, limit)
+            if found is None:
+                low = limit
+            else:
+                turned, order = found, _turned(found) if backwards else found
+                peak = self.offer(order, origin)
+            limit = (low + peak) // 2
+        return order, peak
+
+    def _below(self, side: _Side, order: Array, limit: int) -> Array | None:
+        """An order of a side below a threshold: drained where it is worst, or through waypoints."""
+        drained = followed(side.tables, order.tolist(), limit, self.clock.over)
+        self.clock.spend(1.5 * self.problem.firings)
+        if drained is not None:
+            return np.array(drained)
+        return through_waypoints(side.cuts, order, limit, self.clock.over, self._most)
+
+    def _cross(self, pool: list[Array], random: np.random.Generator) -> None:
+        """Orders that go through a state of another, or of a least state of a costly firing, improved."""
+        idle = 0
+        while idle < _ROUNDS and not self._done:
+            before = self.peak
+            one = pool[int(random.integers(len(pool)))]
+            mixed = self._mixed(one, pool, random)
+            found = self._alternate(mixed, "crossing")
+            pool.append(found)
+            pool.sort(key=lambda order: int(evaluate(self.problem, order).max()))
+            del pool[8:]
+            idle = 0 if self.peak < before else idle + 1
+
+    def _mixed(self, order: Array, pool: Sequence[Array], random: np.random.Generator) -> Array:
+        for _ in range(int(random.integers(1, 4))):
+            if random.random() < 0.5:
+                other = pool[int(random.integers(len(pool)))]
+                inside = np.zeros(self.problem.firings, bool)
+                inside[other[: int(random.integers(len(other)))]] = True
+            else:
+                live = evaluate(self.problem, order)
+                costly = order[live >= np.quantile(live, 0.8)]
+                cut = self.side(False).cuts.of(int(random.choice(costly)))
+                inside = self.problem.phase < cut.state[self.problem.actor]
+            chosen = inside[order]
+            order = np.concatenate([order[chosen], order[~chosen]])
+        return order
+
+
+def _turned(order: Array) -> Array:
+    """An order as one of the problem backwards in time, and back."""
+    return len(order) - 1 - order[::-1]
+
+
+def _least_need(problem: Problem) -> int:
+    """What every order must hold: the need of a firing alone, or what is never released."""
+    alone = problem.claims + problem.extra
+    kept = sum(int(g.size.sum()) for g in problem.items if not g.releasers.shape[1])
+    start = sum(int(g.size.sum()) for g in problem.items if not g.claimers.shape[1])
+    return max(int(alone.max(initial=0)), kept, start) if problem.firings else 0

@@ -1,0 +1,105 @@
+"""Is there an order below a threshold? Follow one, and go through a least state where it goes above.
+
+From a state S to a state G an order is followed. The first firing w that would go above the
+threshold is to start in the least state D between them in which it can; the way to D and the way on
+from there are found likewise. If w' must go above the threshold on the way to D, then no order below
+it fires w' before w (bytes alive are submodular: what lies in D of an order that does would be
+below it), and D is looked for again without w' and all that waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from schedules.peak.bound import Cuts
+from schedules.peak.problem import evaluate
+
+__all__ = ["through_waypoints"]
+
+Array = np.ndarray
+
+
+class _Failed(Exception):  # noqa: N818
+    """No way: `firing` goes above the threshold wherever it starts."""
+
+    def __init__(self, firing: int) -> None:
+        self.firing = firing
+
+
+class _GivenUp(Exception):  # noqa: N818
+    """Time is up, or too many cuts were made."""
+
+
+def through_waypoints(
+    cuts: Cuts, base: Array, limit: int, over: Callable[[], bool], most: int = 400
+) -> Array | None:
+    """An order that keeps at most `limit` bytes alive, else like `base`; None if none is found.
+
+    most: cuts that are made for it.
+    """
+    search = _Search(cuts, base, limit, over, most)
+    nothing = np.zeros(cuts.problem.firings, bool)
+    try:
+        return np.concatenate(search.way(nothing, ~nothing, 0))
+    except (_Failed, _GivenUp):
+        return None
+
+
+class _Search:
+    def __init__(
+        self, cuts: Cuts, base: Array, limit: int, over: Callable[[], bool], most: int
+    ) -> None:
+        self.cuts, self.problem = cuts, cuts.problem
+        self.base, self.limit = base, limit
+        self.over, self.left = over, most
+
+    def way(self, inside: Array, within: Array, depth: int) -> list[Array]:
+        """Firings, in pieces, from the state `inside` to the state `within`. Raises _Failed."""
+        done: list[Array] = []
+        while True:
+            todo = self.base[(within & ~inside)[self.base]]
+            if not len(todo):
+                return done
+            above = np.flatnonzero(self._live(inside, todo) > self.limit)
+            if not len(above):
+                return [*done, todo]
+            worst = int(todo[above[0]])
+            pieces, state = self._approach(worst, inside, within, depth)
+            done += [*pieces, np.array([worst])]
+            inside = state
+            inside[worst] = True
+
+    def _live(self, inside: Array, todo: Array) -> Array:
+        """Bytes alive during each firing, from a state on."""
+        base = self.base
+        before = base[inside[base]]
+        rest = np.ones(len(base), bool)
+        rest[before] = rest[todo] = False
+        live = evaluate(self.problem, np.concatenate([before, todo, base[rest[base]]]))
+        return live[len(before) : len(before) + len(todo)]
+
+    def _approach(
+        self, firing: int, inside: Array, within: Array, depth: int
+    ) -> tuple[list[Array], Array]:
+        """Pieces of a way to a state in which the firing can start, and that state."""
+        problem = self.problem
+        if depth > 100:
+            raise _GivenUp
+        allowed = within
+        while True:
+            if self.left <= 0 or self.over():
+                raise _GivenUp
+            self.left -= 1
+            value, state = self.cuts.between(firing, inside, allowed)
+            if value > self.limit:
+                raise _Failed(firing)
+            try:
+                return self.way(inside, state, depth + 1), state
+            except _Failed as failed:
+                later = failed.firing
+            actor, phase = problem.actor[later], problem.phase[later]
+            if problem.ancestors[firing, actor] > phase:
+                raise _Failed(firing)  # it waits for the one that cannot come first
+            allowed = allowed & (problem.ancestors[:, actor] <= phase)

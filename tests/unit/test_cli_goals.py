@@ -1,0 +1,214 @@
+"""Goals and budgets on the command line: what is printed and written, what is refused, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import onnx
+import pytest
+
+import csdfgen
+from csdfgen.cli import main
+from csdfgen.devices.catalogue import DEFAULT_DEVICE
+from tests.small_models import residual_classifier
+from tests.unit.test_cli import Result, refused
+
+Call = Callable[..., Result]
+ROOT = Path(__file__).resolve().parents[2]
+
+KEYS = {"peak_live", "lower_bound", "optimal", "arena", "outputs", "planned_bytes", "predicted_ms", "rows"}  # fmt: skip
+
+
+@pytest.fixture
+def call(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Call:
+    """The command, in a folder with a small model."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(residual_classifier(), "net.onnx")
+
+    def call(*arguments: str) -> Result:
+        capfd.readouterr()
+        code = main(arguments)
+        return Result(code, *capfd.readouterr())
+
+    return call
+
+
+# Plans ------------------------------------------------------------------------------------------
+
+
+def test_json_of_schedule_has_the_figures(call: Call) -> None:
+    found = call("schedule", "net.onnx", "--memory", "16KiB", "--json", "-o", "plan.json").json
+    assert found.keys() >= KEYS
+    assert found["planned_bytes"] == found["arena"] <= 16384
+    assert found["predicted_ms"] > 0 and found["device"] == DEFAULT_DEVICE
+    assert found["rows"]["conv1"] >= 1
+    plan = json.loads(Path("plan.json").read_text())
+    assert plan["arena"] == found["arena"] and plan["options"]["memory"] == 16384
+    ran = call("run", "net.onnx", "--plan", "plan.json", "--check", "--json").json
+    assert ran["ok"] is True and ran["planned_bytes"] == ran["measured_bytes"] == found["arena"]
+
+
+def test_units_are_told_apart(call: Call) -> None:
+    for text, size in (("20KiB", 20480), ("20KB", 20000), ("20000", 20000)):
+        assert call("schedule", "net.onnx", "--memory", text, "-o", "plan.json").code == 0
+        assert json.loads(Path("plan.json").read_text())["options"]["memory"] == size
+
+
+def test_run_takes_a_goal(call: Call) -> None:
+    small = call("run", "net.onnx", "--goal", "memory", "--check", "--json").json
+    quick = call("run", "net.onnx", "--goal", "speed", "--check", "--json").json
+    assert small["ok"] and quick["ok"]
+    assert small["planned_bytes"] < quick["planned_bytes"]
+    assert small["firings"] > quick["firings"]
+
+
+def test_a_graph_has_the_heights_of_a_goal(call: Call) -> None:
+    assert call("net.onnx", "-o", "small.json", "--goal", "memory").code == 0
+    assert call("net.onnx", "-o", "quick.json", "--goal", "speed").code == 0
+    small, quick = (
+        sum(csdfgen.read_graph(name).phases.values()) for name in ("small.json", "quick.json")
+    )
+    assert small > quick
+
+
+def test_the_summary_says_what_is_given_up(call: Call) -> None:
+    assert "goal 'memory' looks for it" in call("schedule", "net.onnx").out
+
+
+# The front --------------------------------------------------------------------------------------
+
+
+def test_a_front_is_a_folder_of_plans_that_run(call: Call) -> None:
+    assert call("schedule", "net.onnx", "--pareto", "-o", "plans").code == 0
+    listed = json.loads(Path("plans/front.json").read_text())["plans"]
+    assert len(listed) > 2
+    for before, after in pairwise(listed):
+        assert before["arena"] < after["arena"]
+        assert before["predicted_ms"] > after["predicted_ms"]
+    for one in listed:
+        path = f"plans/{one['plan']}"
+        found = call("run", "net.onnx", "--plan", path, "--check", "--json").json
+        assert found["ok"] is True and found["measured_bytes"] == one["arena"]
+    picture = ElementTree.parse("plans/front.svg").getroot()
+    texts = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "whole layers" in texts and "memory, MiB" in texts
+    assert not list(Path("plans").glob(".*"))
+
+
+def test_a_front_is_printed(call: Call) -> None:
+    found = call("schedule", "net.onnx", "--pareto").out
+    assert "predicted ms" in found and "that no other beats" in found
+    values = call("schedule", "net.onnx", "--pareto", "--json").json
+    assert values["plans"][0].keys() >= KEYS
+
+
+def test_a_front_that_runs_says_what_was_measured(call: Call) -> None:
+    values = call("run", "net.onnx", "--pareto", "--check", "--json", "--repeat", "2").json
+    for one in values["plans"]:
+        assert one["ok"] is True and one["measured_ms"] > 0
+        assert one["measured_bytes"] == one["arena"]
+    found = call("run", "net.onnx", "--pareto", "--output", "front.svg").out
+    assert "measured ms" in found and "not checked" in found
+    assert b"Orange: measured" in Path("front.svg").read_bytes()
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--memory 1KiB", "net.onnx: --memory of 1,024 bytes is below the least that was found, "),
+        ("--memory 5XB", "--memory 5XB: 'XB' is no unit that is known; a number above 0 with one of B, KB"),
+        ("--memory 1KiB --rows 4", "--rows 4 takes; leave --rows out, or ask for --memory "),
+        ("--latency 20", "net.onnx: --latency is the time on a device; name it with --device"),
+        ("--latency 20xs --device host", "--latency 20xs: 'xs' is no unit that is known; "),
+        ("--latency 1ns --device numpy-core", "is not reached: the fastest plan is predicted to take"),
+        ("--goal memory --memory 1MB", "leave one of them out"),
+        ("--effort soon", "--effort soon: one of low, normal, high, or seconds above 0"),
+        ("--recompute 0.9", "--recompute 0.9: a factor from 1"),
+        ("--recompute much", "--recompute much: a factor from 1"),
+        ("--device nowhere", "nowhere: is no device that csdfgen knows"),
+        ("--pareto --rows 2", "net.onnx: pareto chooses heights itself; leave --rows out"),
+        ("--pareto --memory 1MB", "--memory asks for one, leave it out"),
+        ("--pareto -o front.json", "front.json: a front is written as a folder of plans"),
+        ("--pareto -o net", "net: is a file; a folder"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_line(call: Call, options: str, said: str) -> None:
+    Path("net").touch()
+    before = sorted(map(str, Path().iterdir()))
+    assert said in refused(call("schedule", "net.onnx", *options.split()))
+    assert sorted(map(str, Path().iterdir())) == before
+
+
+def test_graphs_and_plans_take_no_goal(call: Call) -> None:
+    assert call("net.onnx", "-o", "graph.json").code == 0
+    assert call("schedule", "net.onnx", "-o", "plan.json").code == 0
+    for options in (("--goal", "memory"), ("--pareto",), ("--json",), ("--memory", "1MB")):
+        assert options[0] in refused(call("schedule", "graph.json", *options))
+    said = refused(call("run", "net.onnx", "--plan", "plan.json", "--goal", "memory"))
+    assert said.startswith("plan.json: is a plan already; leave --goal out")
+    said = refused(call("run", "net.onnx", "--plan", "plan.json", "--pareto"))
+    assert "leave --plan out" in said
+
+
+# Ctrl-C -----------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_search_is_a_plan_and_a_line(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from csdfgen.goals import search
+
+    made = search.Search._made
+
+    def interrupted(self: search.Search, options: object) -> search.Found:
+        if len(self.found) == 2:
+            raise KeyboardInterrupt
+        return made(self, options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search.Search, "_made", interrupted)
+    found = call("schedule", "net.onnx", "--goal", "memory", "-o", "plan.json")
+    assert found.code == 0
+    assert found.err.startswith("warning: interrupted: the best of 2 plans so far")
+    assert found.err.count("\n") == 1
+    csdfgen.read_plan("plan.json", "net.onnx")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ctrl_c_leaves_a_plan_or_nothing(tmp_path: Path, seed: int) -> None:
+    """A real process, a real signal, whenever it comes: never half a file, never a traceback."""
+    wait = random.Random(seed).uniform(0.0, 3.0)
+    call = ["schedule", "zoo:squeezenet1_1@64x64", "--goal", "memory", "--effort", "high", "-o", "plan.json"]  # fmt: skip
+    code = f"import sys; from csdfgen.cli import main; print(end='.', flush=True); sys.exit(main({call}))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.read(1) == "."
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    there = [path.name for path in tmp_path.iterdir()]
+    if process.returncode == 0:
+        assert there == ["plan.json"]
+        assert said == "" or said.startswith("warning: interrupted: the best of ")
+        csdfgen.read_plan(tmp_path / "plan.json", "zoo:squeezenet1_1@64x64")
+    else:
+        assert (process.returncode, said) == (130, "interrupted\n")
+        assert there in ([], ["plan.json"])

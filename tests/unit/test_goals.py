@@ -1,0 +1,414 @@
+"""Goals and budgets: what is taken, what is refused, what an interrupted search gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.devices.catalogue import DEFAULT_DEVICE, device
+from csdfgen.devices.model import estimate
+from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.files import Fields
+from csdfgen.goals.choice import chosen, front
+from csdfgen.goals.facts import given_up, holders, schedule_facts
+from csdfgen.goals.heights import Heights, heights_of, seconds_of
+from csdfgen.goals.search import Found, not_dominated
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.model.units import size_of, time_of
+from csdfgen.planning.checker import check
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_file import from_json, to_json, to_plan
+from csdfgen.planning.planner import plan_of, prepare
+from tests.small_models import residual_classifier
+
+PROFILE = device(DEFAULT_DEVICE)
+TIMED = {"device": DEFAULT_DEVICE}
+
+
+@pytest.fixture(scope="module")
+def net() -> Network:
+    return csdfgen.load(residual_classifier())
+
+
+@pytest.fixture(scope="module")
+def chain() -> Network:
+    """Large enough that rows pay: one of the zoo's, small."""
+    return csdfgen.load("zoo:mobilenet_v1_x0_25@96x96")
+
+
+@pytest.fixture(scope="module")
+def points(chain: Network) -> tuple[Found, ...]:
+    return csdfgen.pareto(chain)
+
+
+def ms(plan: Plan) -> float:
+    return 1e3 * estimate(plan, PROFILE).seconds
+
+
+def refused(call: Callable[[], object], kind: type[CsdfgenError] = PlanError) -> str:
+    with pytest.raises(kind) as error:
+        call()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+class Counting:
+    """A planner that counts its calls, and may be interrupted in one of them."""
+
+    def __init__(self, stop_at: int = 0) -> None:
+        self.calls: list[PlanOptions] = []
+        self.stop_at = stop_at
+
+    def __call__(self, network: Network, options: PlanOptions) -> Plan:
+        self.calls.append(options)
+        if len(self.calls) == self.stop_at:
+            raise KeyboardInterrupt
+        return plan_of(network, options)
+
+
+# Heights ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def heights(chain: Network) -> Heights:
+    return heights_of(chain, PlanOptions(), PROFILE)
+
+
+def test_the_ladder_buys_time_with_memory(heights: Heights) -> None:
+    ladder = heights.ladder()
+    assert len(ladder) > 3
+    weighed = [
+        sum(c[at].weighed for c, at in zip(heights.choices, step.picks, strict=True))
+        for step in ladder
+    ]
+    taken = [
+        sum(c[at].bytes for c, at in zip(heights.choices, step.picks, strict=True))
+        for step in ladder
+    ]
+    assert weighed == sorted(weighed, reverse=True) and taken == sorted(taken)
+    assert ladder[0].picks == (0,) * len(heights.names)
+
+
+def test_every_step_is_the_best_of_each_layer_at_some_price(heights: Heights) -> None:
+    """Not one layer has another height with less of both."""
+    for step in heights.ladder():
+        for choices, at in zip(heights.choices, step.picks, strict=True):
+            mine = choices[at]
+            assert not any(c.bytes <= mine.bytes and c.weighed < mine.weighed for c in choices)
+
+
+def test_a_step_is_cut_as_it_says(chain: Network, heights: Heights) -> None:
+    """Its rows are read again, and its seconds are those of the network cut so."""
+    ladder = heights.ladder()
+    for step in ladder[:: len(ladder) // 5]:
+        prepared = prepare(chain, PlanOptions(rows=heights.rows(step)))
+        assert seconds_of(prepared, PROFILE) == pytest.approx(step.seconds)
+        assert estimate(plan_of(chain, prepared.options), PROFILE).seconds == pytest.approx(
+            step.seconds
+        )
+
+
+def test_an_operator_without_a_cost_is_refused(net: Network) -> None:
+    costs = tuple(cost for cost in PROFILE.operators if "Conv" in cost.types)
+    with pytest.raises(InputError, match="has no cost for"):
+        heights_of(net, PlanOptions(), replace(PROFILE, operators=costs))
+
+
+# Goals ------------------------------------------------------------------------------------------
+
+
+def test_the_default_is_one_plan(chain: Network) -> None:
+    planner = Counting()
+    made = chosen(chain, PlanOptions(), planner)
+    assert [one.rows for one in planner.calls] == ["auto"]
+    assert made.planned_bytes <= made.figures["whole_layer_live"]
+    assert to_json(made) == to_json(csdfgen.plan(chain))
+
+
+def test_the_default_takes_no_more_than_whole_layers(net: Network) -> None:
+    """At the heights of `auto` this one is so small that workspace outweighs what rows save."""
+    auto = plan_of(net, PlanOptions())
+    made = csdfgen.plan(net)
+    assert auto.planned_bytes > auto.figures["whole_layer_live"] >= made.planned_bytes
+
+
+def test_memory_is_least_and_speed_is_fastest(chain: Network, points: tuple[Found, ...]) -> None:
+    least, quick = csdfgen.plan(chain, goal="memory"), csdfgen.plan(chain, goal="speed")
+    usual = csdfgen.plan(chain)
+    assert least.planned_bytes <= min(
+        usual.planned_bytes, plan_of(chain, PlanOptions(rows="1")).planned_bytes
+    )
+    assert least.planned_bytes <= points[0].bytes
+    assert ms(quick) <= 1.01 * min(ms(usual), ms(plan_of(chain, PlanOptions(rows="whole"))))
+    assert len(quick.order) < len(usual.order) < len(least.order)
+    assert least.options.goal == "memory" and quick.options.goal == "speed"
+
+
+def test_rows_that_are_given_stand(chain: Network) -> None:
+    planner = Counting()
+    made = chosen(chain, PlanOptions(rows="2", goal="memory"), planner)
+    assert len(planner.calls) == 1 and str(made.conversion.rows) == "2"
+
+
+@pytest.mark.parametrize("goal", ["memory", "speed"])
+def test_a_goal_computes_the_same(net: Network, goal: str) -> None:
+    x = np.random.default_rng(0).random((1, 3, 16, 12), np.float32)
+    ours = runtime.run(csdfgen.plan(net, goal=goal), x)
+    theirs = runtime.run(csdfgen.plan(net, rows=1), x)
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_plan_with_a_goal_is_written_and_read(chain: Network) -> None:
+    made = csdfgen.plan(chain, memory="150KiB", effort="low")
+    data = to_json(made)
+    assert data["options"]["memory"] == 150 * 1024 and "latency" not in data["options"]
+    again = to_plan(from_json(data), chain)
+    assert again.options == made.options and again.order == made.order
+
+
+def test_options_of_old_files_are_the_defaults() -> None:
+    old = {"rows": "4", "fuse": "full", "image": "streamed"}
+    assert PlanOptions.from_fields(Fields(old, "x")) == PlanOptions(rows="4")
+    assert PlanOptions(rows="4").to_json().keys() == {*old, "policy", "frames"}
+    new = PlanOptions(
+        goal="speed", memory=9, latency=0.5, device="host", effort="3s", recompute=1.5
+    )
+    assert PlanOptions.from_fields(Fields(new.to_json(), "x")) == new
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [("memory", -1, "'memory' is -1"), ("latency", "x", "'latency' is 'x'"), ("recompute", 0, "recompute=0.0"),
+     ("goal", "x", "goal='x'"), ("effort", "x", "effort='x'"), ("latency", 1e300, "latency=inf")],
+)  # fmt: skip
+def test_options_in_files_are_checked(name: str, value: Any, said: str) -> None:
+    fields = Fields({"rows": "4", "fuse": "full", "image": "streamed", name: value}, "file")
+    assert said in refused(lambda: PlanOptions.from_fields(fields), InputError)
+
+
+# Budgets ----------------------------------------------------------------------------------------
+
+
+def test_the_fastest_that_fits(chain: Network, points: tuple[Found, ...]) -> None:
+    for point in points[::3]:
+        made = csdfgen.plan(chain, memory=point.bytes)
+        assert made.planned_bytes <= point.bytes
+        assert ms(made) <= 1.02 * 1e3 * point.seconds
+
+
+def test_the_smallest_in_time(chain: Network, points: tuple[Found, ...]) -> None:
+    for point in points[::3]:
+        made = csdfgen.plan(chain, latency=point.seconds * 1.0001, **TIMED)
+        assert ms(made) <= 1e3 * point.seconds * 1.0001
+        assert made.planned_bytes <= 1.1 * point.bytes
+
+
+def test_a_budget_below_what_is_found_is_refused_with_what_fits(chain: Network) -> None:
+    said = refused(lambda: csdfgen.plan(chain, memory="10KiB"))
+    assert said.startswith("memory of 10,240 bytes is below the least that was found, ")
+    (way_out,) = (part.split("'")[1] for part in said.split("; ask for memory=")[1:])
+    made = csdfgen.plan(chain, memory=way_out)
+    assert made.planned_bytes <= size_of(way_out)
+    assert f"'{holders(csdfgen.plan(chain, goal='memory'))[0][0]}' holds" in said
+
+
+def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        made = plan_of(network, options)
+        calls.append(options)
+        return replace(made, figures={**made.figures, "lower_bound": made.figures["peak_live"]})
+
+    calls: list[PlanOptions] = []
+    said = refused(lambda: chosen(chain, PlanOptions(memory=1000), planner))
+    bound = plan_of(chain, PlanOptions(rows="1")).figures["peak_live"]
+    assert f"below the bound of {bound:,} bytes, proved for whole rows" in said
+    assert len(calls) == 1
+
+
+def test_outputs_beside_the_arena_count(chain: Network) -> None:
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        made = plan_of(network, options)
+        return replace(made, figures={**made.figures, "outputs": 10**9})
+
+    assert "memory of" in refused(lambda: chosen(chain, PlanOptions(memory=10**8), planner))
+
+
+def test_a_latency_that_is_not_reached_is_refused_with_what_is(chain: Network) -> None:
+    said = refused(lambda: csdfgen.plan(chain, latency="1us", **TIMED))
+    assert said.startswith("latency of 0.001 ms is not reached: the fastest plan is predicted")
+    assert f"on {DEFAULT_DEVICE}" in said and "another device" in said
+    way_out = said.split("ask for latency='")[1].split("'")[0]
+    assert ms(csdfgen.plan(chain, latency=way_out, **TIMED)) <= 1e3 * time_of(way_out)
+
+
+def test_memory_and_latency_together(chain: Network, points: tuple[Found, ...]) -> None:
+    small, fast = points[0], points[-1]
+    made = csdfgen.plan(chain, memory=fast.bytes, latency=fast.seconds * 1.05, **TIMED)
+    assert made.planned_bytes <= fast.bytes and ms(made) <= 1e3 * fast.seconds * 1.05
+    said = refused(lambda: csdfgen.plan(chain, memory=small.bytes, latency=fast.seconds, **TIMED))
+    assert f"is not reached within {small.bytes:,} bytes" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"latency": "1s"}, InputError, "latency is the time on a device; name it with device"),
+        ({"goal": "memory", "memory": 9}, InputError, "leave one of them out"),
+        ({"goal": "speed", "latency": 9, **TIMED}, InputError, "leave one of them out"),
+        ({"device": "nowhere", "goal": "speed"}, InputError, "nowhere: is no device"),
+        ({"rows": 4, "memory": 1000}, PlanError, "that rows='4' takes; leave rows out, or ask for memory='"),
+        ({"rows": 4, "latency": 1e-6, **TIMED}, PlanError, "leave rows out, or ask for latency='"),
+        ({"memory": "5XB"}, InputError, "memory='5XB': 'XB' is no unit that is known"),
+        ({"goal": "small"}, InputError, "goal='small': not one of balanced, memory, speed"),
+        ({"effort": "much"}, InputError, "effort='much'"),
+        ({"recompute": 0.5}, InputError, "recompute=0.5"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_one_line(
+    chain: Network, options: dict[str, Any], kind: type[CsdfgenError], said: str
+) -> None:
+    assert said in refused(lambda: csdfgen.plan(chain, **options), kind)
+
+
+def test_a_goal_for_no_network_is_refused() -> None:
+    with pytest.raises(InputError, match="plan takes a network, not str"):
+        csdfgen.plan("model.onnx", goal="memory")  # type: ignore[arg-type]
+
+
+# The front --------------------------------------------------------------------------------------
+
+
+def test_no_point_of_the_front_is_dominated(points: tuple[Found, ...]) -> None:
+    assert len(points) >= 4
+    for a, b in pairwise(points):
+        assert a.bytes < b.bytes and a.seconds > b.seconds
+
+
+def test_every_point_of_the_front_runs(net: Network) -> None:
+    x = np.random.default_rng(1).random((1, 3, 16, 12), np.float32)
+    wanted = runtime.run(csdfgen.plan(net, rows="whole"), x)
+    for point in csdfgen.pareto(net):
+        check(point.plan)
+        assert point.bytes == point.plan.planned_bytes
+        found = runtime.run(point.plan, x)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_dominated_plans_are_left_out(points: tuple[Found, ...]) -> None:
+    plan = points[0].plan
+    slow = Found(plan, 1.0)
+    assert not_dominated([slow, *points, slow]) == not_dominated(points) == points
+
+
+@pytest.mark.parametrize(
+    "options", [PlanOptions(memory=9), PlanOptions(rows="2"), PlanOptions(goal="speed")]
+)
+def test_a_front_takes_no_heights_and_no_budget(chain: Network, options: PlanOptions) -> None:
+    assert "leave" in refused(lambda: front(chain, options), InputError)
+
+
+# Searching --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop_at", [2, 3, 5])
+def test_an_interrupted_search_gives_the_best_so_far(
+    chain: Network, stop_at: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = chosen(chain, PlanOptions(goal="memory"), Counting(stop_at))
+    check(made)
+    assert made.interrupted and "so far" in made.notes[-1]
+    assert "interrupted: the best of" in caplog.text
+
+
+def test_interrupted_before_any_plan_there_is_none(chain: Network) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        chosen(chain, PlanOptions(goal="memory"), Counting(1))
+
+
+def test_interrupted_before_a_plan_fits_there_is_none(chain: Network) -> None:
+    """What is not finished has not failed: the refusal would be a guess."""
+    with pytest.raises(KeyboardInterrupt):
+        chosen(chain, PlanOptions(memory=1000), Counting(2))
+
+
+def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        calls.append(options)
+        return replace(plan_of(network, options), interrupted=True)
+
+    calls: list[PlanOptions] = []
+    made = chosen(chain, PlanOptions(goal="memory"), planner)
+    assert made.interrupted and len(calls) == 1
+
+
+def test_an_interrupted_front_has_the_plans_so_far(chain: Network) -> None:
+    found = front(chain, PlanOptions(), Counting(4))
+    assert 1 <= len(found) <= 3
+
+
+def test_effort_bounds_the_number_of_plans(chain: Network) -> None:
+    low, normal = Counting(), Counting()
+    front(chain, PlanOptions(effort="low"), low)
+    front(chain, PlanOptions(), normal)
+    assert len(low.calls) <= 4 < len(normal.calls) <= 10
+
+
+def test_seconds_end_a_search(chain: Network) -> None:
+    planner = Counting()
+    made = chosen(chain, PlanOptions(goal="memory", effort="1us"), planner)
+    assert len(planner.calls) == 1 and made.options.effort == "1e-06s"
+
+
+def test_what_is_taken_is_searched_for_with_the_whole_effort(chain: Network) -> None:
+    """Where the planner knows a bound and is above it, it has more to find at the heights taken."""
+
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        efforts.append(options.effort)
+        made = plan_of(network, options)
+        return replace(made, figures={**made.figures, "lower_bound": 1})
+
+    efforts: list[str] = []
+    made = chosen(chain, PlanOptions(goal="speed"), planner)
+    assert set(efforts[:-1]) == {"low"} and efforts[-1] == "normal" == made.options.effort
+
+
+def test_progress_is_told(chain: Network) -> None:
+    told: list[tuple[Any, ...]] = []
+    csdfgen.plan(chain, goal="speed", progress=lambda *what: told.append(what))
+    assert told and all(what[0] == "planning" and what[2] == 10 for what in told)
+
+
+# Facts ------------------------------------------------------------------------------------------
+
+
+def test_facts_of_a_plan(chain: Network) -> None:
+    made = csdfgen.plan(chain, rows=2)
+    facts = schedule_facts(made, PROFILE)
+    assert facts["arena"] == facts["planned_bytes"] == made.planned_bytes
+    assert facts["predicted_ms"] == pytest.approx(ms(made))
+    assert facts["lower_bound"] is facts["optimal"] is facts["outputs"] is None
+    assert set(facts["rows"]) == {layer.name for layer in made.network.layers}
+    assert max(facts["rows"].values()) >= 2
+
+
+def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
+    made = csdfgen.plan(chain, rows=1)
+    alive = sum(size for name, size in holders(made) if not name.startswith("workspace of "))
+    assert alive == made.figures["peak_live"]
+
+
+def test_what_is_given_up_for_speed_is_said(chain: Network) -> None:
+    said = given_up(csdfgen.plan(chain), PROFILE)
+    assert "bytes less alive" in said and "goal 'memory' looks for it" in said
+    assert given_up(csdfgen.plan(chain, rows=1), PROFILE) == ""
+    assert given_up(csdfgen.plan(chain, goal="memory"), PROFILE) == ""

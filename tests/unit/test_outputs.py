@@ -1,0 +1,357 @@
+"""Outputs once: rows go to the caller's arrays as they are made, or are handed on and not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import csdfgen
+import runtime
+from csdfgen.errors import CapacityExceededError, InputError, PlanError
+from csdfgen.model.network import Network
+from csdfgen.planning.checker import check
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_file import from_json, to_json, to_plan
+from csdfgen.planning.planner import plan_from_schedule
+from runtime.verify import check_outputs, check_rows
+from tests.builder import Graph
+from tests.models import onnxruntime_outputs
+from tests.small_models import residual_classifier
+
+Rows = list[tuple[str, int, int, int, np.ndarray]]
+
+SIZE = 32
+
+
+def several() -> onnx.ModelProto:
+    """Heads of a detector at two strides; one output is read further."""
+    g = Graph()
+    a = g.node("Relu", g.conv(g.input("x", (1, 3, SIZE, SIZE)), 4, strides=[2, 2]))
+    b = g.node("Relu", g.conv(a, 8, strides=[2, 2]))
+    return g.model(g.node("Sigmoid", g.conv(b, 1, 1)), g.conv(b, 10, 1), a, g.conv(a, 2, 1))
+
+
+def joined() -> onnx.ModelProto:
+    """Outputs of which one is a part of the other: Concat and its operands, and a sum in place."""
+    g = Graph()
+    x = g.input("x", (1, 3, SIZE, SIZE))
+    a, b = g.conv(x, 2), g.node("Relu", g.conv(x, 3))
+    c = g.node("Concat", a, b, axis=1)
+    return g.model(c, a, b, g.node("Add", c, c))
+
+
+def views() -> onnx.ModelProto:
+    """Outputs that are views: of the input, of a layer, of each other."""
+    g = Graph()
+    x = g.input("x", (1, 4, SIZE, SIZE))
+    a = g.conv(x, 4)
+    left, right = "left", "right"
+    g.nodes.append(helper.make_node("Split", [a], [left, right], axis=1))
+    return g.model(g.node("Identity", x), left, right, g.node("Identity", left), a)
+
+
+def rowless() -> onnx.ModelProto:
+    """A vector without rows, scores that are summed row by row, and a map that is turned round."""
+    g = Graph()
+    a = g.node("Relu", g.conv(g.input("x", (1, 3, SIZE, SIZE)), 4))
+    mean = g.node("GlobalAveragePool", a)
+    return g.model(
+        mean, g.node("Flatten", mean), g.node("ReduceSum", a, keepdims=0),
+        g.node("Transpose", a, perm=[0, 3, 1, 2]),
+    )  # fmt: skip
+
+
+def half() -> onnx.ModelProto:
+    g = Graph()
+    x = g.node("Tanh", g.input("x", (1, 6, SIZE, SIZE), dtype="float16"))
+    return g.model(x, g.node("GlobalAveragePool", x))
+
+
+def of(nodes: list[onnx.NodeProto], **outputs: tuple[int, list[int]]) -> onnx.ModelProto:
+    """A model of float x 1x2xSIZEx5, and outputs by name as (type, shape)."""
+    ends = [
+        helper.make_tensor_value_info(name, *found)
+        for name, found in {"x": (TensorProto.FLOAT, [1, 2, SIZE, 5]), **outputs}.items()
+    ]
+    made = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def integers() -> onnx.ModelProto:
+    """int8 and int64 rows."""
+    return of(
+        [
+            helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8),
+            helper.make_node("Cast", ["x"], ["z"], to=TensorProto.INT64),
+        ],
+        y=(TensorProto.INT8, [1, 2, SIZE, 5]),
+        z=(TensorProto.INT64, [1, 2, SIZE, 5]),
+    )
+
+
+def constant() -> onnx.ModelProto:
+    """An output that no image reaches."""
+    return of(
+        [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Shape", ["x"], ["z"])],
+        y=(TensorProto.FLOAT, [1, 2, SIZE, 5]),
+        z=(TensorProto.INT64, [4]),
+    )
+
+
+MODELS = [several, joined, views, rowless, half, integers, constant]
+
+
+def image(network: Network, seed: int = 0) -> np.ndarray:
+    (x,) = network.inputs
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, network.whole_shape(x)).astype(x.dtype)
+
+
+def streamed(plan: Plan, x: np.ndarray) -> tuple[dict[str, np.ndarray], Rows]:
+    """The outputs put together from the rows that are handed on, and the calls."""
+    network, calls = plan.network, []
+    axes = {o.name: None if o.tensor is None else o.tensor.row_axis for o in network.outputs}
+    images = {o.name: network.batch if o.tensor is not None else 1 for o in network.outputs}
+    found: dict[str, list[list[np.ndarray]]] = {n: [[] for _ in range(images[n])] for n in axes}
+
+    def take(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
+        assert not rows.flags.writeable
+        parts = found[name][number]
+        axis = axes[name]
+        assert stop - start == (1 if axis is None else rows.shape[axis])
+        done = 0 if axis is None else sum(part.shape[axis] for part in parts)
+        assert start == done, "rows come in turn"
+        parts.append(rows.copy())
+        calls.append((name, number, start, stop, parts[-1]))
+
+    assert runtime.run(plan, x, on_rows=take) == {}
+    return {
+        name: np.concatenate([_together(parts, axes[name]) for parts in each])
+        if network.batch > 1 and images[name] > 1
+        else _together(each[0], axes[name])
+        for name, each in found.items()
+    }, calls
+
+
+def _together(parts: list[np.ndarray], axis: int | None) -> np.ndarray:
+    if axis is not None:
+        return np.concatenate(parts, axis)
+    (one,) = parts
+    return one
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("rows", [1, 3, "auto", "whole"])
+@pytest.mark.parametrize("level", ["none", "full"])
+def test_stored_given_and_streamed_outputs_are_onnxruntimes(
+    make: Callable[[], onnx.ModelProto], rows: int | str, level: str
+) -> None:
+    proto = make()
+    network = csdfgen.load(proto)
+    x = image(network) * np.array(100 if make is integers else 1, np.float32)
+    x = x.astype(network.inputs[0].dtype)
+    want = onnxruntime_outputs(proto, {network.inputs[0].name: x})
+    plan = csdfgen.plan(network, rows=rows, fuse=level)
+    program = runtime.compile(plan)
+    stored, measured = program.measure(x)
+    given = {name: np.zeros_like(value) for name, value in stored.items()}
+    assert program(x, out=given).keys() == stored.keys()
+    handed, _ = streamed(plan, x)
+    assert stored.keys() == handed.keys() == want.keys()
+    rtol, atol = (1e-2, 1e-2) if make is half else (1e-4, 1e-5)
+    for name, theirs in want.items():
+        assert stored[name].dtype == theirs.dtype and stored[name].shape == theirs.shape
+        np.testing.assert_allclose(stored[name], theirs, rtol=rtol, atol=atol)
+        assert np.array_equal(given[name], stored[name])
+        assert np.array_equal(handed[name], stored[name])
+    assert measured.touched_bytes == plan.planned_bytes
+    assert plan.figures["outputs"] == sum(value.nbytes for value in stored.values())
+
+
+@pytest.mark.parametrize("frames", [1, 2, 4])
+@pytest.mark.parametrize("rows", [1, "whole"])
+def test_every_image_of_a_batch_is_handed_on(frames: int, rows: int | str) -> None:
+    g = Graph()
+    a = g.node("Relu", g.conv(g.input("x", (4, 3, 9, 7)), 4))
+    network = csdfgen.load(g.model(a, g.node("GlobalAveragePool", a), g.conv(a, 2, 1)))
+    x = image(network)
+    want = runtime.run(csdfgen.plan(network), x)
+    plan = csdfgen.plan(network, rows=rows, frames=frames, policy="layers")
+    handed, calls = streamed(plan, x)
+    for name, value in runtime.run(plan, x).items():
+        np.testing.assert_allclose(value, want[name], rtol=1e-5, atol=1e-6)
+        assert np.array_equal(handed[name], value)
+    assert {number for _, number, *_ in calls} == {0, 1, 2, 3}
+    assert plan.figures["outputs"] == sum(value.nbytes for value in want.values())
+
+
+def large() -> Network:
+    g = Graph()
+    a = g.node("Relu", g.conv(g.input("x", (1, 3, 128, 128)), 8))
+    return csdfgen.load(g.model(g.conv(a, 16, 1), g.node("Sigmoid", g.conv(a, 4, 1))))
+
+
+def test_no_row_of_an_output_stays_in_the_arena() -> None:
+    """Of 20 channels a row each at most, where 128 rows were."""
+    plan = csdfgen.plan(large(), rows=1)
+    outputs = 20 * 128 * 128 * 4
+    assert plan.figures["outputs"] == outputs
+    assert plan.figures["peak_live"] < plan.planned_bytes < outputs / 8
+    held = {b.name: plan.regions[b.name].capacity for b in plan.rolling}
+    for output in plan.network.outputs:
+        assert output.tensor is not None
+        assert held[plan.sharing.places[output.tensor.name].buffer] == 1
+
+
+def test_a_frame_allocates_its_outputs_and_nothing_else() -> None:
+    plan = csdfgen.plan(large(), rows=1)
+    program, outputs = runtime.compile(plan), plan.figures["outputs"]
+    x = image(plan.network)
+    program(x)
+    fresh, measured = program.measure(x)
+    assert measured.python_peak_bytes < 32768
+    assert outputs <= measured.call_peak_bytes < outputs + 65536
+    _, given = program.measure(x, out={name: value.copy() for name, value in fresh.items()})
+    assert given.call_peak_bytes < 65536
+    _, handed = program.measure(x, on_rows=lambda *rows: None)
+    assert handed.call_peak_bytes < 65536
+
+
+def test_arrays_in_any_order_in_memory_are_filled() -> None:
+    plan = csdfgen.plan(large(), rows=2)
+    x = image(plan.network)
+    program = runtime.compile(plan)
+    want = program(x)
+    for name, value in program(x, out={n: np.asfortranarray(v) for n, v in want.items()}).items():
+        assert value.flags.f_contiguous and np.array_equal(value, want[name])
+
+
+def test_what_the_function_raises_ends_the_frame_and_the_next_one_is_whole() -> None:
+    plan = csdfgen.plan(large(), rows=1)
+    program, x = runtime.compile(plan), image(plan.network)
+    want = program(x)
+
+    def stop(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
+        if start == 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        program(x, on_rows=stop)
+    for name, value in program(x).items():
+        assert np.array_equal(value, want[name])
+
+
+def test_the_function_has_numpy_as_the_caller_set_it() -> None:
+    plan = csdfgen.plan(large(), rows=1)
+
+    def divide(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
+        np.ones(1) / np.zeros(1)
+
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        runtime.run(plan, image(plan.network), on_rows=divide)
+
+
+def test_a_frame_within_a_frame_and_two_places_for_rows_are_refused() -> None:
+    plan = csdfgen.plan(large(), rows=1)
+    program, x = runtime.compile(plan), image(plan.network)
+
+    def again(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
+        program(x)
+
+    with pytest.raises(InputError, match="within its own frame"):
+        program(x, on_rows=again)
+    with pytest.raises(InputError, match="out and on_rows"):
+        program(x, out={}, on_rows=lambda *rows: None)
+
+
+def test_the_checker_holds_rows_to_their_handing_on() -> None:
+    """A row that is overwritten in the firing that completes it would be handed on wrong."""
+    from dataclasses import replace
+
+    plan = csdfgen.plan(large(), rows=1, fuse="none")
+    name = plan.sharing.places[plan.network.outputs[0].tensor.name].buffer  # type: ignore[union-attr]
+    other = next(b.name for b in plan.rolling if b.name == plan.network.inputs[0].name)
+    moved = replace(plan.regions[name], offset=plan.regions[other].offset)
+    with pytest.raises((PlanError, CapacityExceededError)):
+        check(replace(plan, regions={**plan.regions, name: moved}))
+
+
+def test_a_plan_file_that_keeps_outputs_whole_is_read() -> None:
+    """As they were written before rows were handed on."""
+    network = large()
+    plan = csdfgen.plan(network, rows=1)
+    values = to_json(plan)
+    outputs = {o.tensor.name for o in network.outputs if o.tensor is not None}
+    for item in values["buffers"]:
+        if item["name"] in outputs:
+            whole = item["size"] // item["capacity"] * 128
+            item.update(capacity=128, size=whole, offset=values["arena"])
+            values["arena"] += whole
+    older = to_plan(from_json(values), network)
+    assert older.planned_bytes > plan.planned_bytes + 9 * plan.figures["outputs"] // 10
+    x = image(network)
+    for name, value in runtime.run(older, x).items():
+        assert np.array_equal(value, runtime.run(plan, x)[name])
+
+
+def test_the_schedule_of_a_graph_keeps_no_outputs_either() -> None:
+    network = csdfgen.load(several())
+    order = csdfgen.schedule(csdfgen.convert(network, rows=1))
+    plan = plan_from_schedule(network, order)
+    x = image(network)
+    want = runtime.run(csdfgen.plan(network, rows=1), x)
+    for name, value in runtime.run(plan, x).items():
+        assert np.array_equal(value, want[name])
+    assert plan.figures["peak_live"] < plan.figures["outputs"]
+
+
+# Beside onnxruntime -----------------------------------------------------------------------------
+
+
+def test_streamed_rows_are_compared_as_they_are_made() -> None:
+    proto = several()
+    found = csdfgen.report(csdfgen.load(proto), reference=proto, rows=1, result="streamed")
+    assert found.ok and found.figures["outputs"] == 0 < found.plan.figures["outputs"]
+    stored = csdfgen.report(csdfgen.load(proto), reference=proto, rows=1)
+    assert [(one.name, one.values) for one in found.comparisons or ()] == [
+        (one.name, one.values) for one in stored.comparisons or ()
+    ]
+    assert found.outputs == stored.outputs
+    with pytest.raises(InputError, match="not one of stored, streamed"):
+        csdfgen.report(csdfgen.load(proto), reference=proto, result="kept")
+
+
+def test_a_wrong_row_is_found_while_streaming() -> None:
+    g = Graph()
+    x = g.input("x", (2, 3, 8, 6))
+    network = csdfgen.load(g.model(x_out := g.node("Relu", x)))
+    other = Graph()
+    y = other.input("x", (2, 3, 8, 6))
+    shifted = other.model(other.node("Relu", other.node("Add", y, other.constant(bump()))))
+    shifted.graph.output[0].name = x_out
+    shifted.graph.node[-1].output[0] = x_out
+    plan = csdfgen.plan(network, rows=1)
+    feeds = {"x": image(network) + 2}
+    (one,) = check_rows(shifted, plan, feeds)
+    (whole,) = check_outputs(shifted, plan, feeds, runtime.run(plan, feeds))
+    assert one == whole and (one.wrong, one.first_wrong_row) == (1, 5)
+
+
+def bump() -> np.ndarray:
+    """0 but for one value, in row 5 of the second image."""
+    found = np.zeros((2, 3, 8, 6), np.float32)
+    found[1, 2, 5, 3] = 1
+    return found
+
+
+def test_classes_are_compared_where_scores_are_streamed() -> None:
+    proto = residual_classifier()
+    plan = csdfgen.plan(csdfgen.load(proto), rows=1)
+    feeds = {plan.network.inputs[0].name: image(plan.network)}
+    assert check_rows(proto, plan, feeds) == check_outputs(
+        proto, plan, feeds, runtime.run(plan, feeds)
+    )

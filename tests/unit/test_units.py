@@ -1,0 +1,125 @@
+"""Sizes and times as people type them: what is understood, and what is refused with the way out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from csdfgen.errors import InputError, options_as_flags
+from csdfgen.model.options import DEFAULTS, PlanOptions, effort_of, factor_of
+from csdfgen.model.units import SIZES, TIMES, shown_size, shown_time, size_of, time_of
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"),
+    [
+        ("512KB", 512_000),
+        ("512kB", 512_000),
+        ("512KiB", 524_288),
+        ("1.5MiB", 1_572_864),
+        ("2MB", 2_000_000),
+        ("1GB", 10**9),
+        ("1GiB", 2**30),
+        ("7B", 7),
+        ("4096", 4096),
+        (" 4096 ", 4096),
+        ("1 KiB", 1024),
+        ("1e3", 1000),
+        (".5KiB", 512),
+        (4096, 4096),
+        (4096.9, 4096),
+    ],
+)
+def test_sizes_that_are_understood(text: Any, bytes: int) -> None:
+    assert size_of(text) == bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("20ms", 0.02), ("0.5s", 0.5), ("300us", 3e-4), ("5ns", 5e-9), ("2", 2.0), (0.25, 0.25)],
+)
+def test_times_that_are_understood(text: Any, seconds: float) -> None:
+    assert time_of(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["512Kb", "512K", "512 kib", "MiB", "-1KiB", "nan", "inf", "1e999", "", "0", "0.5", "x" * 999, "1,5MB",
+     "٣KB", "1MB2", -1, 0, 0.0, math.nan, math.inf, -math.inf, True, None, [1], b"1", 10**400, "5ms"],
+)  # fmt: skip
+def test_what_is_no_size_is_one_line_with_the_units(wrong: Any) -> None:
+    with pytest.raises(InputError) as error:
+        size_of(wrong)
+    said = str(error.value)
+    assert said.startswith("memory=") and "\n" not in said and len(said) < 400
+    assert all(f" {unit}" in said for unit in SIZES)
+
+
+@pytest.mark.parametrize("wrong", ["20", "20m", "20MB", "-1ms", "nan", "0s", 0, -1, math.nan, None])
+def test_what_is_no_time_is_one_line_with_the_units(wrong: Any) -> None:
+    if wrong == "20":
+        assert time_of(wrong) == 20  # alone a number of seconds, in a text as well
+        return
+    with pytest.raises(InputError) as error:
+        time_of(wrong)
+    assert all(unit in str(error.value) for unit in TIMES)
+
+
+def test_errors_speak_of_flags_on_the_command_line() -> None:
+    with options_as_flags(), pytest.raises(InputError, match=r"^--memory 5XB: 'XB' is no unit"):
+        size_of("5XB")
+
+
+@given(st.integers(1, 2**60))
+def test_a_size_that_is_shown_is_read_as_no_less(size: int) -> None:
+    assert size <= size_of(shown_size(size)) < size + 1024
+
+
+@given(st.floats(1e-8, 1e6))
+def test_a_time_that_is_shown_is_read_as_no_less(seconds: float) -> None:
+    again = time_of(shown_time(seconds))
+    assert seconds * (1 - 1e-6) <= again <= seconds * 1.02
+
+
+# Options ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("low", "low"), (30, "30s"), ("30", "30s"), ("30s", "30s"), ("250ms", "0.25s"), (0.5, "0.5s")],
+)
+def test_effort_is_a_word_or_seconds(given: Any, kept: str) -> None:
+    assert effort_of(given) == kept
+    assert PlanOptions(effort=given).effort == kept
+
+
+@pytest.mark.parametrize("wrong", ["lots", "", "-1", 0, math.nan, None, 1e300, "1h", True])
+def test_an_effort_that_is_none_is_one_line(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"^effort=.*low, normal, high, or seconds above 0"):
+        effort_of(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["x", "", 0, 0.99, -2, math.nan, math.inf, "inf", None, True, 10**400]
+)
+def test_a_factor_below_one_is_one_line(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"^recompute=.* a factor from 1"):
+        factor_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("goal", "small", "balanced, memory, speed"), ("pack", "best", "fast, exact"),
+     ("result", "none", "stored, streamed")],
+)  # fmt: skip
+def test_words_that_do_not_exist_are_one_line(name: str, value: str, words: str) -> None:
+    with pytest.raises(InputError, match=f"^{name}='{value}': not one of {words}$"):
+        PlanOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_word_effort_has_no_seconds() -> None:
+    assert DEFAULTS.seconds is None and PlanOptions(effort=2).seconds == 2  # type: ignore[arg-type]
