@@ -398,19 +398,15 @@ class Executable:
         return store
 
     def _handing_on(self, on_rows: OnRows, first: int) -> Sink:
-        """Rows go to the caller's function, which has numpy as it was set before the frame."""
+        """Rows go to the caller's function, which sees floating point errors as before the frame."""
         tensors = {output.name: output.tensor for output in self.plan.network.outputs}
-        before, size = np.geterr(), np.getbufsize()
+        before = np.geterr()
 
         def hand_on(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
             tensor = tensors[name]
             assert tensor is not None
-            ours = np.setbufsize(size)
-            try:
-                with np.errstate(**before):
-                    on_rows(name, first + image, start, stop, tensor.to_onnx(rows))
-            finally:
-                np.setbufsize(ours)
+            with np.errstate(**before):
+                on_rows(name, first + image, start, stop, tensor.to_onnx(rows))
 
         return hand_on
 

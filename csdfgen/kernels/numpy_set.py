@@ -171,6 +171,9 @@ def _slab(
     assert view is not None
     found = [runs(one.rows) for one in view.pieces or (view,)]
     broken = any(len(one) > 1 for one in found)
+    if not view.count:
+        empty = np.empty((0, *view.shape), view.format.dtype)
+        return presented(empty, layer, position, rows)
     if not view.pieces and not broken:
         return presented(array_of(view, memory), layer, position, rows)
     tensor = layer.inputs[position]

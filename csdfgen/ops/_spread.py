@@ -9,7 +9,7 @@ reads of it into a small panel, or works run by run; for others the slab is gath
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +41,10 @@ class Piece:
                 return array[first - start : last - start + 1 : step]
         return None
 
+    def narrowed(self, change: Callable[[np.ndarray], np.ndarray]) -> Piece:
+        """The piece with another view of every array, of the same rows and channels."""
+        return replace(self, arrays=tuple(change(array) for array in self.arrays))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
@@ -68,10 +72,7 @@ class Spread:
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Spread:
         """The slab with another view of every array: rows and channels stay where they are."""
-        pieces = tuple(
-            Piece(p.low, p.high, p.runs, tuple(change(array) for array in p.arrays))
-            for p in self.pieces
-        )
+        pieces = tuple(piece.narrowed(change) for piece in self.pieces)
         sample = pieces[0].arrays[0]
         return Spread((self.shape[0], *sample.shape[1:-1], self.shape[-1]), self.dtype, pieces)
 

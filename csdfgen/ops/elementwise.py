@@ -22,7 +22,9 @@ from csdfgen.errors import ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
+from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._reducing import FLOATS, INTEGERS
+from csdfgen.ops._spread import Spread, edges
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -31,6 +33,7 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    Takes,
     aligned_rows,
     broadcast_view,
     operand_view,
@@ -170,6 +173,7 @@ def elementwise(
         # Constants and operands read whole may differ from row to row: then no phase is another one
         # shifted.
         shift_invariant=operands == 1,
+        takes=_takes,
         constant_inputs=constant_inputs,
         attributes=accepted,
         notes=notes
@@ -276,19 +280,64 @@ def _kernel(recipe: Recipe, compute_in: Callable[[str], str] | None, layer: Laye
         results: Sequence[np.ndarray],
         scratch: Scratch,
     ) -> list[Call]:
-        out = results[0]
-        operands = [operand(k, phase, slabs[k]) for k in data]
-        if working is None:
-            return recipe(Task(layer, tuple(operands), out, scratch))
+        operands: list[Any] = [operand(k, phase, slabs[k]) for k in data]
+        pieces = [one.pieces for one in operands if isinstance(one, Spread)]
+        if not pieces:
+            return _computed(layer, recipe, working, operands, results[0], scratch)
         calls: list[Call] = []
-        for k, array in enumerate(operands):
-            if array.dtype != working:
-                operands[k] = scratch.take(array.shape, working)
-                calls.append((np.copyto, (operands[k], array, "unsafe")))
-        target = out if out.dtype == working else scratch.take(out.shape, working)
-        calls += recipe(Task(layer, tuple(operands), target, scratch))
-        if target is not out:
-            calls.append((np.copyto, (out, target, "unsafe")))
+        for low, high in edges(pieces, results[0].shape[-1]):
+            own = [_channels(one, low, high) for one in operands]
+            out = results[0][..., low:high]
+            calls += _computed(layer, recipe, working, own, out, scratch)
         return calls
 
     return emit
+
+
+def _channels(operand: Any, low: int, high: int) -> np.ndarray:
+    """Channels [low, high) of an operand; of one that broadcasts along them, its only one."""
+    for piece in operand.pieces if isinstance(operand, Spread) else ():
+        if piece.low <= low < piece.high:
+            found: np.ndarray = piece.arrays[0][..., low - piece.low : high - piece.low]
+            return found
+    array: np.ndarray = operand
+    return array if array.shape[-1] == 1 else array[..., low:high]
+
+
+def _computed(
+    layer: Layer,
+    recipe: Recipe,
+    working: np.dtype[Any] | None,
+    operands: Sequence[np.ndarray],
+    out: np.ndarray,
+    scratch: Scratch,
+) -> list[Call]:
+    """The calls of a recipe, in the type that it works in, in blocks that fit the workspace."""
+
+    def make(arrays: Sequence[np.ndarray], taken: Scratch) -> list[Call]:
+        result, *given = arrays
+        if working is None:
+            return recipe(Task(layer, tuple(given), result, taken))
+        calls: list[Call] = []
+        for k, array in enumerate(given):
+            if array.dtype != working:
+                given[k] = taken.take(array.shape, working)
+                calls.append((np.copyto, (given[k], array, "unsafe")))
+        target = result if result.dtype == working else taken.take(result.shape, working)
+        calls += recipe(Task(layer, tuple(given), target, taken))
+        if target is not result:
+            calls.append((np.copyto, (result, target, "unsafe")))
+        return calls
+
+    return in_blocks(make, (out, *operands), range(out.ndim), scratch)
+
+
+def _takes(layer: Layer, position: int) -> Takes:
+    """Pieces of what has the result's shape; what broadcasts is one array."""
+    tensor = layer.inputs[position]
+    assert tensor is not None
+    alike = (tensor.shape, layer.input_axes[position]) == (
+        layer.output.shape,
+        layer.output.row_axis,
+    )
+    return Takes.PIECES if alike else Takes.EVEN

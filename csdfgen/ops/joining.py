@@ -29,6 +29,7 @@ from csdfgen.ops._operands import (
     source_of,
     storage_axis,
 )
+from csdfgen.ops._spread import Spread
 from csdfgen.ops.base import (
     REQUIRED,
     Alias,
@@ -39,6 +40,7 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    Takes,
     require_constant,
     require_tensor,
 )
@@ -149,11 +151,13 @@ def _concat_kernel(layer: Layer) -> Emit:
             )
             size = len(rows) if along_rows else sizes[position]
             slab = slabs[position]
-            source = constants[position][rows.start : rows.stop] if slab is None else slab
-            if rows:
-                calls.append(
-                    (np.copyto, (cut(results[0], place, slice(start, start + size)), source))
-                )
+            if not rows:
+                continue
+            target = cut(results[0], place, slice(start, start + size))
+            if slab is None:
+                calls.append((np.copyto, (target, constants[position][rows.start : rows.stop])))
+            else:
+                calls += Spread.of(slab).copies(target)
         return calls
 
     return emit
@@ -167,6 +171,7 @@ CONCAT = Operator(
     output_elements,
     aliases=_concat_aliases,
     rowwise=True,
+    takes=lambda layer, position: Takes.SPREAD,
     attributes=MappingProxyType({"axis": REQUIRED}),
     structure="row-phased",
     notes="Operands take the row axis of the first that has one; others are read whole. Within the row no copy is needed.",

@@ -24,6 +24,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import FLOAT32, accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
+from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._operands import normal_axes, normal_axis, output_elements, storage_axis
 from csdfgen.ops._reducing import (
     constant,
@@ -35,6 +36,7 @@ from csdfgen.ops._reducing import (
     sum_of_squares,
     sum_over,
 )
+from csdfgen.ops._spread import Spread
 from csdfgen.ops.base import (
     REQUIRED,
     Alias,
@@ -45,6 +47,7 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    Takes,
     broadcast_view,
 )
 
@@ -314,14 +317,19 @@ def _batch_kernel(layer: Layer) -> Emit:
                 (np.multiply, (mean, gain, shift)),
                 (np.subtract, (bias, shift, shift)),
             ]
-        return [
-            *calls,
-            *_affine(
-                x, y, _per_channel(gain, layer, phase.out), _per_channel(shift, layer, phase.out)
-            ),
-        ]
+        factors = [_per_channel(values, layer, phase.out) for values in (gain, shift)]
+        for piece in Spread.of(x).pieces:
+            part = slice(piece.low, piece.high)
+            own = (f if f.shape[-1] == 1 else f[..., part] for f in factors)
+            calls += _affine(piece.arrays[0], y[..., part], *own)
+        return calls
 
     return in_float32(emit)
+
+
+def _batch_takes(layer: Layer, position: int) -> Takes:
+    """Pieces of the operand, unless it is widened."""
+    return Takes.EVEN if position or layer.output.dtype == "float16" else Takes.PIECES
 
 
 def _local_response_kernel(layer: Layer) -> Emit:
@@ -349,7 +357,11 @@ def _local_response_kernel(layer: Layer) -> Emit:
         scratch: Scratch,
     ) -> list[Call]:
         assert slabs[0] is not None
-        x, y = np.moveaxis(slabs[0], dim, -1), np.moveaxis(results[0], dim, -1)
+        arrays = [np.moveaxis(array, dim, -1) for array in (results[0], slabs[0])]
+        return in_blocks(make, arrays, range(results[0].ndim - 1), scratch)
+
+    def make(arrays: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        y, x = arrays
         padded = scratch.take((*x.shape[:-1], before + channels + after), dtype)
         row = padded.reshape(-1)
         count = row.size - before - after
@@ -587,6 +599,10 @@ _LRN: Mapping[str, Any] = {
 _MEAN_VARIANCE_AXES = (0, 2, 3)
 
 
+def _even(layer: Layer, position: int) -> Takes:
+    return Takes.EVEN
+
+
 def _operator(
     op_type: str,
     build: Callable[[Node], Layer],
@@ -612,6 +628,7 @@ def _operator(
         aliases=_in_place_by_rows if rowwise else _in_place,
         window=_window,
         rowwise=rowwise,
+        takes=_batch_takes if op_type == "BatchNormalization" else _even,
         attributes=MappingProxyType(dict(attributes)),
         structure=structure,
         notes=notes,

@@ -12,8 +12,9 @@ A window that covers all rows accumulates: each phase folds its rows into the re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +24,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
+from csdfgen.ops._im2col import balanced
 from csdfgen.ops._reducing import (
     FLOATS,
     constant,
@@ -31,6 +33,7 @@ from csdfgen.ops._reducing import (
     maximum,
     sum_over,
 )
+from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
 from csdfgen.ops.base import (
     REQUIRED,
@@ -40,6 +43,8 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    Takes,
+    aligned_size,
     in_the_accumulator,
 )
 
@@ -151,26 +156,54 @@ def _along(array: np.ndarray, dim: int, start: int, count: int, step: int = 1) -
     return array[index]
 
 
+Read = Callable[[int, int, int], np.ndarray | None]
+"""(first, count, step) -> positions of an axis; None where they are no array, single ones always are.
+"""
+
+
 def _slide(
     fold: _Fold, source: np.ndarray, target: np.ndarray, dim: int, axis: _Axis
 ) -> Iterator[Call]:
     """Calls that fold `source` along a dimension into `target`, window by window."""
+    return _slide_over(fold, partial(_along, source, dim), target, dim, axis)
+
+
+def _slide_over(
+    fold: _Fold, read: Read, target: np.ndarray, dim: int, axis: _Axis
+) -> Iterator[Call]:
+    """The same, wherever the positions lie."""
+    for step, taps_, run in _steps(axis.window, axis.out, axis.length):
+        yield from _slide_run(fold, read, target, dim, axis, step, taps_, run)
+
+
+def _slide_run(
+    fold: _Fold,
+    read: Read,
+    target: np.ndarray,
+    dim: int,
+    axis: _Axis,
+    step: str,
+    taps_: Sequence[int],
+    run: Rows,
+) -> Iterator[Call]:
+    """One step; in halves where what a tap reads is no array."""
     window = axis.window
-    for step, read, run in _steps(window, axis.out, axis.length):
-        part = _along(target, dim, run.start - axis.out.start, len(run))
-        first = run.start * window.stride - window.pad_top - axis.held.start
-        values = [
-            _along(source, dim, first + tap * window.dilation, len(run), window.stride)
-            for tap in read
-        ]
-        if step == "join":
-            yield fold.combine, (*values, part)
-        elif step == "fold":
-            yield fold.combine, (part, *values, part)
-        elif step == "copy":
-            yield np.copyto, (part, *values)
-        else:
-            yield np.copyto, (part, constant(fold.empty(part.dtype), part.dtype))
+    first = run.start * window.stride - window.pad_top - axis.held.start
+    values = [read(first + tap * window.dilation, len(run), window.stride) for tap in taps_]
+    if any(value is None for value in values):
+        half = run.start + len(run) // 2
+        for part in (Rows(run.start, half), Rows(half, run.stop)):
+            yield from _slide_run(fold, read, target, dim, axis, step, taps_, part)
+        return
+    part = _along(target, dim, run.start - axis.out.start, len(run))
+    if step == "join":
+        yield fold.combine, (*values, part)
+    elif step == "fold":
+        yield fold.combine, (part, *values, part)
+    elif step == "copy":
+        yield np.copyto, (part, *values)
+    else:
+        yield np.copyto, (part, constant(fold.empty(part.dtype), part.dtype))
 
 
 def _fold_axes(
@@ -195,6 +228,93 @@ def _fold_axes(
         calls.extend(_slide(fold, source, folded, dim, axes[dim]))
         source = folded
     return calls or [(np.copyto, (target, source))]
+
+
+def _fold_piece(
+    fold: _Fold, piece: Piece, target: np.ndarray, axes: Sequence[_Axis], scratch: Scratch
+) -> list[Call]:
+    """The same for rows wherever they lie: along the rows first, into as few columns at a time as
+    the workspace has room for.
+    """
+    rows, *columns = axes
+    whole = piece.at(0, len(rows.held))
+    slides = any(axis.window.kernel > 1 for axis in columns)
+    if not columns or (whole is not None and not slides):
+        if whole is not None:
+            return _fold_axes(fold, whole, target, axes, scratch)
+        return list(_slide_over(fold, piece.at, target, 0, rows))
+    if not slides and all(axis.window.stride == 1 for axis in columns):
+        return list(_slide_over(fold, piece.at, target, 0, rows))
+    if rows.window.kernel == 1 and not rows.is_whole:
+        return _fold_rows_apart(fold, piece, target, axes, scratch)
+    calls: list[Call] = []
+    mark, count = scratch.mark, len(columns[0].out)
+    behind = prod(piece.arrays[0].shape[2:]) * target.itemsize * len(rows.out)
+    slides_on = any(axis.window.kernel > 1 for axis in columns[1:])
+    limit = count
+    while limit > 1:
+        first = _span(columns[0], limit) * behind
+        if (aligned_size(first) + limit * behind if slides_on else first) <= scratch.room:
+            break
+        limit = balanced(count, limit // 2)[0][1]
+    for start, stop in balanced(count, limit):
+        column = _columns(columns[0], start, stop)
+        held = slice(column.held.start, column.held.stop)
+        own = piece.narrowed(lambda array: array[:, held])  # noqa: B023
+        part = scratch.take(
+            (len(rows.out), len(column.held), *own.arrays[0].shape[2:]), target.dtype
+        )
+        if whole is not None and rows.is_whole:
+            calls.append(fold.along(whole[:, held], (0,), part))
+        else:
+            calls += _slide_over(fold, own.at, part, 0, rows)
+        lead = _Axis(Window(1), Rows(0, len(rows.out)), Rows(0, len(rows.out)), len(rows.out))
+        rest = [lead, column, *columns[1:]]
+        calls += _fold_axes(fold, part, target[:, start:stop], rest, scratch)
+        scratch.rewind(mark)
+    return calls
+
+
+def _fold_rows_apart(
+    fold: _Fold, piece: Piece, target: np.ndarray, axes: Sequence[_Axis], scratch: Scratch
+) -> list[Call]:
+    """Of windows one row high, as many rows at a time as lie together."""
+    rows, *columns = axes
+    window = rows.window
+    first = rows.out.start * window.stride - rows.held.start
+    source = piece.at(first, len(rows.out), window.stride)
+    if source is not None:
+        lead = _Axis(Window(1), Rows(0, len(source)), Rows(0, len(source)), len(source))
+        mark = scratch.mark
+        calls = _fold_axes(fold, source, target, [lead, *columns], scratch)
+        scratch.rewind(mark)
+        return calls
+    half = len(rows.out) // 2
+    middle = rows.out.start + half
+    calls = []
+    for out, part in (
+        (Rows(rows.out.start, middle), target[:half]),
+        (Rows(middle, rows.out.stop), target[half:]),
+    ):
+        calls += _fold_rows_apart(fold, piece, part, [replace(rows, out=out), *columns], scratch)
+    return calls
+
+
+def _span(axis: _Axis, count: int) -> int:
+    """Input positions that `count` neighbouring output positions read, at most."""
+    window = axis.window
+    return min(len(axis.held), (count - 1) * window.stride + window.extent)
+
+
+def _columns(axis: _Axis, start: int, stop: int) -> _Axis:
+    """Output positions [start, stop) of an axis, and the inputs that they read."""
+    window = axis.window
+    low = (axis.out.start + start) * window.stride - window.pad_top
+    high = (axis.out.start + stop - 1) * window.stride - window.pad_top + window.extent
+    held = Rows(min(max(low, 0), axis.length), max(min(high, axis.length), 0))
+    if held.stop <= held.start:
+        held = Rows(min(held.start, axis.length - 1), min(held.start, axis.length - 1) + 1)
+    return replace(axis, out=Rows(axis.out.start + start, axis.out.start + stop), held=held)
 
 
 # What comes before and after the fold -------------------------------------------------------------
@@ -427,18 +547,20 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
             slab, held, target = slabs[0], phase.ins[0], results[0]
             assert slab is not None and held is not None
             calls, source = prepare(slab, scratch)
+            pieces = Spread.of(source).pieces
             if not accumulates:
                 rows = _Axis(windows[0], phase.out, held, lengths[0])
-                return [
-                    *calls,
-                    *_fold_axes(pool.fold, source, target, (rows, *columns), scratch),
-                    *finish(phase.out, target),
-                ]
+                for piece in pieces:
+                    part = target[..., piece.low : piece.high]
+                    calls += _fold_piece(pool.fold, piece, part, (rows, *columns), scratch)
+                return [*calls, *finish(phase.out, target)]
             rows = _Axis(Window(len(held)), Rows(0, 1), Rows(0, len(held)), len(held))
-            part = target if phase.first else scratch.take(target.shape, target.dtype)
-            calls += _fold_axes(pool.fold, source, part, (rows, *columns), scratch)
+            whole = target if phase.first else scratch.take(target.shape, target.dtype)
+            for piece in pieces:
+                part = whole[..., piece.low : piece.high]
+                calls += _fold_axes(pool.fold, piece.arrays[0], part, (rows, *columns), scratch)
             if not phase.first:
-                calls.append((pool.fold.combine, (target, part, target)))
+                calls.append((pool.fold.combine, (target, whole, target)))
             return [*calls, *finish(phase.out, target)] if phase.last else calls
 
         at_once = accumulates and all(axis.is_whole for axis in columns)
@@ -446,6 +568,13 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
         return emit if at_once and pool.prepare is _unprepared else in_float32(emit)
 
     return kernel
+
+
+def _takes(pool: _Pool, layer: Layer, position: int) -> Takes:
+    """What is prepared or widened is gathered; rows that are added up come one run at a time."""
+    if layer.output.dtype == "float16" or pool.prepare is not _unprepared:
+        return Takes.EVEN
+    return Takes.PIECES if _mode(layer) is Mode.ACCUMULATE else Takes.SPREAD
 
 
 _SLIDING: Mapping[str, Any] = {
@@ -470,6 +599,7 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         state=in_the_accumulator,
         window=_window,
         shift_invariant=True,
+        takes=partial(_takes, pool),
         attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),
         structure="row-phased; accumulating where one window covers all rows"
         if sliding

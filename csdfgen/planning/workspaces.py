@@ -1,48 +1,94 @@
 """How much scratch does each firing need? What a backend declares for its step, before placement.
 
-A declaration depends on the structure of the phase (`kernels.steps.demands`) and on where its rows
-lie relative to each other in their buffers: where a rolling buffer wraps, and how far apart operand
-and result are if they share one. Firings that agree in these are declared once.
+A declaration depends on the structure of the phase (`kernels.steps.demands`) and on which of its
+rows lie together: those that one firing made, as a block, and no others. What a backend declares
+then is enough wherever the blocks are placed. Firings that agree in these are declared once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from csdfgen.kernels.steps import Scratchpad
+from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands, runs
+from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
+from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.placement import Region
+from csdfgen.planning.sharing import Sharing
 
 __all__ = ["Declarations"]
 
 
 class Declarations:
-    """TEMP"""
+    """What a backend declares for the layers of a conversion, for any order and any placement.
 
-    def __init__(self, conversion, sharing, buffers, kernels, limit=None):
-        self.c, self.s, self.b, self.k, self.limit = conversion, sharing, buffers, kernels, limit
+    limit: bytes that a firing is to do with if it can; None: as many as make it fastest.
+    """
 
-    def sizes(self):
-        regions, total = {}, {}
-        for b in self.b:
-            rows = np.arange(b.rows)
-            born = np.zeros(b.rows, int)
-            for part in b.parts[:1]:
-                born = np.searchsorted(np.array(part.writers[0].rows), rows, side="right")
-            block = np.cumsum(np.diff(born, prepend=-1) != 0) if not b.scattered else rows
-            table = rows * b.row_bytes - 2 * (block * (b.row_bytes * 40 + 64))
-            table = (table - table.min()).tolist()
-            regions[b.name] = Region(b.name, 0, b.row_bytes, b.rows, tuple(table), b.name)
-            total[b.name] = max(table) + b.row_bytes + 64
-        addresses = Addresses(self.s, regions)
-        found = {}
-        for w in self.c.actors:
-            if w.layer is None or w.name in self.s.silent:
-                continue
-            out = []
-            for i in range(len(w.phases)):
-                step = addresses.step(w, i, 0, Scratchpad("", 0, 0))
-                out.append(self.k.workspace(step, total, self.limit))
-            if any(out):
-                found[w.name] = np.array(out)
-        return found
+    def __init__(
+        self,
+        conversion: Conversion,
+        sharing: Sharing,
+        buffers: Sequence[Buffer],
+        kernels: KernelSet,
+        limit: int | None = None,
+    ) -> None:
+        self._kernels, self._limit = kernels, limit
+        self._works = [
+            work
+            for work in conversion.actors
+            if work.layer is not None and work.name not in sharing.silent
+        ]
+        regions = {buffer.name: _apart(buffer) for buffer in buffers}
+        self._extents = {
+            name: max(region.table) + region.row_bytes for name, region in regions.items()
+        }
+        self._addresses = Addresses(sharing, regions)
+
+    def sizes(self) -> dict[str, np.ndarray]:
+        """Actor -> bytes of scratch of each of its phases; actors that need none are left out."""
+        found = {work.name: self._declared(work) for work in self._works}
+        return {name: sizes for name, sizes in found.items() if sizes.any()}
+
+    def _declared(self, work: ActorWork) -> np.ndarray:
+        assert work.layer is not None
+        known: dict[tuple[Any, ...], int] = {}
+        declared = []
+        for number, kind in enumerate(demands(work.layer, work.phases)):
+            step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
+            key = kind, step.phase.images, _relations(step)
+            if key not in known:
+                known[key] = self._kernels.workspace(step, self._extents, self._limit)
+            declared.append(known[key])
+        return np.array(declared)
+
+
+def _apart(buffer: Buffer) -> Region:
+    """Rows that one firing makes in a block, every block below the one before: none continues
+    another.
+    """
+    rows = np.arange(buffer.rows)
+    blocks = rows
+    if not buffer.scattered:
+        made = np.array(buffer.parts[0].writers[0].rows)
+        blocks = np.unique(np.searchsorted(made, rows, side="right"), return_inverse=True)[1]
+    within = rows - np.searchsorted(blocks, blocks)
+    sizes = np.bincount(blocks)
+    starts = np.cumsum(sizes[::-1] + 1)[::-1] - sizes - 1
+    table = (starts[blocks] + within) * buffer.row_bytes
+    return Region(buffer.name, 0, buffer.row_bytes, buffer.rows, tuple(table.tolist()), buffer.name)
+
+
+def _relations(step: Step) -> tuple[Any, ...]:
+    """Which rows of a step lie together, and where they lie relative to others of their buffer."""
+    first: dict[str, int] = {}
+    found = []
+    for view in (*step.inputs, *step.outputs, *step.states):
+        for one in () if view is None else view.pieces or (view,):
+            if one.rows:
+                start = first.setdefault(one.pool, one.rows[0])
+                found.append((one.pool, one.rows[0] - start, tuple(runs(one.rows))))
+    return tuple(found)

@@ -245,7 +245,7 @@ def test_what_the_function_raises_ends_the_frame_and_the_next_one_is_whole() -> 
         assert np.array_equal(value, want[name])
 
 
-def test_the_function_has_numpy_as_the_caller_set_it() -> None:
+def test_the_function_sees_floating_point_errors_as_the_caller_does() -> None:
     plan = csdfgen.plan(large(), rows=1)
 
     def divide(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
