@@ -78,8 +78,7 @@ def draw_memory(
     columns = _columns(footprint, _width_in_columns(footprint))
     whole = footprint.whole_alive()
     ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
-    alive = int(footprint.alive.max(initial=0))
-    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, alive)
+    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, footprint.most)
     if apart and not scale:
         most = float(whole.max()) * 1.04
         over = Axes(drawing, look, footprint.firings, most, top + 16, top + 16 + _OVERVIEW)
@@ -125,8 +124,8 @@ def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.nda
     total = columns.held.sum(axis=0).tolist()
     drawing.shape(axes.steps(columns.edges.tolist(), total), look.accent, "by rows, this plan")
     drawing.line(axes.left, axes.bottom, axes.right, axes.bottom, look.soft)
-    most, ours = int(whole.max()), int(max(total, default=0))
-    gain = f"whole layers, at most {binary(most)}; by rows (blue), at most {binary(ours)}"
+    most = binary(int(whole.max()))
+    gain = f"whole layers, at most {most}; by rows (blue), in an arena of {binary(footprint.arena)}"
     drawing.text(axes.left, axes.top - 7, f"To scale: {gain}", 11, bold=True)
 
 
@@ -215,7 +214,9 @@ def _levels(axes: Axes, footprint: Footprint, whole: int | None) -> None:
     axes.level(footprint.arena, f"arena {binary(footprint.arena)}")
     bound = footprint.figures.get("lower_bound")
     if bound:
-        axes.level(bound, f"proven bound {binary(bound)}", above=False, color=axes.look.mark)
+        near = axes.y(bound) - axes.y(footprint.arena) < 2 * _TALL
+        text = f"proven bound {binary(bound)}"
+        axes.level(bound, text, above=not near, color=axes.look.mark, at_left=True)
     if whole and whole > footprint.arena:
         near = axes.y(footprint.arena) - axes.y(whole) < 2 * _TALL
         text = f"whole layers {binary(whole)}"
@@ -226,10 +227,14 @@ def _mark_peak(axes: Axes, footprint: Footprint) -> None:
     """A dot on the fullest firing, and what it is."""
     if not footprint.firings:
         return
-    at, size = footprint.peak, int(footprint.alive.max())
+    at = footprint.peak
+    size = footprint.most
     x, y = axes.x(at + 0.5), axes.y(size)
     axes.drawing.dots([(x, y)], 6, axes.look.mark)
     text = f"{binary(size)} alive in firing {at + 1:,}"
     room = wide(text, 11) + 10
+    levels = [footprint.arena, footprint.figures.get("lower_bound", 0)]
+    if any(abs(axes.y(level) - y) < _TALL for level in levels if level):
+        y += 1.4 * _TALL  # below the lines and their names
     anchor = "end" if x + room > RIGHT else "start"
     axes.named(x - 8 if anchor == "end" else x + 8, y + 4, text, anchor)

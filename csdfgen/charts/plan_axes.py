@@ -168,7 +168,7 @@ def facts(footprint: Footprint) -> str:
     parts = [
         f"{footprint.firings:,} firings",
         f"arena {binary(footprint.arena)}",
-        f"most alive {binary(int(footprint.alive.max(initial=0)))}, workspace too",
+        f"most alive {binary(footprint.most)}, workspace too",
     ]
     if figures.get("lower_bound"):
         parts.append(f"bound {binary(figures['lower_bound'])}")
