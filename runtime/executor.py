@@ -23,7 +23,7 @@ from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY, array_of, copies
-from csdfgen.kernels.steps import Call, KernelSet, Step, runs, structures
+from csdfgen.kernels.steps import Call, KernelSet, Step, structures
 from csdfgen.lowering.program import Delivery, Feed, lower
 from csdfgen.model.network import Network
 from csdfgen.model.rows import Rows
@@ -176,7 +176,7 @@ class Executable:
                     feed.part,
                 ),
             )
-            for a, b in runs(feed.target.rows)
+            for a, b in feed.target.runs
         )
 
     def _take(
@@ -193,7 +193,7 @@ class Executable:
     def _delivered(self, one: Delivery) -> Iterator[Call]:
         """Calls that hand on rows of an output, those that lie evenly spaced together."""
         start = one.rows.start
-        for a, b in runs(one.source.rows):
+        for a, b in one.source.runs:
             source = array_of(one.source.part(a, b), self._memory)
             source.flags.writeable = False
             yield self._deliver, (one.output, one.image, start + a, start + b, source)

@@ -18,7 +18,6 @@ __all__ = [
     "PlanOption",
     "RepeatOption",
     "ResizeOption",
-    "ResultOption",
     "SeedOption",
     "StdOption",
     "ThreadsOption",

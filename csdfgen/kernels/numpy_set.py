@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from csdfgen.errors import PlanError
-from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, runs
+from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
@@ -127,6 +127,7 @@ class NumpyKernels:
                 calls.extend(_stored(step.outputs, outputs, memory))
         if not step.states or not phase.last:
             calls.extend(_stored(held, results, memory))
+        scratch.rewind(scratch.end)  # what lies between two of the calls outlives all marks
         return [prepared for call in calls for prepared in _in_place(call, scratch)]
 
     def _epilogue(
@@ -169,7 +170,7 @@ def _slab(
     """
     view, layer = step.inputs[position], step.layer
     assert view is not None
-    found = [runs(one.rows) for one in view.pieces or (view,)]
+    found = [one.runs for one in view.pieces or (view,)]
     broken = any(len(one) > 1 for one in found)
     if not view.count:
         empty = np.empty((0, *view.shape), view.format.dtype)
@@ -211,7 +212,7 @@ def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
             stop = start + piece.shape[view.along]
             part = cut(target, view.along + 1, slice(start, stop))
             start = stop
-        for a, b in runs(piece.rows):
+        for a, b in piece.runs:
             calls.append((np.copyto, (part[a:b], array_of(piece.part(a, b), memory))))
     return calls
 
@@ -234,7 +235,7 @@ def _target(
     """Where a kernel writes rows: the rows themselves, or an array of the workspace, filled with what
     the rows hold if the kernel goes on from there.
     """
-    found = runs(view.rows)
+    found = view.runs
     if len(found) <= 1:
         return array_of(view, memory)
     array = scratch.take((len(view.rows), *view.shape), view.format.dtype)
@@ -249,8 +250,8 @@ def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory)
     return [
         (np.copyto, (array_of(view.part(start, stop), memory), array[start:stop]))
         for view, array in zip(views, arrays, strict=True)
-        if len(runs(view.rows)) > 1
-        for start, stop in runs(view.rows)
+        if len(view.runs) > 1
+        for start, stop in view.runs
     ]
 
 
@@ -270,13 +271,13 @@ def _parts(step: Step) -> list[Step]:
     out = step.phase.out
     cuts = {0, len(out)}
     for view in step.outputs:
-        cuts.update(stop for _, stop in runs(view.rows))
+        cuts.update(stop for _, stop in view.runs)
     if operator.rowwise:
         for position, rows in enumerate(step.phase.ins):
             tensor, held = step.layer.inputs[position], step.inputs[position]
             if held is not None and tensor is not None and _runs_along(tensor, rows, step):
                 for one in held.pieces or (held,):
-                    cuts.update(stop for _, stop in runs(one.rows))
+                    cuts.update(stop for _, stop in one.runs)
     if len(cuts) == 2:
         return [step]
     return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
@@ -322,7 +323,7 @@ def _halves(step: Step) -> list[Step]:
 def _accumulating_parts(step: Step, over: int) -> list[Step]:
     view = step.inputs[over]
     assert view is not None
-    stops = {b for one in view.pieces or (view,) for _, b in runs(one.rows)}
+    stops = {b for one in view.pieces or (view,) for _, b in one.runs}
     return _accumulating_cuts(step, [0, *sorted(stops)]) or [step]
 
 
@@ -375,10 +376,18 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
     target, source = arguments
     if _address(target) == _address(source) and _steps(target) == _steps(source):
         return ()
-    if target.dtype != source.dtype or not np.may_share_memory(target, source):
+    if target.dtype != source.dtype or not _share_memory(target, source):
         return (call,)
     between = scratch.take(source.shape, source.dtype)
     return (np.copyto, (between, source)), (np.copyto, (target, between))
+
+
+def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays have an element in common, or may have where that is hard to tell."""
+    try:
+        return np.shares_memory(one, other, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _address(array: np.ndarray) -> int:

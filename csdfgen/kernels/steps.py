@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -88,6 +89,15 @@ class View:
         """Where its rows lie; of rows in pieces, those of every piece."""
         return tuple(piece.rows for piece in self.pieces) if self.pieces else self.rows
 
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """Ranges of rows that make one array. Rows far from each other make none, even if they are
+        evenly spaced by chance: what lies between them may be written in the same firing.
+        """
+        steps = zip(self.shape, self.strides, strict=True)
+        extent = self.format.itemsize + sum((size - 1) * step for size, step in steps)
+        return runs(self.rows, 2 * extent)
+
     def part(self, start: int, stop: int) -> View:
         """Rows [start, stop) of the view."""
         if self.pieces:
@@ -149,11 +159,11 @@ class KernelSet(Protocol):
         """
 
 
-def runs(rows: Sequence[int]) -> list[tuple[int, int]]:
-    """Maximal ranges of positions whose offsets rise evenly.
+def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:
+    """Maximal ranges of positions whose offsets rise evenly, by at most `most`.
 
-    >>> runs((0, 64, 128)), runs((128, 0, 64)), runs(())
-    ([(0, 3)], [(0, 1), (1, 3)], [])
+    >>> runs((0, 64, 128)), runs((128, 0, 64)), runs(()), runs((0, 640), most=128)
+    ([(0, 3)], [(0, 1), (1, 3)], [], [(0, 1), (1, 2)])
     """
     found: list[tuple[int, int]] = []
     start = 0
@@ -161,7 +171,7 @@ def runs(rows: Sequence[int]) -> list[tuple[int, int]]:
         stop = start + 1
         if stop < len(rows):
             step = rows[stop] - rows[start]
-            while step > 0 and stop < len(rows) and rows[stop] - rows[stop - 1] == step:
+            while 0 < step <= most and stop < len(rows) and rows[stop] - rows[stop - 1] == step:
                 stop += 1
         found.append((start, stop))
         start = stop

@@ -34,6 +34,8 @@ _LARGEST = 20_000
 """Pairs (item, instant) of the largest program that is solved; beyond, the greedy choice is better."""
 _FEW, _GAP = 60, 5e-3
 """Items up to which the program is solved to the end; this close to it for more."""
+_PARTS = 9
+"""Given seconds are for the program, and for packing both memories of each of four choices."""
 _SECONDS: Mapping[str, float] = MappingProxyType({"low": 2.0, "normal": 10.0, "high": 60.0})
 
 
@@ -77,6 +79,8 @@ def split(
     """
     _check(items, fast, slow)
     room = _Room(items, fast, slow)
+    if not isinstance(effort, str):
+        effort = effort / _PARTS
     best: tuple[int, np.ndarray, np.ndarray, Packing] | None = None
     least = 2**63 - 1
     for chosen in _choices(room, moved, effort):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands, runs
+from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
@@ -90,5 +90,5 @@ def _relations(step: Step) -> tuple[Any, ...]:
         for one in () if view is None else view.pieces or (view,):
             if one.rows:
                 start = first.setdefault(one.pool, one.rows[0])
-                found.append((one.pool, one.rows[0] - start, tuple(runs(one.rows))))
+                found.append((one.pool, one.rows[0] - start, tuple(one.runs)))
     return tuple(found)

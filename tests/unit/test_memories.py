@@ -86,7 +86,7 @@ def test_many_items() -> None:
         found = split(items, moved, fast, 2 * whole.total)
         check(items, moved, fast, 2 * whole.total, found)
         assert 0 < found.traffic[SLOW] < moved.sum()
-        tight = split(items, moved, fast, whole.total)
+        tight = split(items, moved, fast, whole.total, effort=1.0)
         check(items, moved, fast, whole.total, tight)
 
 

@@ -21,12 +21,12 @@ from csdfgen.planning.packing.repair import repair
 __all__ = ["EFFORTS", "pack"]
 
 EFFORTS: Mapping[str, tuple[int, float]] = MappingProxyType(
-    {"low": (1_000, 3.0), "normal": (60_000, 12.0), "high": (300_000, 60.0)}
+    {"low": (1_500, 3.0), "normal": (120_000, 12.0), "high": (600_000, 60.0)}
 )
 """Effort -> steps of the search, and seconds that end it sooner."""
 _PATIENCE = (1_000, 100)
 """Ceilings in a row without success that end a search: of given seconds, of a named effort."""
-_STEPS_EACH = 4
+_STEPS_EACH = 2
 """At the lowest effort: items for a step of the search."""
 _NEAR = 100
 """At the lowest effort: nothing is searched once a packing is within this part of its bound."""

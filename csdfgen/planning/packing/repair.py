@@ -21,7 +21,7 @@ _REMEMBERED = 8_000_000
 """Pairs of items alive together that are kept, 4 bytes each; beyond, they are found again."""
 _STEPS, _STEPS_EACH = 400, 30
 """Steps under one ceiling: so many, and so many for each item that stood above it."""
-_PARTS = (4, 8, 16, 32, 64)
+_PARTS = (4, 16, 64)
 """A ceiling goes this part of the way to the bound; the next of these where that fails."""
 _ASKED = 64
 """Steps between two looks at the clock."""
