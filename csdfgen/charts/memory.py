@@ -1,5 +1,6 @@
 """Who holds the memory of a frame, firing by firing? Layers stacked on each other, beside whole layers.
 
+Of scratch what the kernel needs is shown; more than that it gets where room is free in the arena.
 Where a firing is narrower than a pixel, a column shows the firing of it in which most is alive, as it
 is: peaks are never lost, and every column is a real moment.
 """
@@ -105,7 +106,7 @@ def _width_in_columns(footprint: Footprint) -> int:
 def _columns(footprint: Footprint, most: int) -> _Columns:
     count = max(1, min(most, footprint.firings))
     edges = np.arange(count + 1) * footprint.firings // count
-    alive = footprint.alive
+    alive = footprint.counted
     if not len(alive):
         return _Columns(edges, footprint.held[:, :0])
     starts = edges[:-1]
@@ -113,7 +114,9 @@ def _columns(footprint: Footprint, most: int) -> _Columns:
     place = np.repeat(np.arange(count), np.diff(edges))
     fullest = np.flatnonzero(alive == best[place])
     chosen = fullest[np.unique(place[fullest], return_index=True)[1]]
-    return _Columns(edges, footprint.held[:, chosen])
+    held = footprint.held[:, chosen]
+    held[-1] = np.minimum(held[-1], footprint.needed[chosen])
+    return _Columns(edges, held)
 
 
 def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.ndarray) -> None:
@@ -144,7 +147,7 @@ def _stack(axes: Axes, footprint: Footprint, columns: _Columns, *, names: bool) 
     scale = (axes.bottom - axes.top) / max(1.0, axes.most)
     most = columns.held.max(axis=1, initial=0)
     for line in np.flatnonzero(most):
-        name = footprint.layers[line].name if line < count else "workspace of the firing"
+        name = footprint.layers[line].name if line < count else "workspace that the firing needs"
         title = f"{name}: at most {binary(most[line])}"
         low, high = tops[line] - columns.held[line], tops[line]
         drawing.shape(_bands(axes, xs, low, high), colors[line], title)

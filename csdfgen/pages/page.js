@@ -44,8 +44,9 @@
       if (first[k] > f || last[k] <= f) continue;
       const [layer, , kind] = plan.owners[owner[k]];
       const name = kind === "workspace" ? "workspace" : plan.layers[layer];
-      held.set(name, (held.get(name) || 0) + high[k] - low[k]);
-      total += high[k] - low[k];
+      const there = high[k] - low[k], size = kind === "workspace" ? Math.min(there, plan.needed[f]) : there;
+      held.set(name, (held.get(name) || 0) + size);
+      total += size;
     }
     const largest = [...held].sort((a, b) => b[1] - a[1]);
     const lines = largest.slice(0, 6).map(([name, size]) => `${bytes(size)}  ${name}`);

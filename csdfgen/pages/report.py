@@ -166,12 +166,12 @@ def _charts(shown: Footprint) -> Markup:
         "memory": (
             "Memory over the frame",
             "What is alive in each firing, by the layer that wrote it, first layer at the bottom; grey on "
-            "top is the workspace of the firing, more than it needs where room is free. A column shows the "
-            "fullest of its firings.",
+            "top is the workspace that the firing needs. A column shows the fullest of its firings.",
         ),
         "arena": (
             "The arena",
-            "Every row at its address for as long as it is alive; grey is workspace, blank is free. The "
+            "Every row at its address for as long as it is alive; grey is workspace, which gets "
+            "more than it needs where room is free; blank is free. The "
             "parts of a row that several layers write are drawn one behind the other.",
         ),
         "phases": (
@@ -237,6 +237,7 @@ def _for_script(shown: Footprint) -> dict[str, object]:
         "columns": [one[kept].tolist() for one in columns],
         "left_out": len(area) - len(kept),
         "runs": [[int(order[at]), int(n)] for at, n in zip(starts, lengths, strict=True)],
+        "needed": shown.needed.tolist(),
         "firings": shown.firings,
         "arena": shown.arena,
     }
