@@ -64,8 +64,8 @@ class Buffer:
     """`rows` rows, counted through all images of an iteration.
 
     row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
-    block of rows that one firing claims. scattered: rows that one firing claims need not lie
-    together, as nobody computes them (a network input).
+    block. blocks: the first row of every block; rows of a block are claimed together and lie
+    together, blocks anywhere.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Buffer:
     sizes: tuple[int, ...] = ()
     alignment: int = ALIGNMENT
     pool: str = ARENA
-    scattered: bool = False
+    blocks: tuple[int, ...] = ()
 
 
 def state_name(actor: str) -> str:
@@ -100,8 +100,14 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
     )
 
 
-def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
+def buffers_of(
+    conversion: Conversion, sharing: Sharing, *, fine: bool = False
+) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
+
+    Rows that a firing computes lie together as one block; those of a network input, which nobody
+    computes, need not. fine: only those that are released together too, for arenas that waste less
+    at the price of more calls.
 
     A tensor that nobody reads is released by its writer, a network output too: its rows are handed on
     in the firing that completes them (`lowering.program`). Layers without work of their own (views)
@@ -130,12 +136,31 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             tensor.row_bytes,
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
-            scattered=all(work.kind == "input" for work, _ in writers[name]),
+            blocks=_blocks(writers[name], readers[name], tensor.rows * frames, fine=fine),
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]
     ]
     return (*tensors, *_states(conversion))
+
+
+def _blocks(
+    written: Sequence[tuple[ActorWork, Write]],
+    readers: Sequence[Access],
+    rows: int,
+    *,
+    fine: bool,
+) -> tuple[int, ...]:
+    """First rows of blocks: wherever any writer starts a phase; `fine`: or any reader has released."""
+    if all(work.kind == "input" for work, _ in written):
+        return tuple(range(rows))
+    starts = {0}
+    for _, write in written:
+        starts.update(write.claimed)
+    if fine:
+        for access in readers:
+            starts.update(access.rows)
+    return tuple(sorted(start for start in starts if start < rows))
 
 
 def _states(conversion: Conversion) -> list[Buffer]:
@@ -147,7 +172,10 @@ def _states(conversion: Conversion) -> list[Buffer]:
             free = (Access(work.name, state.released),)
             rows = state.claimed[-1]
             name = state_name(work.name)
-            found.append(Buffer(name, rows, state.nbytes, (part,), free, kind="state"))
+            alone = tuple(range(rows))
+            found.append(
+                Buffer(name, rows, state.nbytes, (part,), free, kind="state", blocks=alone)
+            )
     return found
 
 

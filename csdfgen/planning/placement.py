@@ -219,13 +219,10 @@ def _listed(
 def _blocks(
     buffers: Sequence[Buffer], lifetimes: Lifetimes
 ) -> tuple[_Blocks, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Blocks of rows that are born together, with (bytes, born, gone) of each."""
+    """The blocks of all buffers, with (bytes, born, gone) of each."""
     numbers, starts, stops, sizes, borns, gones = [], [], [], [], [], []
     for number, (buffer, one) in enumerate(zip(buffers, lifetimes.each, strict=True)):
-        if buffer.scattered:
-            start = np.arange(buffer.rows)
-        else:
-            start = np.flatnonzero(np.diff(one.born, prepend=-1))
+        start = np.array(buffer.blocks)
         stop = np.append(start[1:], buffer.rows)
         numbers.append(np.full(len(start), number))
         starts.append(start)

@@ -63,6 +63,7 @@ class Plan(Pickled):
     pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     arena_bound: int = 0
+    fine: bool = False
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 

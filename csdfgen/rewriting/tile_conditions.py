@@ -12,6 +12,7 @@ Nothing is taken from `tiles`: halos, parts and pads are seen here as they came 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -203,7 +204,7 @@ def _sliced(layer: Layer, source: Columns) -> Columns:
 def _joined(layer: Layer, operands: list[Columns]) -> Columns:
     if layer.attributes["axis"] != 3 or layer.constants or any(one.part for one in operands):
         raise _FaultError(f"does not join columns, but along axis {layer.attributes['axis']}")
-    for a, b in zip(operands, operands[1:], strict=False):
+    for a, b in itertools.pairwise(operands):
         if a.tensor != b.tensor or a.stop != b.start:
             raise _FaultError(f"joins {a} and {b}, which are no neighbours")
     return Columns(operands[0].tensor, operands[0].start, operands[-1].stop)
