@@ -38,6 +38,7 @@ from csdfgen.cli.options import (
     Rates,
     ShapeOption,
     Tokens,
+    is_graph_file,
 )
 
 __all__ = ["InterruptedByUserError", "app"]
@@ -359,6 +360,7 @@ def report(
     output: page_options.PageOption = None,
     of: page_options.ModelOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
     policy: page_options.PolicyOption = None,
     device: page_options.DeviceOption = None,
     measure: page_options.MeasureOption = True,
@@ -372,7 +374,8 @@ def report(
     from csdfgen.cli.plans import Asked
     from csdfgen.cli.report import ReportRequest, run_report
 
-    asked = Asked(model, network.read(), policy.value if policy else None, of)
+    wishes = goals.read() if is_graph_file(model) else goals.read(device)
+    asked = Asked(model, network.read(wishes), policy.value if policy else None, of)
     run_report(ReportRequest(asked, output or Path("report.html"), device, measure, repeat))
 
 
