@@ -156,6 +156,21 @@ def array_of(view: View, memory: Memory) -> np.ndarray:
     )
 
 
+def _runs(view: View) -> list[tuple[int, int]]:
+    """Ranges of rows that lie side by side. Rows far apart that happen to be evenly spaced are none:
+    an array of them would reach over memory of others, and numpy take it for theirs.
+    """
+    extents = (n * step for n, step in zip(view.shape, view.strides, strict=True))
+    reach = max(extents, default=view.format.itemsize) + Scratch.ALIGN
+    near = [0, *(k for k, (a, b) in enumerate(pairwise(view.rows), 1) if not 0 < b - a <= reach)]
+    ends = [*near[1:], len(view.rows)]
+    return [
+        (start + a, start + b)
+        for start, stop in zip(near, ends, strict=True)
+        for a, b in runs(view.rows[start:stop])
+    ]
+
+
 def _slab(
     step: Step,
     position: int,
@@ -169,7 +184,7 @@ def _slab(
     """
     view, layer = step.inputs[position], step.layer
     assert view is not None
-    found = [runs(one.rows) for one in view.pieces or (view,)]
+    found = [_runs(one) for one in view.pieces or (view,)]
     broken = any(len(one) > 1 for one in found)
     if not view.count:
         empty = np.empty((0, *view.shape), view.format.dtype)
@@ -211,7 +226,7 @@ def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
             stop = start + piece.shape[view.along]
             part = cut(target, view.along + 1, slice(start, stop))
             start = stop
-        for a, b in runs(piece.rows):
+        for a, b in _runs(piece):
             calls.append((np.copyto, (part[a:b], array_of(piece.part(a, b), memory))))
     return calls
 
@@ -234,7 +249,7 @@ def _target(
     """Where a kernel writes rows: the rows themselves, or an array of the workspace, filled with what
     the rows hold if the kernel goes on from there.
     """
-    found = runs(view.rows)
+    found = _runs(view)
     if len(found) <= 1:
         return array_of(view, memory)
     array = scratch.take((len(view.rows), *view.shape), view.format.dtype)
@@ -249,8 +264,8 @@ def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory)
     return [
         (np.copyto, (array_of(view.part(start, stop), memory), array[start:stop]))
         for view, array in zip(views, arrays, strict=True)
-        if len(runs(view.rows)) > 1
-        for start, stop in runs(view.rows)
+        if len(_runs(view)) > 1
+        for start, stop in _runs(view)
     ]
 
 
@@ -270,13 +285,13 @@ def _parts(step: Step) -> list[Step]:
     out = step.phase.out
     cuts = {0, len(out)}
     for view in step.outputs:
-        cuts.update(stop for _, stop in runs(view.rows))
+        cuts.update(stop for _, stop in _runs(view))
     if operator.rowwise:
         for position, rows in enumerate(step.phase.ins):
             tensor, held = step.layer.inputs[position], step.inputs[position]
             if held is not None and tensor is not None and _runs_along(tensor, rows, step):
                 for one in held.pieces or (held,):
-                    cuts.update(stop for _, stop in runs(one.rows))
+                    cuts.update(stop for _, stop in _runs(one))
     if len(cuts) == 2:
         return [step]
     return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
@@ -322,7 +337,7 @@ def _halves(step: Step) -> list[Step]:
 def _accumulating_parts(step: Step, over: int) -> list[Step]:
     view = step.inputs[over]
     assert view is not None
-    stops = {b for one in view.pieces or (view,) for _, b in runs(one.rows)}
+    stops = {b for one in view.pieces or (view,) for _, b in _runs(one)}
     return _accumulating_cuts(step, [0, *sorted(stops)]) or [step]
 
 
@@ -377,6 +392,7 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
         return ()
     if target.dtype != source.dtype or not np.may_share_memory(target, source):
         return (call,)
+    scratch.rewind(scratch.end)  # behind all that other calls use
     between = scratch.take(source.shape, source.dtype)
     return (np.copyto, (between, source)), (np.copyto, (target, between))
 
