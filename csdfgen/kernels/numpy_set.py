@@ -127,7 +127,6 @@ class NumpyKernels:
                 calls.extend(_stored(step.outputs, outputs, memory))
         if not step.states or not phase.last:
             calls.extend(_stored(held, results, memory))
-        scratch.rewind(scratch.end)  # what lies between two of the calls outlives all marks
         return [prepared for call in calls for prepared in _in_place(call, scratch)]
 
     def _epilogue(
@@ -378,6 +377,7 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
         return ()
     if target.dtype != source.dtype or not _share_memory(target, source):
         return (call,)
+    scratch.rewind(scratch.end)  # behind all that other calls use
     between = scratch.take(source.shape, source.dtype)
     return (np.copyto, (between, source)), (np.copyto, (target, between))
 

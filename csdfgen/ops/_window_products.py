@@ -40,7 +40,7 @@ CALL, PACKED, MULTIPLIED = 3000, 1.5, 0.08
 multiply-accumulate: in elements copied.
 """
 
-SLOWEST = 1.4
+SLOWEST = 1.25
 """A plan never asks for so little workspace that a layer would cost more than this many times its
 least.
 """
