@@ -10,7 +10,7 @@ emitting its calls once for every structure, into memory that is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -203,17 +203,22 @@ def _spread(view: View, found: Sequence[Sequence[tuple[int, int]]], memory: Memo
 
 def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
     """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
-    calls: list[Call] = []
+    return [(np.copyto, pair) for pair in _matched(target, view, memory)]
+
+
+def _matched(
+    whole: np.ndarray, view: View, memory: Memory
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Parts of an array (rows, *shape), each with the array of rows that lie like it."""
     start = 0
     for piece in view.pieces or (view,):
-        part = target
+        part = whole
         if view.pieces:
             stop = start + piece.shape[view.along]
-            part = cut(target, view.along + 1, slice(start, stop))
+            part = cut(whole, view.along + 1, slice(start, stop))
             start = stop
         for a, b in piece.runs:
-            calls.append((np.copyto, (part[a:b], array_of(piece.part(a, b), memory))))
-    return calls
+            yield part[a:b], array_of(piece.part(a, b), memory)
 
 
 def _extents(step: Step, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -234,23 +239,25 @@ def _target(
     """Where a kernel writes rows: the rows themselves, or an array of the workspace, filled with what
     the rows hold if the kernel goes on from there.
     """
-    found = view.runs
-    if len(found) <= 1:
+    if _is_array(view):
         return array_of(view, memory)
-    array = scratch.take((len(view.rows), *view.shape), view.format.dtype)
+    array = scratch.take((view.count, *view.shape), view.format.dtype)
     if load:
-        for start, stop in found:
-            calls.append((np.copyto, (array[start:stop], array_of(view.part(start, stop), memory))))
+        calls.extend(copies(array, view, memory))
     return array
+
+
+def _is_array(view: View) -> bool:
+    return not view.pieces and len(view.runs) <= 1
 
 
 def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory) -> list[Call]:
     """Calls that put results which were made in the workspace where their rows lie."""
     return [
-        (np.copyto, (array_of(view.part(start, stop), memory), array[start:stop]))
+        (np.copyto, (where, made))
         for view, array in zip(views, arrays, strict=True)
-        if len(view.runs) > 1
-        for start, stop in view.runs
+        if not _is_array(view)
+        for made, where in _matched(array, view, memory)
     ]
 
 
@@ -270,7 +277,8 @@ def _parts(step: Step) -> list[Step]:
     out = step.phase.out
     cuts = {0, len(out)}
     for view in step.outputs:
-        cuts.update(stop for _, stop in view.runs)
+        for one in view.pieces or (view,):
+            cuts.update(stop for _, stop in one.runs)
     if operator.rowwise:
         for position, rows in enumerate(step.phase.ins):
             tensor, held = step.layer.inputs[position], step.inputs[position]

@@ -52,7 +52,8 @@ class View:
     pieces, along: of rows that lie in several pieces (the operands of a Concat, each somewhere
         else), one after the other along axis `along` of the row's shape: views of equally many
         rows, none of which has pieces, each in a pool of its own. Then `rows` and `strides` are
-        empty and `pool` is "". Inputs may have pieces; outputs and states never do.
+        empty and `pool` is "". Inputs may have pieces, and outputs of a layer that works in place
+        on such an input; states never do.
     """
 
     pool: str

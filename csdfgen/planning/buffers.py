@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -190,14 +191,14 @@ def _parts(
     """
     ranges: dict[tuple[int, int], list[tuple[ActorWork, Write]]] = {}
     for work, write in written:
-        offset = sharing.places[write.tensor.name].offset
-        ranges.setdefault((offset, write.tensor.row_elements), []).append((work, write))
-    groups = sorted(ranges.values(), key=lambda members: -members[0][1].tensor.row_elements)
-    sizes = [members[0][1].tensor.row_elements for members in groups]
+        place, shape = sharing.piece(write.tensor, whole.name)
+        ranges.setdefault((place.offset, prod(shape)), []).append((work, write))
+    by_size = sorted(ranges.items(), key=lambda item: -item[0][1])
+    groups, sizes = [members for _, members in by_size], [size for (_, size), _ in by_size]
     if len(groups) > 1:
         owner = np.zeros(whole.row_elements, np.int32)
         for index, members in enumerate(groups):
-            elements_of(members[0][1].tensor, sharing, owner)[...] = index
+            _elements_of(members[0][1].tensor, whole.name, sharing, owner)[...] = index
         sizes = np.bincount(owner, minlength=len(groups)).tolist()
     return tuple(
         Part(
@@ -209,11 +210,11 @@ def _parts(
     )
 
 
-def elements_of(tensor: Tensor, sharing: Sharing, row: np.ndarray) -> np.ndarray:
-    """View of the places that a tensor's row has in a row of its buffer (a 1-D array)."""
-    where = sharing.places[tensor.name]
+def _elements_of(tensor: Tensor, home: str, sharing: Sharing, row: np.ndarray) -> np.ndarray:
+    """View of the places that a tensor's row has in a row of one of its buffers (a 1-D array)."""
+    where, shape = sharing.piece(tensor, home)
     steps = tuple(row.itemsize * step for step in where.strides)
-    return np.lib.stride_tricks.as_strided(row[where.offset :], tensor.row_shape, steps)
+    return np.lib.stride_tricks.as_strided(row[where.offset :], shape, steps)
 
 
 def names_of(buffers: Sequence[Buffer]) -> Mapping[str, Buffer]:
