@@ -48,6 +48,9 @@ _MOST_TRIALS = 10_000
 
 _OF_TRIALS = "low"
 
+_QUICK = 3
+"""Plans towards the least memory at the lowest effort: one row a phase is mostly it."""
+
 _FEW = 5
 """Steps of the ladder that are tried where only something better than the heights of `auto` is needed."""
 
@@ -98,6 +101,8 @@ class Search:
         self._known: dict[str, Found] = {}
         seconds = options.seconds
         self._trials = _TRIALS.get(options.effort, _MOST_TRIALS)
+        if options.goal == "memory" and options.effort == _OF_TRIALS:
+            self._trials = _QUICK
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @cached_property
