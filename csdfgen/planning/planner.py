@@ -76,6 +76,13 @@ class Prepared:
     sinks: tuple[str, ...] = ()
     fine: bool = False
 
+    @property
+    def least_scratch(self) -> int:
+        """The limit of what kernels are asked to do with: for the least memory, as little as they can
+        at all; else what costs little time.
+        """
+        return 0 if self.options.goal == "memory" or self.options.recompute > 1 else 1
+
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
         return replace(
@@ -146,7 +153,7 @@ def _without_collections() -> Iterator[None]:
 
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
     prepared = prepare(network, options)
-    scratch = _scratch(prepared, kernels, 0)
+    scratch = _scratch(prepared, kernels, prepared.least_scratch)
     if options.policy != "best":
         order = named_order(prepared.conversion, options.policy)
         return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
@@ -173,7 +180,7 @@ def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
     fine = prepared.in_fine_blocks()
     if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
         return coarse.finished(kernels)
-    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, 0))
+    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, fine.least_scratch))
     if finer.placed.total < _WORTH * placed.total:
         return finer.finished(kernels)
     return coarse.finished(kernels)
@@ -185,7 +192,9 @@ def _effort(options: PlanOptions) -> str | float:
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    return _Candidate(prepared, policy, order, _scratch(prepared, kernels, 0)).finished(kernels)
+    return _Candidate(
+        prepared, policy, order, _scratch(prepared, kernels, prepared.least_scratch)
+    ).finished(kernels)
 
 
 def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
