@@ -134,13 +134,14 @@ def widened(
     lifetimes: Lifetimes,
     placed: Placement,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    most: Mapping[str, np.ndarray],
+    levels: Sequence[Mapping[str, np.ndarray]],
 ) -> Placement:
-    """The same rows in the same arena, with the scratch of every firing in the largest gap that is
-    free then, up to `most` bytes: larger blocks are faster, and what nobody uses costs nothing.
+    """The same rows, with as much scratch for every firing as the largest gap that is free then
+    holds: larger blocks are faster, and what nobody uses costs nothing.
 
-    scratch: as placed, actor -> (bytes of each phase, firing of each phase). most: actor -> bytes of
-    each phase that its kernel can use at best.
+    scratch: as placed, actor -> (bytes of each phase, firing of each phase). levels: what kernels can
+    use, actor -> bytes of each phase, from little to much. The total is no larger, smaller where what
+    lay on top is elsewhere now.
     """
     born = np.concatenate([one.born for one in lifetimes.each])
     gone = np.concatenate([one.gone for one in lifetimes.each])
@@ -148,20 +149,23 @@ def widened(
     high = low + np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers])
     by_place = np.argsort(low, kind="stable")
     born, gone, low, high = born[by_place], gone[by_place], low[by_place], high[by_place]
-    regions, workspaces = dict(placed.regions), []
+    regions, workspaces, total = dict(placed.regions), [], int(high.max(initial=0))
     for actor, (sizes, times) in scratch.items():
         name = workspace_name(actor)
         offsets, wider = np.array(regions[name].table), sizes.copy()
-        for phase in np.flatnonzero(most[actor] > sizes).tolist():
+        wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
+        for phase in np.flatnonzero(np.max(wanted, axis=0) > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
             at, size = _largest_gap(low[alive], high[alive], placed.total)
-            if size > sizes[phase]:
-                offsets[phase], wider[phase] = at, min(size, int(most[actor][phase]))
+            fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
+            if fits:
+                offsets[phase], wider[phase] = at, fits[-1]
+        total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))
         buffer = workspace_buffer(actor, wider.tolist())
         workspaces.append(buffer)
         table = tuple(offsets.tolist())
         regions[name] = Region(name, min(table), buffer.row_bytes, 1, table)
-    return replace(placed, regions=regions, workspaces=tuple(workspaces))
+    return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
 
 
 def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, int]:

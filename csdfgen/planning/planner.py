@@ -165,6 +165,9 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
 
 
+_LEVELS = (1, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
+"""Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
+
 _WASTE = 1.04
 """Arena of its peak above which a plan is placed again in finer blocks."""
 
@@ -255,8 +258,8 @@ class _Candidate:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound
-        most = _scratch(prepared, kernels, None)
-        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
+        levels = [_scratch(prepared, kernels, limit) for limit in _LEVELS]
+        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
         return assemble(
             Plan(
                 prepared.conversion,
