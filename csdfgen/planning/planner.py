@@ -1,10 +1,10 @@
 """From a network to a checked plan, or to a graph, in one call: fuse, convert, share, order, place, check.
 
-Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager`
-(as soon as it can) and `layers` (one layer after another), with slab heights `auto` also `bounded`
-(as far ahead as fits into what `demand` takes); the plan with the smallest arena, kernels'
-workspace included, is kept. Nobody needs an external tool to get a schedule, and no plan leaves
-this room unchecked.
+The order is searched for (`planning.ordering`): from `demand` (a phase fires as soon as its reader
+needs it, not before), `eager` (as soon as it can), `layers` (one layer after another) and `bounded`
+(as far ahead as fits into what `demand` takes) to the least peak, kernels' workspace included, with
+a bound for all orders. Rows and scratch are then placed, and kernels get what is left free. Nobody
+needs an external tool to get a schedule, and no plan leaves this room unchecked.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def plan(
     rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", "LAYER=N,...", or
         a mapping {"LAYER": N, "*": N} (see `heights.parse_rows`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
-    policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
+    policy: "demand", "eager", "layers", "bounded", or "best": the order of least peak that is found.
     frames: images that the order of firings covers; they divide the network's batch.
     kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
     columns at a time.
