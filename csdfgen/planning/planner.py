@@ -173,10 +173,19 @@ def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
     fine = prepared.in_fine_blocks()
     if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
         return coarse.finished(kernels)
-    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, 0))
+    scratch = _scratch(fine, kernels, 0)
+    # what is alive differs by the scratch alone: its bound holds if kernels need the same
+    bound = coarse.known_bound if _equal(scratch, coarse.scratch) else None
+    finer = replace(coarse, prepared=fine, scratch=scratch, known_bound=bound)
     if finer.placed.total < _WORTH * placed.total:
         return finer.finished(kernels)
     return coarse.finished(kernels)
+
+
+def _equal(one: Scratch, other: Scratch) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], other[name]) for name in one
+    )
 
 
 def _effort(options: PlanOptions) -> str | float:
