@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -392,8 +392,9 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
 
 def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays have an element in common, or may have where that is hard to tell."""
+    work: Any = 10_000  # of the exact answer, which numpy's own types do not foresee
     try:
-        return np.shares_memory(one, other, max_work=10_000)
+        return np.shares_memory(one, other, max_work=work)
     except np.exceptions.TooHardError:
         return True
 

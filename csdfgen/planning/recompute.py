@@ -189,7 +189,8 @@ class _Stream:
         alone = Network("region", (entry,), (Output(end.name, end),), tuple(layers))
         conversion = convert(alone, "1")
         sharing = share(alone)
-        buffers = [buffer for buffer in buffers_of(conversion, sharing) if not buffer.kept]
+        result = sharing.places[end.name].buffer  # counts where it is read
+        buffers = [one for one in buffers_of(conversion, sharing) if one.name != result]
         order = pulled(conversion, [layers[-1].name])
         lifetimes = lifetimes_of(order, buffers)
         maps, held, rows = [], [], []
