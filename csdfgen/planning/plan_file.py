@@ -320,7 +320,7 @@ def _rolling(rows: _Rows, buffer: Buffer) -> tuple[int, ...]:
 def _needs(prepared: Prepared, kernels: KernelSet) -> Mapping[str, np.ndarray]:
     """Actor -> the least scratch of each of its phases."""
     return Declarations(
-        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit=0
+        prepared.conversion, prepared.sharing, prepared.buffers, kernels, prepared.least_scratch
     ).sizes()
 
 

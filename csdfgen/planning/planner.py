@@ -39,7 +39,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.workspaces import Declarations
+from csdfgen.planning.workspaces import Declarations, least_scratch
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
@@ -75,6 +75,11 @@ class Prepared:
     buffers: tuple[Buffer, ...]
     sinks: tuple[str, ...] = ()
     fine: bool = False
+
+    @property
+    def least_scratch(self) -> int:
+        """See `planning.workspaces.least_scratch`."""
+        return least_scratch(self.options)
 
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
@@ -146,7 +151,7 @@ def _without_collections() -> Iterator[None]:
 
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
     prepared = prepare(network, options)
-    scratch = _scratch(prepared, kernels, 0)
+    scratch = _scratch(prepared, kernels, prepared.least_scratch)
     if options.policy != "best":
         order = named_order(prepared.conversion, options.policy)
         return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
@@ -173,7 +178,7 @@ def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
     fine = prepared.in_fine_blocks()
     if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
         return coarse.finished(kernels)
-    scratch = _scratch(fine, kernels, 0)
+    scratch = _scratch(fine, kernels, fine.least_scratch)
     # what is alive differs by the scratch alone: its bound holds if kernels need the same
     bound = coarse.known_bound if _equal(scratch, coarse.scratch) else None
     finer = replace(coarse, prepared=fine, scratch=scratch, known_bound=bound)
@@ -194,7 +199,9 @@ def _effort(options: PlanOptions) -> str | float:
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    return _Candidate(prepared, policy, order, _scratch(prepared, kernels, 0)).finished(kernels)
+    return _Candidate(
+        prepared, policy, order, _scratch(prepared, kernels, prepared.least_scratch)
+    ).finished(kernels)
 
 
 def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
