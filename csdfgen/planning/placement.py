@@ -1,10 +1,10 @@
 """Where does each row of each buffer lie? Static offsets, so that rows alive together share no bytes.
 
 The one law of sharing: bytes of a pool belong to one row at a time. Every row has a lifetime and an
-offset of its own (notes on memory: slots `i mod capacity` cost up to 1.9 times the peak), rows that
-one firing makes lie together as one block, and the scratch of a firing is a block for that firing.
-All blocks of a plan are packed together (`planning.packing`). `Region.address` is the only place
-that knows where a row lies, and `planning.checker` holds every plan to the law by bytes.
+offset of its own (slots `i mod capacity` would cost up to 1.9 times the peak), rows that one firing
+makes lie together as one block, and the scratch of a firing is a block for that firing. All blocks
+of a plan are packed together (`planning.packing`). `Region.address` is the only place that knows
+where a row lies, and `planning.checker` holds every plan to the law by bytes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Region:
 
     @property
     def size(self) -> int:
-        """Bytes of a rolling buffer's block."""
+        """Bytes of the rows from the lowest that is needed to the highest that is there, at most."""
         return self.capacity * self.row_bytes
 
 
