@@ -48,6 +48,8 @@ class Asked:
                 found += [f"--{name}", str(value)]
         for name, shape in self.options.shapes.items():
             found += ["--shape", f"{name}={'x'.join(map(str, shape))}"]
+        for name, value in self.options.wishes.items():
+            found += [f"--{name}", str(value)]
         return [*found, "--policy", self.policy] if self.policy else found
 
 

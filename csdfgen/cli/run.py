@@ -25,14 +25,17 @@ from csdfgen.cli.terminal import (
     figures_table,
     mebibytes,
     plain,
+    show_memories,
     stages,
     table,
 )
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.goals.choice import profile_for
+from csdfgen.goals.facts import memories_facts
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
 from csdfgen.phases.heights import parse_rows
+from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
 from runtime.images import (
@@ -99,7 +102,9 @@ def run_model(request: RunRequest) -> None:
                 report, request.model, feeds, outputs, request.check, stage=stage
             )
     if request.as_json:
-        print(json.dumps(to_json(report), indent=2, allow_nan=False))
+        memories = memories_facts(plan)
+        values = {**to_json(report), **({"memories": memories} if memories else {})}
+        print(json.dumps(values, indent=2, allow_nan=False))
     else:
         _print_report(report, request)
         _print_classes(outputs, labels)
@@ -247,6 +252,7 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}"
     )
     _print_check(report)
+    show_memories(memories_of(plan))
     _print_kept_whole(plan)
     if request.output is not None:
         out.print(

@@ -21,6 +21,7 @@ from csdfgen.devices.model import Estimate
 from csdfgen.pages.beside import Beside
 from csdfgen.pages.html import Markup, data, document, element, join, table
 from csdfgen.pages.layers import LayerLine, layer_lines
+from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
 from csdfgen.planning.rectangles import footprint
 from runtime.report import kept_whole
@@ -423,7 +424,29 @@ def _figures(plan: Plan) -> Markup:
         "section",
         element("h2", "Figures"),
         table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
+        *_memories(plan),
     )
+
+
+def _memories(plan: Plan) -> Iterator[Markup]:
+    """Bytes and traffic of a fast and a slow memory, where a plan has two."""
+    memories = memories_of(plan)
+    if not memories:
+        return
+    total = max(1, sum(one.moved for one in memories))
+    yield element(
+        "p",
+        "Rows that are moved most for the bytes and firings that they take lie in the fast memory. "
+        f"In the arena it is below address {plan.border:,}, the slow one from there on.",
+        class_="soft",
+    )
+    rows = [
+        [one.name, *(f"{n:,}" for n in (one.size, one.used, one.read, one.written)),
+         f"{100 * one.moved / total:.1f} %"]
+        for one in memories
+    ]  # fmt: skip
+    head = ["memory", "bytes", "used", "read a frame", "written a frame", "of all moved"]
+    yield table(head, rows, 1, "figures")
 
 
 def _is_size(value: object) -> bool:

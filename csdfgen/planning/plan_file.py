@@ -109,6 +109,7 @@ class PlanFile:
     policy: str
     apart: bool
     arena: int
+    border: int
     rows: tuple[_Rows, ...]
     scratch: tuple[_Scratch, ...]
     order: tuple[tuple[str, int], ...]
@@ -128,6 +129,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "policy": plan.policy,
         "apart": bool(plan.sharing.spread),
         "arena": plan.planned_bytes,
+        **({"border": plan.border} if plan.border else {}),
         "buffers": [_buffer_to_json(buffer, plan.regions[buffer.name]) for buffer in plan.buffers],
         "firings": firings_to_json(Firing(actor, phase) for actor, phase in plan.order),
         "figures": dict(plan.figures),
@@ -180,6 +182,7 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         fields.text("policy") if version > 1 else options.policy,
         fields.flag("apart") if version > 2 else False,
         fields.integer("arena"),
+        fields.integer("border", default=0),
         rows,
         scratch,
         tuple((firing.actor, firing.phase) for firing in firings),
@@ -251,6 +254,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
             prepared.buffers,
             MappingProxyType(regions),
             MappingProxyType({ARENA: file.arena}),
+            border=file.border,
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take
         needs = _needs(prepared, kernels)
