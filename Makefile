@@ -7,6 +7,7 @@
 #   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
+#   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; ten minutes
 #   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
@@ -27,7 +28,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-memory bench-profile bench-analysis docs clean
+.PHONY: demo test test-zoo lint bench bench-memory bench-profile bench-analysis bench-recompute docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -56,6 +57,9 @@ bench-profile: $(VENV)/.stamp-test
 
 bench-analysis: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_analysis $(ARGS)
+
+bench-recompute: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_recompute $(ARGS)
 
 docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.operators_page

@@ -171,24 +171,14 @@ class Executable:
                     array_of(feed.target.part(a, b), self._memory),
                     name,
                     feed.image,
-                    start + a,
-                    start + b,
-                    feed.part,
+                    (slice(start + a, start + b), *feed.part),
                 ),
             )
             for a, b in feed.target.runs
         )
 
-    def _take(
-        self,
-        target: np.ndarray,
-        name: str,
-        image: int,
-        start: int,
-        stop: int,
-        part: tuple[slice, ...],
-    ) -> None:
-        np.copyto(target, self._images[name, image][(slice(start, stop), *part)], "same_kind")
+    def _take(self, target: np.ndarray, name: str, image: int, part: tuple[slice, ...]) -> None:
+        np.copyto(target, self._images[name, image][part], "same_kind")
 
     def _delivered(self, one: Delivery) -> Iterator[Call]:
         """Calls that hand on rows of an output, those that lie evenly spaced together."""

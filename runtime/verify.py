@@ -127,20 +127,25 @@ def check_layers(
     source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
 ) -> tuple[LayerComparison, ...]:
     """Run a frame that keeps the output of every layer, and compare each that onnxruntime knows by
-    name.
+    name; of tiles the columns that they make.
 
     Of a batch the last image is compared. Needs room for all tensors whole, unlike the frame
     itself.
     """
     network = plan.network
-    reference = Reference(source, network, list(network.producer), threads)(feeds)
-    names = [name for name in network.producer if name in reference]
+    wanted = dict.fromkeys([*network.producer, *(name for name, _, _ in network.parts.values())])
+    reference = Reference(source, network, list(wanted), threads)(feeds)
+    part_of = {name: network.parts.get(name, (name, 0, None)) for name in network.producer}
+    names = [name for name, (whole, _, _) in part_of.items() if whole in reference]
     program = runtime.compile(plan, taps=names)
     program(feeds)
     taps = program.taps
     found = []
     for name in names:
-        tensor, theirs = network.tensors[name], reference[name]
+        tensor, (whole, start, stop) = network.tensors[name], part_of[name]
+        theirs = reference[whole]
+        if name in network.parts and theirs.ndim == 4:
+            theirs = theirs[..., start:stop]
         last = theirs if network.batch == 1 else theirs[-1:]
         found.append(
             LayerComparison(

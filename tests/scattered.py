@@ -20,7 +20,7 @@ from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, phases, stored_rows
 
-__all__ = ["Layout", "run_scattered"]
+__all__ = ["Layout", "declared", "run_scattered"]
 
 ALIGN = 64
 PATTERN = 0xA7

@@ -101,7 +101,7 @@ def _name(axes: Axes, footprint: Footprint, owner: int, colors: tuple[str, ...])
     if axes.y(low) - axes.y(high) < _TALL or area < _FILLED * (high - low) * (last - first):
         return
     place = footprint.owners[owner].layer
-    shown = ending(footprint.layers[place].name, axes.x(last) - axes.x(first) - 8)
+    shown = ending(footprint.layers[place].name, axes.x(last) - axes.x(first) - 8, parts=True)
     if wide(shown, 10) > 0:
         middle = (axes.y(low) + axes.y(high)) / 2 + 3.5
         label(axes.drawing, (axes.x(first) + axes.x(last)) / 2, middle, shown, colors[place])

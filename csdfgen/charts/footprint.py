@@ -44,7 +44,8 @@ class Footprint:
     """Rectangle k: rows [row[k], end[k]) of `owners[owner[k]]` have bytes [low[k], high[k]) during
     firings [first[k], last[k]).
 
-    order: the actor of each firing, as place in `layers`. whole: (place in `layers`, bytes alive)
+    order: the actor of each firing, as place in `layers`. needed: bytes of scratch without which the
+    kernel of each firing cannot work. whole: (place in `layers`, bytes alive)
     for each layer in turn where layers run whole. arena: bytes of the pool `arena_pool`.
     """
 
@@ -59,6 +60,7 @@ class Footprint:
     first: np.ndarray
     last: np.ndarray
     order: np.ndarray
+    needed: np.ndarray
     whole: tuple[tuple[int, int], ...]
     arena: int
     arena_pool: str
@@ -98,10 +100,22 @@ class Footprint:
         """Bytes alive in every firing, workspace too."""
         return self.held.sum(axis=0)
 
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """Bytes alive in every firing, of scratch only what the kernel needs: more than that a firing
+        gets where room is free in the arena, which makes no peak.
+        """
+        return np.asarray(self.held[:-1].sum(axis=0) + np.minimum(self.held[-1], self.needed))
+
+    @property
+    def most(self) -> int:
+        """Most bytes alive at one time: the figure `peak_live` of a plan."""
+        return int(self.counted.max(initial=0))
+
     @property
     def peak(self) -> int:
         """The firing in which most is alive."""
-        return int(self.alive.argmax()) if self.firings else 0
+        return int(self.counted.argmax()) if self.firings else 0
 
     def whole_alive(self) -> np.ndarray:
         """Bytes alive where layers run whole, one after another, stretched over as many firings:
@@ -169,7 +183,7 @@ def ramp(count: int) -> tuple[str, ...]:
     """A colour for each of `count` layers, by depth; neighbours differ in brightness.
 
     >>> ramp(2)
-    ('#5b4b9e', '#bd6087')
+    ('#5b4b9e', '#bd6188')
     """
     return tuple(_hex(color) for color in _colors(count))
 

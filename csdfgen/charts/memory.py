@@ -1,5 +1,6 @@
 """Who holds the memory of a frame, firing by firing? Layers stacked on each other, beside whole layers.
 
+Of scratch what the kernel needs is shown; more than that it gets where room is free in the arena.
 Where a firing is narrower than a pixel, a column shows the firing of it in which most is alive, as it
 is: peaks are never lost, and every column is a real moment.
 """
@@ -78,8 +79,7 @@ def draw_memory(
     columns = _columns(footprint, _width_in_columns(footprint))
     whole = footprint.whole_alive()
     ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
-    alive = int(footprint.alive.max(initial=0))
-    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, alive)
+    apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, footprint.most)
     if apart and not scale:
         most = float(whole.max()) * 1.04
         over = Axes(drawing, look, footprint.firings, most, top + 16, top + 16 + _OVERVIEW)
@@ -106,7 +106,7 @@ def _width_in_columns(footprint: Footprint) -> int:
 def _columns(footprint: Footprint, most: int) -> _Columns:
     count = max(1, min(most, footprint.firings))
     edges = np.arange(count + 1) * footprint.firings // count
-    alive = footprint.alive
+    alive = footprint.counted
     if not len(alive):
         return _Columns(edges, footprint.held[:, :0])
     starts = edges[:-1]
@@ -114,7 +114,9 @@ def _columns(footprint: Footprint, most: int) -> _Columns:
     place = np.repeat(np.arange(count), np.diff(edges))
     fullest = np.flatnonzero(alive == best[place])
     chosen = fullest[np.unique(place[fullest], return_index=True)[1]]
-    return _Columns(edges, footprint.held[:, chosen])
+    held = footprint.held[:, chosen]
+    held[-1] = np.minimum(held[-1], footprint.needed[chosen])
+    return _Columns(edges, held)
 
 
 def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.ndarray) -> None:
@@ -125,8 +127,8 @@ def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.nda
     total = columns.held.sum(axis=0).tolist()
     drawing.shape(axes.steps(columns.edges.tolist(), total), look.accent, "by rows, this plan")
     drawing.line(axes.left, axes.bottom, axes.right, axes.bottom, look.soft)
-    most, ours = int(whole.max()), int(max(total, default=0))
-    gain = f"whole layers, at most {binary(most)}; by rows (blue), at most {binary(ours)}"
+    most = binary(int(whole.max()))
+    gain = f"whole layers, at most {most}; by rows (blue), in an arena of {binary(footprint.arena)}"
     drawing.text(axes.left, axes.top - 7, f"To scale: {gain}", 11, bold=True)
 
 
@@ -145,7 +147,7 @@ def _stack(axes: Axes, footprint: Footprint, columns: _Columns, *, names: bool) 
     scale = (axes.bottom - axes.top) / max(1.0, axes.most)
     most = columns.held.max(axis=1, initial=0)
     for line in np.flatnonzero(most):
-        name = footprint.layers[line].name if line < count else "workspace of the firing"
+        name = footprint.layers[line].name if line < count else "workspace that the firing needs"
         title = f"{name}: at most {binary(most[line])}"
         low, high = tops[line] - columns.held[line], tops[line]
         drawing.shape(_bands(axes, xs, low, high), colors[line], title)
@@ -193,7 +195,7 @@ def _place_for(
     name: str, xs: np.ndarray, top: np.ndarray, bottom: np.ndarray
 ) -> tuple[float, float, str] | None:
     """(middle, base line, text) where a name fits between the edges of an area; None if nowhere."""
-    shown = ending(name, 150)
+    shown = ending(name, 150, parts=True)
     step = float(xs[-1] - xs[0]) / max(1, len(top))
     count = int((wide(shown, 10) + 8) / max(step, 1e-9)) + 1
     if not shown or count > len(top):
@@ -202,9 +204,9 @@ def _place_for(
     tops, bottoms = views(top, count), views(bottom, count)
     upper, lower = tops.mean(axis=1), bottoms.mean(axis=1)
     # room, less where the edges go up and down
-    room = lower - upper - 2 * (tops.std(axis=1) + bottoms.std(axis=1))
+    room = lower - upper - (tops.std(axis=1) + bottoms.std(axis=1))
     best = int(room.argmax())
-    if room[best] < _TALL * 0.8 or lower[best] - upper[best] < _TALL:
+    if room[best] < _TALL * 0.7 or lower[best] - upper[best] < _TALL:
         return None
     middle = float(xs[best] + xs[best + count]) / 2
     return middle, float(upper[best] + lower[best]) / 2 + 3.5, shown
@@ -215,7 +217,9 @@ def _levels(axes: Axes, footprint: Footprint, whole: int | None) -> None:
     axes.level(footprint.arena, f"arena {binary(footprint.arena)}")
     bound = footprint.figures.get("lower_bound")
     if bound:
-        axes.level(bound, f"proven bound {binary(bound)}", above=False, color=axes.look.mark)
+        near = axes.y(bound) - axes.y(footprint.arena) < 2 * _TALL
+        text = f"proven bound {binary(bound)}"
+        axes.level(bound, text, above=not near, color=axes.look.mark, at_left=True)
     if whole and whole > footprint.arena:
         near = axes.y(footprint.arena) - axes.y(whole) < 2 * _TALL
         text = f"whole layers {binary(whole)}"
@@ -226,10 +230,14 @@ def _mark_peak(axes: Axes, footprint: Footprint) -> None:
     """A dot on the fullest firing, and what it is."""
     if not footprint.firings:
         return
-    at, size = footprint.peak, int(footprint.alive.max())
+    at = footprint.peak
+    size = footprint.most
     x, y = axes.x(at + 0.5), axes.y(size)
     axes.drawing.dots([(x, y)], 6, axes.look.mark)
     text = f"{binary(size)} alive in firing {at + 1:,}"
     room = wide(text, 11) + 10
+    levels = [footprint.arena, footprint.figures.get("lower_bound", 0)]
+    if any(abs(axes.y(level) - y) < _TALL for level in levels if level):
+        y += 1.4 * _TALL  # below the lines and their names
     anchor = "end" if x + room > RIGHT else "start"
     axes.named(x - 8 if anchor == "end" else x + 8, y + 4, text, anchor)

@@ -17,6 +17,8 @@ LEFT, RIGHT = 72.0, 944.0
 """Edges of what is drawn, in pixels of a picture 960 wide."""
 
 _LABEL = 10.0
+_LONGEST_NAME, _FEWEST = 200, 3
+"""Characters of a name that are looked at, from its end, and that a part of it must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +125,25 @@ def label(drawing: Drawing, x: float, y: float, name: str, color: str) -> None:
     drawing.text(x, y, name, _LABEL, "middle", color=on_color(color))
 
 
-def ending(name: str, room: float, size: float = _LABEL) -> str:
-    """A name, or as much of its end as fits into so many pixels; "" if that says nothing.
+def ending(name: str, room: float, *, parts: bool = False) -> str:
+    """A name, or as much of its end as fits into so many pixels, cut behind a "/" if there is one;
+    parts: "" where it would be cut elsewhere.
 
-    >>> ending("features/conv1", 200), ending("features/conv1", 40), ending("conv", 5)
-    ('features/conv1', '…conv1', '')
+    >>> ending("features/conv1", 200), ending("features/conv1", 50), ending("features", 35)
+    ('features/conv1', '…conv1', '…tures')
+    >>> ending("features", 35, parts=True)
+    ''
     """
-    name = visible(name[-200:])
-    if wide(name, size) <= room:
+    name = visible(name[-_LONGEST_NAME:])
+    if wide(name, _LABEL) <= room:
         return name
-    for start in range(1, len(name) - 2):
-        shown = "…" + name[start:]
-        if wide(shown, size) <= room:
-            cutting = shown[1:].find("/")
-            tail = shown[2 + cutting :] if 0 <= cutting < len(shown) - 4 else ""
-            return f"…{tail}" if tail else shown
-    return ""
+    fitting = next(
+        (at for at in range(1, len(name)) if wide(f"…{name[at:]}", _LABEL) <= room), len(name)
+    )
+    slash = name.find("/", fitting - 1, len(name) - 1)
+    if slash >= 0:
+        return f"…{name[slash + 1 :]}"
+    return "" if parts or len(name) - fitting < _FEWEST else f"…{name[fitting:]}"
 
 
 def joined_spans(
@@ -163,7 +168,7 @@ def facts(footprint: Footprint) -> str:
     parts = [
         f"{footprint.firings:,} firings",
         f"arena {binary(footprint.arena)}",
-        f"most alive {binary(int(footprint.alive.max(initial=0)))}, workspace too",
+        f"most alive {binary(footprint.most)}, workspace too",
     ]
     if figures.get("lower_bound"):
         parts.append(f"bound {binary(figures['lower_bound'])}")

@@ -318,7 +318,8 @@ class Drawing:
         Needs no namespace, has no background; attributes: of the element.
         """
         more = "".join(f" {name}={quoteattr(str(value))}" for name, value in attributes.items())
-        return self._svg(f'{self._size()} role="img" fill="currentColor"{more}', title, "")
+        named = f'role="img" aria-label={quoteattr(visible(title))}'
+        return self._svg(f'{self._size()} {named} fill="currentColor"{more}', title, "")
 
     def _size(self) -> str:
         width, height = number(self.width), number(self.height + 10)

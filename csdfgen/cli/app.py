@@ -39,6 +39,7 @@ from csdfgen.cli.options import (
     Rates,
     ShapeOption,
     Tokens,
+    is_graph_file,
 )
 
 __all__ = ["InterruptedByUserError", "app"]
@@ -369,6 +370,7 @@ def report(
     output: page_options.PageOption = None,
     of: page_options.ModelOption = None,
     network: ModelGroup,
+    goals: goal_options.GoalGroup,
     memories: memory_options.MemoriesGroup,
     policy: page_options.PolicyOption = None,
     device: page_options.DeviceOption = None,
@@ -383,7 +385,9 @@ def report(
     from csdfgen.cli.plans import Asked
     from csdfgen.cli.report import ReportRequest, run_report
 
-    asked = Asked(model, network.read(memories.read()), policy.value if policy else None, of)
+    wishes = goals.read() if is_graph_file(model) else goals.read(device)
+    wishes = {**wishes, **memories.read()}
+    asked = Asked(model, network.read(wishes), policy.value if policy else None, of)
     run_report(ReportRequest(asked, output or Path("report.html"), device, measure, repeat))
 
 

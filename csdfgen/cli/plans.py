@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file, parse_shape
 from csdfgen.cli.terminal import Stage
 from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.model.options import CONVERSION, WISHES
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
 from csdfgen.reading.zoo import is_zoo_name
@@ -24,6 +25,10 @@ from schedules.demand import POLICIES
 __all__ = ["Asked", "Planned", "parse_asked", "planned"]
 
 _DEFAULT_POLICY = "best"
+
+_WISHES = tuple(name for name in WISHES if name != "tiles")
+_SETTINGS = (*CONVERSION, "batch", "shape", "policy", *_WISHES)
+"""What may stand behind a model, between plus signs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Asked:
         for name, shape in self.options.shapes.items():
             found += ["--shape", f"{name}={'x'.join(map(str, shape))}"]
         for name, value in self.options.wishes.items():
-            found += [f"--{name}", str(value)]
+            if name != "device":  # a command's own
+                found += [f"--{name}", f"{value:g}s" if name == "latency" else str(value)]
         return [*found, "--policy", self.policy] if self.policy else found
 
 
@@ -79,11 +85,6 @@ def parse_asked(text: str) -> Asked:
     >>> one.source, one.options.rows, one.policy
     ('zoo:lenet5', '1', 'demand')
     """
-    known = [
-        *(field.name for field in fields(ModelOptions) if field.name != "shapes"),
-        "shape",
-        "policy",
-    ]
     if Path(text).exists():
         return Asked(text, ModelOptions())
     source, *settings = re.split(r"\+(?=(?:\w+)=)", text)
@@ -91,8 +92,8 @@ def parse_asked(text: str) -> Asked:
     shapes: dict[str, tuple[int, ...]] = {}
     for setting in settings:
         name, _, value = setting.partition("=")
-        if name not in known:
-            raise InputError(f"'+{name}=' is no option; {', '.join(known)} are", where=text)
+        if name not in _SETTINGS:
+            raise InputError(f"'+{name}=' is no option; {', '.join(_SETTINGS)} are", where=text)
         if name == "shape":
             tensor, shape = parse_shape(value)
             shapes[tensor] = shape
@@ -111,6 +112,7 @@ def parse_asked(text: str) -> Asked:
         values.get("image"),
         shapes,
         None if batch is None else int(batch),
+        {name: values[name] for name in _WISHES if name in values},
     )
     return Asked(source, options, policy)
 
@@ -125,7 +127,7 @@ def planned(asked: Asked, stage: Stage) -> Planned:
         stage("loading")
         network = load_network(asked.source, asked.options)
         stage("planning")
-        plan = plan_network(network, asked.options, asked.policy or _DEFAULT_POLICY)
+        plan = plan_network(network, asked.options, asked.policy or _DEFAULT_POLICY, stage=stage)
         return Planned(plan, asked.source, asked)
     if asked.flags():
         raise InputError(

@@ -15,6 +15,7 @@ from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import check_writable, write_bytes
+from csdfgen.goals.choice import profile_for
 from csdfgen.pages.beside import measured_beside
 from csdfgen.pages.report import Told, report_page
 from runtime.images import random_inputs
@@ -45,12 +46,13 @@ def check_page(path: Path) -> None:
 def run_report(request: ReportRequest) -> None:
     """Write the page. Raises CsdfgenError; outputs that differ are told on the page, no error."""
     check_page(request.output)
-    profile = device(request.device) if request.device is not None else None
+    named = device(request.device) if request.device is not None else None
     with stages() as stage:
         found = planned(request.asked, stage)
         plan = found.plan
         try:
-            times = estimate(plan, profile) if profile is not None else None
+            profile = named or profile_for(plan.options)
+            times = estimate(plan, profile)
             beside = None
             if request.measure:
                 feeds = random_inputs(plan.network, 0, input_span(found.model))
@@ -60,9 +62,9 @@ def run_report(request: ReportRequest) -> None:
         except CsdfgenError as error:
             raise error.at(found.model) from None
         stage("drawing")
-        title = "" if profile is None else profile.title
         page = report_page(
-            plan, Told(found.title, _commands(found, request), _versions(), beside, times, title)
+            plan,
+            Told(found.title, _commands(found, request), _versions(), beside, times, profile.title),
         )
     write_bytes(request.output, page)
     console().print(

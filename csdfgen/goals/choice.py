@@ -53,6 +53,7 @@ def plan(
     recompute: float = DEFAULTS.recompute,
     pack: str = DEFAULTS.pack,
     result: str = DEFAULTS.result,
+    tiles: str = DEFAULTS.tiles,
     fast: str | int | None = None,
     slow: str | int | None = None,
     kernels: KernelSet = NUMPY,
@@ -73,7 +74,8 @@ def plan(
     effort: "low", "normal", "high", or seconds that a search may take. Ctrl-C ends a search, with
         the best plan so far if there is one.
     recompute: at most so many times the multiply-accumulates. pack: "fast" or "exact". result:
-        "stored" or "streamed".
+        "stored" or "streamed". tiles: regions of layers that are computed a few columns at a time, as
+        `recompute` finds them.
     fast, slow: bytes, or "256KiB" and "8MiB": of two memories that the plan is shared out to, with
         few bytes moved to and from the slow one (`planning.memories`).
     kernels: the backend whose workspace is planned. progress: called as progress("what", done, total).
@@ -84,7 +86,7 @@ def plan(
         str(parse_rows(rows)), fuse, image, policy, frames, goal,
         size_of(memory) if memory is not None else 0,
         time_of(latency) if latency is not None else 0.0,
-        device or "", str(effort), recompute, pack, result,
+        device or "", str(effort), recompute, pack, result, tiles,
         fast=size_of(fast, "fast") if fast is not None else 0,
         slow=size_of(slow, "slow") if slow is not None else 0,
     )  # fmt: skip
@@ -142,10 +144,11 @@ def _chosen(
     wish, made = _wish_of(options), None
     if wish is None or given:
         made = planner(network, options)
-        if wish is None and not given and _above_whole_layers(made):
+        fits = given or made.interrupted or not _above_whole_layers(made)
+        if wish is None and not fits:
             wish = _Wish(explored.no_more_than_whole, explored.balanced)
         else:
-            return _as_asked(made, options)
+            return _told(_as_asked(made, options), 1)
     elif not isinstance(network, Network):
         return planner(network, options)  # says what is wrong with it
     searched = Search(network, options, profile_for(options), planner, progress)
@@ -241,7 +244,7 @@ def _keeps(found: Found, options: PlanOptions) -> bool:
 
 
 def _above_whole_layers(made: Plan) -> bool:
-    return made.planned_bytes > made.figures["whole_layer_live"]
+    return bytes_of(made) > made.figures["whole_layer_live"]
 
 
 def _check_together(options: PlanOptions) -> None:
@@ -289,12 +292,18 @@ def _as_asked(made: Plan, options: PlanOptions) -> Plan:
 
 
 def _noted(taken: Found, searched: Search) -> Plan:
-    notes = taken.plan.notes
-    if searched.interrupted:
-        said = f"interrupted: the best of {len(searched.found)} plans so far, not the end of the search"
-        _LOG.warning("%s", said)
-        notes = (*notes, said)
-    return replace(taken.plan, notes=notes, interrupted=searched.interrupted)
+    made = replace(taken.plan, interrupted=searched.interrupted)
+    return _told(made, len(searched.found))
+
+
+def _told(made: Plan, count: int) -> Plan:
+    """A plan that says so if the search for it was broken off; count: of plans it is the best of."""
+    if not made.interrupted:
+        return made
+    best = "order" if count == 1 else f"of {count} plans"
+    said = f"interrupted: the best {best} so far, not the end of the search"
+    _LOG.warning("%s", said)
+    return replace(made, notes=(*made.notes, said))
 
 
 def _refused(searched: Search, options: PlanOptions) -> PlanError:
@@ -302,8 +311,8 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
     profile = searched.profile
     least = min(searched.found, key=lambda one: (one.bytes, one.seconds))
     if options.memory and least.bytes > options.memory:
-        bound = least.plan.figures.get("lower_bound", 0)
-        proved = f"bound of {bound:,} bytes, proved for whole rows"
+        bound = explored.bound_of(least.plan)
+        proved = f"bound of {bound:,} bytes, proved for one row a phase"
         found = f"least that was found, {least.bytes:,} bytes"
         if bound > options.memory:
             said = f"below the {proved} (least found {least.bytes:,})"

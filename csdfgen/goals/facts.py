@@ -25,6 +25,7 @@ __all__ = [
     "heights_used",
     "holders",
     "holders_said",
+    "live_with_scratch",
     "memories_facts",
     "placement_said",
     "schedule_facts",
@@ -33,9 +34,15 @@ __all__ = [
 _SHOWN = 3
 
 
+def live_with_scratch(plan: Plan) -> np.ndarray:
+    """Bytes that are alive during each firing: rows, sums, and the scratch of its kernel."""
+    scratch = [plan.workspace(actor, phase)[1] for actor, phase in plan.order]
+    return np.asarray(plan.lifetimes.live + np.array(scratch, np.int64))
+
+
 def holders(plan: Plan) -> list[tuple[str, int]]:
     """(layer, bytes) of what is alive when most is, largest first; scratch as "workspace of LAYER"."""
-    live = plan.lifetimes.live
+    live = live_with_scratch(plan)
     if not len(live):
         return []
     at = int(live.argmax())
@@ -134,12 +141,12 @@ def given_up(plan: Plan, profile: DeviceProfile) -> str:
     prepared = Prepared(options, conversion, plan.sharing, buffers_of(conversion, plan.sharing))
     order = named_order(prepared.conversion, "demand")
     live = lifetimes_of(order, prepared.buffers).peak_live
-    spared = plan.figures["peak_live"] - live
+    spared = plan.lifetimes.peak_live - live
     if spared <= 0:
         return ""
     slower = seconds_of(prepared, profile) - estimate(plan, profile).seconds
     return (
-        f"one row a phase would have {spared:,} bytes less alive, in {len(order):,} firings instead of "
+        f"one row a phase would have {spared:,} bytes of rows less alive, in {len(order):,} firings instead of "
         f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms longer on {profile.name}; "
         "goal 'memory' looks for it"
     )

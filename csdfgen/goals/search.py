@@ -18,13 +18,22 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.goals.facts import live_with_scratch
 from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import prepare
 
-__all__ = ["Found", "Planner", "Progress", "Search", "bytes_of", "not_dominated"]
+__all__ = [
+    "Found",
+    "Planner",
+    "Progress",
+    "Search",
+    "bound_of",
+    "bytes_of",
+    "not_dominated",
+]
 
 Planner = Callable[[Network, PlanOptions], Plan]
 """Makes the plan of a network with heights as given."""
@@ -32,12 +41,15 @@ Planner = Callable[[Network, PlanOptions], Plan]
 Progress = Callable[..., None]
 """Called as progress("what", done, total)."""
 
-_TRIALS = MappingProxyType({"low": 4, "normal": 10, "high": 32})
+_TRIALS = MappingProxyType({"low": 8, "normal": 12, "high": 32})
 """Plans that a search makes at most, by effort."""
 
 _MOST_TRIALS = 10_000
 
 _OF_TRIALS = "low"
+
+_QUICK = 3
+"""Plans towards the least memory at the lowest effort: one row a phase is mostly it."""
 
 _FEW = 5
 """Steps of the ladder that are tried where only something better than the heights of `auto` is needed."""
@@ -89,6 +101,8 @@ class Search:
         self._known: dict[str, Found] = {}
         seconds = options.seconds
         self._trials = _TRIALS.get(options.effort, _MOST_TRIALS)
+        if options.goal == "memory" and options.effort == _OF_TRIALS:
+            self._trials = _QUICK
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @cached_property
@@ -132,7 +146,7 @@ class Search:
         if taken is None or self.interrupted or self.options.effort == _OF_TRIALS:
             return
         options = taken.plan.options
-        if not 0 < _bound(taken.plan) < taken.bytes:
+        if not 0 < bound_of(taken.plan) < taken.bytes:
             return
         if self._end is not None:
             left = self._end - time.monotonic()
@@ -226,8 +240,7 @@ def _step_of(search: Search, found: Found) -> Step | None:
 
 def _room(plan: Plan) -> dict[str, int]:
     """Actor -> bytes that are free, below the peak, all the time that it is at work."""
-    scratch = [plan.workspace(actor, phase)[1] for actor, phase in plan.order]
-    live = plan.lifetimes.live + np.array(scratch, np.int64)
+    live = live_with_scratch(plan)
     spans: dict[str, tuple[int, int]] = {}
     for at, (actor, _) in enumerate(plan.order):
         spans[actor] = spans.get(actor, (at, at))[0], at
@@ -262,7 +275,7 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
         low, high = 0, len(search.ladder) - 1
         first = search.at(0)
         if first.bytes > budget:
-            if _bound(first.plan) > budget:
+            if bound_of(first.plan) > budget:
                 return  # no order of any heights fits: nothing is to be looked for
             least(search)
             return
@@ -346,9 +359,12 @@ def _spread(indices: Sequence[int] | Iterable[int]) -> list[int]:
     return order
 
 
-def _bound(plan: Plan) -> int:
-    """Bytes that are proved to be needed; 0 where nothing is."""
-    return plan.figures.get("lower_bound", 0)
+def bound_of(plan: Plan) -> int:
+    """Bytes that are proved to be needed at a plan's heights, outputs beside the arena with them; 0
+    where nothing is.
+    """
+    bound = plan.figures.get("lower_bound", 0)
+    return bound and bound + plan.figures.get("outputs", 0)
 
 
 # What is taken ----------------------------------------------------------------------------------

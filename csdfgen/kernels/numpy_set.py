@@ -10,9 +10,9 @@ emitting its calls once for every structure, into memory that is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -127,7 +127,6 @@ class NumpyKernels:
                 calls.extend(_stored(step.outputs, outputs, memory))
         if not step.states or not phase.last:
             calls.extend(_stored(held, results, memory))
-        scratch.rewind(scratch.end)  # what lies between two of the calls outlives all marks
         return [prepared for call in calls for prepared in _in_place(call, scratch)]
 
     def _epilogue(
@@ -204,17 +203,22 @@ def _spread(view: View, found: Sequence[Sequence[tuple[int, int]]], memory: Memo
 
 def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
     """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
-    calls: list[Call] = []
+    return [(np.copyto, pair) for pair in _matched(target, view, memory)]
+
+
+def _matched(
+    whole: np.ndarray, view: View, memory: Memory
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Parts of an array (rows, *shape), each with the array of rows that lie like it."""
     start = 0
     for piece in view.pieces or (view,):
-        part = target
+        part = whole
         if view.pieces:
             stop = start + piece.shape[view.along]
-            part = cut(target, view.along + 1, slice(start, stop))
+            part = cut(whole, view.along + 1, slice(start, stop))
             start = stop
         for a, b in piece.runs:
-            calls.append((np.copyto, (part[a:b], array_of(piece.part(a, b), memory))))
-    return calls
+            yield part[a:b], array_of(piece.part(a, b), memory)
 
 
 def _extents(step: Step, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -235,23 +239,25 @@ def _target(
     """Where a kernel writes rows: the rows themselves, or an array of the workspace, filled with what
     the rows hold if the kernel goes on from there.
     """
-    found = view.runs
-    if len(found) <= 1:
+    if _is_array(view):
         return array_of(view, memory)
-    array = scratch.take((len(view.rows), *view.shape), view.format.dtype)
+    array = scratch.take((view.count, *view.shape), view.format.dtype)
     if load:
-        for start, stop in found:
-            calls.append((np.copyto, (array[start:stop], array_of(view.part(start, stop), memory))))
+        calls.extend(copies(array, view, memory))
     return array
+
+
+def _is_array(view: View) -> bool:
+    return not view.pieces and len(view.runs) <= 1
 
 
 def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory) -> list[Call]:
     """Calls that put results which were made in the workspace where their rows lie."""
     return [
-        (np.copyto, (array_of(view.part(start, stop), memory), array[start:stop]))
+        (np.copyto, (where, made))
         for view, array in zip(views, arrays, strict=True)
-        if len(view.runs) > 1
-        for start, stop in view.runs
+        if not _is_array(view)
+        for made, where in _matched(array, view, memory)
     ]
 
 
@@ -271,7 +277,8 @@ def _parts(step: Step) -> list[Step]:
     out = step.phase.out
     cuts = {0, len(out)}
     for view in step.outputs:
-        cuts.update(stop for _, stop in view.runs)
+        for one in view.pieces or (view,):
+            cuts.update(stop for _, stop in one.runs)
     if operator.rowwise:
         for position, rows in enumerate(step.phase.ins):
             tensor, held = step.layer.inputs[position], step.inputs[position]
@@ -378,14 +385,16 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
         return ()
     if target.dtype != source.dtype or not _share_memory(target, source):
         return (call,)
+    scratch.rewind(scratch.end)  # behind all that other calls use
     between = scratch.take(source.shape, source.dtype)
     return (np.copyto, (between, source)), (np.copyto, (target, between))
 
 
 def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays have an element in common, or may have where that is hard to tell."""
+    work: Any = 10_000  # of the exact answer, which numpy's own types do not foresee
     try:
-        return np.shares_memory(one, other, max_work=10_000)
+        return np.shares_memory(one, other, max_work=work)
     except np.exceptions.TooHardError:
         return True
 

@@ -33,6 +33,9 @@ __all__ = [
     "structures",
 ]
 
+_NEAR = 64
+"""Bytes that may lie between two rows of an array: what aligning them leaves."""
+
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 """A prepared call: function(*arguments), without a result."""
 
@@ -49,7 +52,8 @@ class View:
     pieces, along: of rows that lie in several pieces (the operands of a Concat, each somewhere
         else), one after the other along axis `along` of the row's shape: views of equally many
         rows, none of which has pieces, each in a pool of its own. Then `rows` and `strides` are
-        empty and `pool` is "". Inputs may have pieces; outputs and states never do.
+        empty and `pool` is "". Inputs may have pieces, and outputs of a layer that works in place
+        on such an input; states never do.
     """
 
     pool: str
@@ -94,9 +98,8 @@ class View:
         """Ranges of rows that make one array. Rows far from each other make none, even if they are
         evenly spaced by chance: what lies between them may be written in the same firing.
         """
-        steps = zip(self.shape, self.strides, strict=True)
-        extent = self.format.itemsize + sum((size - 1) * step for size, step in steps)
-        return runs(self.rows, 2 * extent)
+        extents = (size * step for size, step in zip(self.shape, self.strides, strict=True))
+        return runs(self.rows, max(extents, default=self.format.itemsize) + _NEAR)
 
     def part(self, start: int, stop: int) -> View:
         """Rows [start, stop) of the view."""

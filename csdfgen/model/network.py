@@ -205,6 +205,8 @@ class Network(Pickled):
     layers are in an order in which every tensor is written before it is read.
     lifted: constants of the model's file fix one image (a Reshape to 1x9216), so that the file
         itself takes no batch: images are given to a reference one by one.
+    original: the network as it was before regions of it were cut into tiles of columns. parts: which
+        columns [start, stop) of a tensor of that network a tensor is: name -> (name there, start, stop).
     """
 
     name: str
@@ -214,6 +216,8 @@ class Network(Pickled):
     batch: int = 1
     source: str = ""
     lifted: bool = False
+    original: Network | None = None
+    parts: Mapping[str, tuple[str, int, int]] = field(default_factory=lambda: MappingProxyType({}))
 
     def _facts(self) -> dict[str, object]:
         return {

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from csdfgen.errors import InputError, option
 from csdfgen.files import quoted
 
-__all__ = ["SIZES", "TIMES", "shown_size", "shown_time", "size_of", "time_of"]
+__all__ = ["SIZES", "TIMES", "memories_of", "shown_size", "shown_time", "size_of", "time_of"]
 
 SIZES: Mapping[str, float] = MappingProxyType(
     {
@@ -57,6 +57,21 @@ def time_of(value: object, name: str = "latency") -> float:
     above 0.
     """
     return _amount(value, name, TIMES, "s", "seconds", 0, _MOST_SECONDS)
+
+
+def memories_of(fast: object, slow: object) -> tuple[int, int]:
+    """Bytes of a fast and of a slow memory, the fast one no larger. Raises InputError.
+
+    >>> memories_of("256KiB", "8MiB")
+    (262144, 8388608)
+    """
+    sizes = size_of(fast, "fast"), size_of(slow, "slow")
+    if sizes[0] > sizes[1]:
+        raise InputError(
+            f"{option('fast')} of {sizes[0]:,} bytes is larger than {option('slow')} of {sizes[1]:,}; "
+            "exchange them, or plan for the fast memory alone"
+        )
+    return sizes
 
 
 def _amount(

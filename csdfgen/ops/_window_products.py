@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
 from csdfgen.ops._im2col import Axis, Job, Ranges, Store, balanced, boxes, fill, split, windows
-from csdfgen.ops.base import Call, Scratch, aligned_size
+from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 
 __all__ = ["depthwise_products", "matrix_products", "tiled"]
 
@@ -35,9 +35,14 @@ FEWEST = (8, 64, 32)
 calls cost far more than products.
 """
 
-CALL, PACKED = 3000, 1.5
-"""What a call costs, and an element of the weights in every product (which packs them anew): in
-elements copied.
+CALL, PACKED, MULTIPLIED = 3000, 1.5, 0.08
+"""What a call costs, an element of the weights in every product (which packs them anew), and a
+multiply-accumulate: in elements copied.
+"""
+
+SLOWEST = 1.25
+"""A plan never asks for so little workspace that a layer would cost more than this many times its
+least.
 """
 
 TILE_ELEMENTS = 512
@@ -104,53 +109,57 @@ def _halves(size: int, least: int) -> list[int]:
     return found
 
 
-@lru_cache(maxsize=1 << 14)
-def _blocks(shape: _Shape, room: int) -> _Blocks:
-    """The cheapest blocks that fit into `room` bytes; the smallest if none do."""
+@lru_cache(maxsize=1 << 12)
+def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
+    """(cost, bytes, blocks), cheapest first, of the ways to cut a job."""
     least_pixels, least_depth, least_columns = FEWEST
     everything, deep = prod(shape.counts), prod(shape.depth)
-    best, found = float("inf"), None
-    smallest: _Blocks | None = None
     widths = [shape.columns]
-    if shape.groups == 1:
-        while widths[-1] >= 2 * least_columns:
-            widths.append(-(-widths[-1] // 2))
+    while shape.groups == 1 and widths[-1] >= 2 * least_columns:
+        widths.append(-(-widths[-1] // 2))
     weights = shape.groups * deep * shape.columns
+    found = {}
     for pixels in _halves(everything, least_pixels):
-        cuts = list(boxes(shape.counts, pixels))
-        pixels = _points(cuts[0])
+        boxes_ = list(boxes(shape.counts, pixels))
+        pixels = _points(boxes_[0])
         for depth in _halves(deep, least_depth) if shape.copied else [deep]:
             parts = list(boxes(shape.depth, depth))
             depth = _points(parts[0])
-            sums = shape.apart or (len(parts) > 1)
+            sums = shape.apart or len(parts) > 1
+            held = sums and not (shape.rounded and len(parts) == 1)
             for columns in widths if sums else widths[:1]:
                 one = _Blocks(
                     pixels,
                     depth,
                     columns,
                     shape.groups * pixels * depth if shape.copied else 0,
-                    shape.groups * pixels * columns
-                    if sums and not (shape.rounded and len(parts) == 1)
-                    else 0,
+                    shape.groups * pixels * columns if held else 0,
                     shape.groups * pixels * shape.columns if shape.rounded else 0,
                 )
-                size = one.bytes(shape.itemsize)
-                if smallest is None or size < smallest.bytes(shape.itemsize):
-                    smallest = one
-                if size > room:
-                    continue
-                calls = (6 if shape.copied else 0) + -(-shape.columns // columns) * (
-                    2 if sums else 1
-                )
+                each = -(-shape.columns // columns) * (2 if sums else 1)
+                calls = len(boxes_) * len(parts) * ((6 if shape.copied else 0) + each)
+                passes = len(parts) * everything * shape.groups * shape.columns if sums else 0
                 cost = (
-                    len(cuts) * weights * PACKED
-                    + len(cuts) * len(parts) * calls * CALL
-                    + (len(parts) * everything * shape.groups * shape.columns * 2 if sums else 0)
+                    everything * weights * MULTIPLIED
+                    + len(boxes_) * weights * PACKED
+                    + calls * CALL
+                    + 2 * passes
                 )
-                if cost < best:
-                    best, found = cost, one
-    assert smallest is not None
-    return found or smallest
+                found[one] = (cost, one.bytes(shape.itemsize), one)
+    return tuple(sorted(found.values(), key=lambda way: way[:2]))
+
+
+def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
+    """The cheapest blocks that fit into the room there is. While a plan is made: no slower ones than
+    `SLOWEST` allows, whatever the limit is.
+    """
+    ways, room = _ways(shape), scratch.room
+    cheapest, _, _ = next((way for way in ways if way[1] <= PREFERRED), ways[0])
+    bound = SLOWEST * cheapest if scratch.declares else float("inf")
+    for cost, size, blocks in ways:
+        if size <= room and cost <= bound:
+            return blocks
+    return min((w for w in ways if w[0] <= max(bound, ways[0][0])), key=lambda way: way[1])[2]
 
 
 def _shape(job: Job) -> _Shape:
@@ -175,14 +184,13 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     """
     calls: list[Call] = []
     parts: list[tuple[Job, _Blocks]] = []
-    room = scratch.room
     for job in jobs:
         if not prod(job.taps):
             calls += _without_taps(job)
             continue
         for direct in _direct(job):
             shape = _shape(direct)
-            blocks = _blocks(shape, room)
+            blocks = _blocks(shape, scratch)
             parts += [(box, blocks) for box in split(direct, blocks.pixels)]
     if not parts:
         return calls

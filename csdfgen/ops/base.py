@@ -28,7 +28,7 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Slab, Window, slabs
 
 __all__ = [
-    "LEAN",
+    "LEAST",
     "PREFERRED",
     "REQUIRED",
     "Alias",
@@ -104,8 +104,8 @@ class Phase:
 PREFERRED = 256 * 1024
 """Bytes of workspace with which kernels are fastest: panels stay in a second-level cache."""
 
-LEAN = 16 * 1024
-"""Bytes with which most kernels are nearly as fast; much below, calls outweigh what they do."""
+LEAST = 8 * 1024
+"""Bytes that no kernel does without if they make it faster: below, calls outweigh what they do."""
 
 
 class Scratch:
@@ -178,6 +178,9 @@ class DeclaringScratch(CountingScratch):
     """Counts for a plan: what is emitted is thrown away."""
 
     declares = True
+
+    def __init__(self, limit: int | None = None) -> None:
+        super().__init__(None if limit is None else max(limit, LEAST))
 
 
 Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]

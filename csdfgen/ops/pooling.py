@@ -192,8 +192,8 @@ def _slide_run(
     values = [read(first + tap * window.dilation, len(run), window.stride) for tap in taps_]
     if any(value is None for value in values):
         half = run.start + len(run) // 2
-        for part in (Rows(run.start, half), Rows(half, run.stop)):
-            yield from _slide_run(fold, read, target, dim, axis, step, taps_, part)
+        for rows in (Rows(run.start, half), Rows(half, run.stop)):
+            yield from _slide_run(fold, read, target, dim, axis, step, taps_, rows)
         return
     part = _along(target, dim, run.start - axis.out.start, len(run))
     if step == "join":

@@ -29,7 +29,7 @@ __all__ = [
 FACTS = ("rows", "fuse", "image", "policy", "order", "frames", "firings", "buffers")
 """What is told of each plan beside its figures; `policy` was asked for, `order` was chosen."""
 
-_HIGHER_IS_BETTER = frozenset({"lower_bound", "optimal"})
+_HIGHER_IS_BETTER = frozenset({"lower_bound"})
 _INDIFFERENT = frozenset({"sum_of_tensors", "whole_layer_live", "parameters"})
 
 
@@ -123,23 +123,14 @@ def compared(names: Sequence[str], plans: Sequence[Plan]) -> Comparison:
     a, b = (_side(name, plan) for name, plan in zip(names, plans, strict=True))
     known = dict.fromkeys([*a.plan.figures, *b.plan.figures])
     figures = tuple(FigurePair(n, a.plan.figures.get(n), b.plan.figures.get(n)) for n in known)
-    alive = FigurePair("alive_with_workspace", *(int(s.shown.alive.max(initial=0)) for s in (a, b)))
     left, right = ({line.name: line for line in side.lines} for side in (a, b))
     pairs = tuple(LayerPair(n, left.get(n), right.get(n)) for n in dict.fromkeys([*left, *right]))
-    return Comparison(a, b, (*figures, alive), pairs, a.plan.order == b.plan.order)
+    return Comparison(a, b, figures, pairs, a.plan.order == b.plan.order)
 
 
 def _side(name: str, plan: Plan) -> Side:
     shown = footprint(plan)
     return Side(name, plan, shown, layer_lines(plan, shown))
-
-
-def meaning(name: str) -> str:
-    """What a figure of a comparison is."""
-    return FIGURES.get(
-        name,
-        "most bytes alive in a firing, its workspace too" if name == "alive_with_workspace" else "",
-    )
 
 
 def to_json(found: Comparison) -> dict[str, Any]:
@@ -192,7 +183,7 @@ def _figures(found: Comparison) -> Markup:
     for pair in found.figures:
         ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
         marked = element("span", ratio, class_=pair.verdict or None)
-        rows.append([pair.name, meaning(pair.name), _bytes(pair.a), _bytes(pair.b), marked])
+        rows.append([pair.name, FIGURES.get(pair.name, ""), _bytes(pair.a), _bytes(pair.b), marked])
     return table(["figure", "meaning", found.a.name, found.b.name, "ratio"], rows, 2, "figures")
 
 

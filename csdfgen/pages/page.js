@@ -44,8 +44,9 @@
       if (first[k] > f || last[k] <= f) continue;
       const [layer, , kind] = plan.owners[owner[k]];
       const name = kind === "workspace" ? "workspace" : plan.layers[layer];
-      held.set(name, (held.get(name) || 0) + high[k] - low[k]);
-      total += high[k] - low[k];
+      const there = high[k] - low[k], size = kind === "workspace" ? Math.min(there, plan.needed[f]) : there;
+      held.set(name, (held.get(name) || 0) + size);
+      total += size;
     }
     const largest = [...held].sort((a, b) => b[1] - a[1]);
     const lines = largest.slice(0, 6).map(([name, size]) => `${bytes(size)}  ${name}`);
@@ -80,7 +81,7 @@
   }
 
   for (const chart of charts) {
-    chart.svg.addEventListener("pointermove", (event) => {
+    const point = (event) => {
       const box = chart.svg.getBoundingClientRect(), scale = chart.svg.viewBox.baseVal.width / box.width;
       const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
       const part = (x - chart.left) / (chart.right - chart.left);
@@ -103,7 +104,9 @@
       const below = event.clientY + 14 + size.height > innerHeight;
       tip.style.left = `${Math.max(8, beyond ? event.clientX - size.width - 14 : event.clientX + 14)}px`;
       tip.style.top = `${Math.max(8, below ? event.clientY - size.height - 14 : event.clientY + 14)}px`;
-    });
+    };
+    chart.svg.addEventListener("pointermove", point);
+    chart.svg.addEventListener("pointerdown", point);
     chart.svg.addEventListener("pointerleave", hide);
   }
   addEventListener("scroll", hide, { passive: true });

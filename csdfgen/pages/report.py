@@ -83,21 +83,31 @@ def _header(plan: Plan, shown: Footprint, told: Told) -> Markup:
     return element(
         "header",
         element("h1", told.model),
-        element("p", _headline(arena, whole), class_="headline"),
+        element("p", _headline(arena, figures.get("outputs", 0), whole), class_="headline"),
         element("p", facts, class_="soft"),
+        *(element("p", note) for note in _notes(plan)),
         element("div", *_tiles(plan, shown, told.beside), class_="tiles"),
     )
 
 
-def _headline(arena: int, whole: int) -> str:
-    if not arena or not whole:
-        return f"A frame takes {binary(arena)}."
-    if arena < whole:
-        return (
-            f"A frame takes {binary(arena)} instead of {binary(whole)}: "
-            f"{whole / arena:.1f} times less than whole layers."
-        )
-    return f"A frame takes {binary(arena)}; whole layers take {binary(whole)}, so that nothing is gained."
+def _headline(arena: int, outputs: int, whole: int) -> str:
+    """What is gained; whole layers count outputs, so that they count here."""
+    frame = arena + outputs
+    with_them = f" (arena {binary(arena)}, outputs {binary(outputs)})" if outputs else ""
+    if not frame or not whole:
+        return f"A frame takes {binary(frame)}{with_them}."
+    if frame < whole:
+        gain = f"{whole / frame:.1f} times less than whole layers"
+        return f"A frame takes {binary(frame)}{with_them} instead of {binary(whole)}: {gain}."
+    more = f"{frame / whole:.2f} times that"
+    return f"A frame takes {binary(frame)}{with_them}; whole layers take {binary(whole)}: this is {more}."
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    """What else is to be said of how the plan was chosen."""
+    if plan.interrupted:
+        yield "The search for this plan was broken off; it is the best that was found until then."
+    yield from plan.notes
 
 
 def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Markup]:
@@ -107,16 +117,15 @@ def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Mark
         same = beside.touched == arena
         measured = "measured, as planned" if same else f"{binary(beside.touched)} measured"
     yield _tile("Arena", binary(arena), measured)
-    alive = int(shown.alive.max(initial=0))
+    alive = shown.most
     ratio = f"the arena is {arena / alive:.2f} times that" if alive else ""
     yield _tile("Most alive at one time", binary(alive), ratio)
     bound = figures.get("lower_bound")
     if bound:
-        peak = figures.get("peak_live", alive)
-        proven = "proven least for these rows" if figures.get("optimal") else ""
-        yield _tile(
-            "Proven bound", binary(bound), proven or f"the peak is {peak / bound:.2f} times that"
-        )
+        said = "reached: no order of these phases needs less"
+        if not plan.optimal:
+            said = f"the peak is {alive / bound:.3g} times that"
+        yield _tile("Proven bound", binary(bound), said)
     yield _tile(
         "Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time"
     )
@@ -158,11 +167,12 @@ def _charts(shown: Footprint) -> Markup:
         "memory": (
             "Memory over the frame",
             "What is alive in each firing, by the layer that wrote it, first layer at the bottom; grey on "
-            "top is the workspace of the firing. A column shows the fullest of its firings.",
+            "top is the workspace that the firing needs. A column shows the fullest of its firings.",
         ),
         "arena": (
             "The arena",
-            "Every row at its address for as long as it is alive; grey is workspace, blank is free. The "
+            "Every row at its address for as long as it is alive; grey is workspace, which gets "
+            "more than it needs where room is free; blank is free. The "
             "parts of a row that several layers write are drawn one behind the other.",
         ),
         "phases": (
@@ -228,6 +238,7 @@ def _for_script(shown: Footprint) -> dict[str, object]:
         "columns": [one[kept].tolist() for one in columns],
         "left_out": len(area) - len(kept),
         "runs": [[int(order[at]), int(n)] for at, n in zip(starts, lengths, strict=True)],
+        "needed": shown.needed.tolist(),
         "firings": shown.firings,
         "arena": shown.arena,
     }
@@ -241,7 +252,8 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     if not shown.firings:
         return Markup("")
     at, figures = shown.peak, plan.figures
-    held, total = shown.held[:, at], int(shown.alive[at])
+    held, total = shown.held[:, at].copy(), shown.most
+    held[-1] = min(held[-1], shown.needed[at])
     actor, phase = plan.order[at]
     order = [line for line in np.argsort(-held, kind="stable").tolist() if held[line]]
     rows: list[list[object]] = []
@@ -249,7 +261,7 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
         scratch = line == len(shown.layers)
         name = actor if scratch else shown.layers[line].name
         color = "var(--scratch)" if scratch else colors[line]
-        what = "workspace" if scratch else _rows_alive(shown, line, at)
+        what = "workspace that it needs" if scratch else _rows_alive(shown, line, at)
         rows.append([_swatch(color, name), what, f"{held[line]:,}", f"{held[line] / total:.1%}"])
     if len(order) > _HOLDERS:
         rest = int(held[order[_HOLDERS:]].sum())
@@ -257,12 +269,11 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     rows.append([element("b", "together"), "", f"{total:,}", "100%"])
     bound = figures.get("lower_bound")
     if bound:
-        peak = figures.get("peak_live", total)
         said = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
         said += (
             "; this one needs no more."
-            if figures.get("optimal")
-            else f"; this one needs {peak / bound:.2f} times that."
+            if plan.optimal
+            else f"; this one needs {shown.most / bound:.3g} times that."
         )
     else:
         said = (
@@ -324,9 +335,9 @@ def _beside(plan: Plan, beside: Beside | None) -> Markup:
     if beside.refused:
         grown = "-"
     rows = [
-        ["arena that a frame writes, workspace and outputs in it", binary(beside.touched), ""],
+        ["arena that a frame writes, workspace in it", binary(beside.touched), ""],
         [
-            "allocated beside it in the whole call, outputs of the caller too",
+            "allocated beside it in the whole call, the caller's outputs too",
             binary(beside.call),
             "",
         ],
@@ -417,8 +428,7 @@ def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
 
 def _figures(plan: Plan) -> Markup:
     rows = [
-        [name, FIGURES.get(name, ""), _exact(name, value), binary(value) if _is_size(value) else ""]
-        for name, value in plan.figures.items()
+        [name, FIGURES.get(name, ""), *_figure(name, value)] for name, value in plan.figures.items()
     ]
     return element(
         "section",
@@ -449,14 +459,11 @@ def _memories(plan: Plan) -> Iterator[Markup]:
     yield table(head, rows, 1, "figures")
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _exact(name: str, value: object) -> str:
-    if name == "optimal" or isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+def _figure(name: str, value: int) -> tuple[str, str]:
+    """A figure exactly, and for people if it is bytes."""
+    if name == "optimal":
+        return ("yes" if value else "no"), ""
+    return f"{value:,}", "" if name.endswith("_ms") else binary(value)
 
 
 def _repeat(told: Told) -> Markup:

@@ -20,7 +20,7 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
     time.
     """
     check(draft)
-    network = draft.network
+    network = draft.network.original or draft.network
     scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
     figures = {
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),

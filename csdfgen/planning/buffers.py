@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -64,8 +65,8 @@ class Buffer:
     """`rows` rows, counted through all images of an iteration.
 
     row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
-    block of rows that one firing claims. scattered: rows that one firing claims need not lie
-    together, as nobody computes them (a network input).
+    block. blocks: the first row of every block; rows of a block are claimed together and lie
+    together, blocks anywhere.
     """
 
     name: str
@@ -77,7 +78,7 @@ class Buffer:
     sizes: tuple[int, ...] = ()
     alignment: int = ALIGNMENT
     pool: str = ARENA
-    scattered: bool = False
+    blocks: tuple[int, ...] = ()
 
 
 def state_name(actor: str) -> str:
@@ -100,8 +101,14 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
     )
 
 
-def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
+def buffers_of(
+    conversion: Conversion, sharing: Sharing, *, fine: bool = False
+) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
+
+    Rows that a firing computes lie together as one block; those of a network input, which nobody
+    computes, need not. fine: only those that are released together too, for arenas that waste less
+    at the price of more calls.
 
     A tensor that nobody reads is released by its writer, a network output too: its rows are handed on
     in the firing that completes them (`lowering.program`). Layers without work of their own (views)
@@ -130,12 +137,31 @@ def buffers_of(conversion: Conversion, sharing: Sharing) -> tuple[Buffer, ...]:
             tensor.row_bytes,
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
-            scattered=all(work.kind == "input" for work, _ in writers[name]),
+            blocks=_blocks(writers[name], readers[name], tensor.rows * frames, fine=fine),
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]
     ]
     return (*tensors, *_states(conversion))
+
+
+def _blocks(
+    written: Sequence[tuple[ActorWork, Write]],
+    readers: Sequence[Access],
+    rows: int,
+    *,
+    fine: bool,
+) -> tuple[int, ...]:
+    """First rows of blocks: wherever any writer starts a phase; `fine`: or any reader has released."""
+    if all(work.kind == "input" for work, _ in written):
+        return tuple(range(rows))
+    starts = {0}
+    for _, write in written:
+        starts.update(write.claimed)
+    if fine:
+        for access in readers:
+            starts.update(access.rows)
+    return tuple(sorted(start for start in starts if start < rows))
 
 
 def _states(conversion: Conversion) -> list[Buffer]:
@@ -147,7 +173,10 @@ def _states(conversion: Conversion) -> list[Buffer]:
             free = (Access(work.name, state.released),)
             rows = state.claimed[-1]
             name = state_name(work.name)
-            found.append(Buffer(name, rows, state.nbytes, (part,), free, kind="state"))
+            alone = tuple(range(rows))
+            found.append(
+                Buffer(name, rows, state.nbytes, (part,), free, kind="state", blocks=alone)
+            )
     return found
 
 
@@ -162,14 +191,14 @@ def _parts(
     """
     ranges: dict[tuple[int, int], list[tuple[ActorWork, Write]]] = {}
     for work, write in written:
-        offset = sharing.places[write.tensor.name].offset
-        ranges.setdefault((offset, write.tensor.row_elements), []).append((work, write))
-    groups = sorted(ranges.values(), key=lambda members: -members[0][1].tensor.row_elements)
-    sizes = [members[0][1].tensor.row_elements for members in groups]
+        place, shape = sharing.piece(write.tensor, whole.name)
+        ranges.setdefault((place.offset, prod(shape)), []).append((work, write))
+    by_size = sorted(ranges.items(), key=lambda item: -item[0][1])
+    groups, sizes = [members for _, members in by_size], [size for (_, size), _ in by_size]
     if len(groups) > 1:
         owner = np.zeros(whole.row_elements, np.int32)
         for index, members in enumerate(groups):
-            elements_of(members[0][1].tensor, sharing, owner)[...] = index
+            _elements_of(members[0][1].tensor, whole.name, sharing, owner)[...] = index
         sizes = np.bincount(owner, minlength=len(groups)).tolist()
     return tuple(
         Part(
@@ -181,11 +210,11 @@ def _parts(
     )
 
 
-def elements_of(tensor: Tensor, sharing: Sharing, row: np.ndarray) -> np.ndarray:
-    """View of the places that a tensor's row has in a row of its buffer (a 1-D array)."""
-    where = sharing.places[tensor.name]
+def _elements_of(tensor: Tensor, home: str, sharing: Sharing, row: np.ndarray) -> np.ndarray:
+    """View of the places that a tensor's row has in a row of one of its buffers (a 1-D array)."""
+    where, shape = sharing.piece(tensor, home)
     steps = tuple(row.itemsize * step for step in where.strides)
-    return np.lib.stride_tricks.as_strided(row[where.offset :], tensor.row_shape, steps)
+    return np.lib.stride_tricks.as_strided(row[where.offset :], shape, steps)
 
 
 def names_of(buffers: Sequence[Buffer]) -> Mapping[str, Buffer]:

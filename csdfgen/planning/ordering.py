@@ -24,6 +24,8 @@ from schedules.peak.search import bound_for, search
 __all__ = ["LeastPeak", "Order", "least_peak", "named_order", "problem_of"]
 
 Order = tuple[tuple[str, int], ...]
+Scratch = Mapping[str, Sequence[int] | np.ndarray]
+"""Actor -> bytes of scratch of each of its phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class LeastPeak:
 def least_peak(
     conversion: Conversion,
     buffers: Sequence[Buffer],
-    workspaces: Mapping[str, Sequence[int]] | None = None,
+    workspaces: Scratch | None = None,
     effort: Effort = "low",
     *,
     policies: Iterable[str] = POLICIES,
@@ -76,7 +78,7 @@ def least_peak(
 def lower_bound(
     conversion: Conversion,
     buffers: Sequence[Buffer],
-    workspaces: Mapping[str, Sequence[int]],
+    workspaces: Scratch,
     order: Order,
     effort: Effort = "low",
 ) -> int:
@@ -106,7 +108,7 @@ def named_order(conversion: Conversion, policy: str) -> Order:
 def problem_of(
     conversion: Conversion,
     buffers: Sequence[Buffer],
-    workspaces: Mapping[str, Sequence[int]] | None = None,
+    workspaces: Scratch | None = None,
 ) -> Problem:
     """The firings of a conversion, actors in its order, and the rows that they claim and release.
 

@@ -200,7 +200,7 @@ def widened(
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
     most: Mapping[str, np.ndarray],
 ) -> Placement:
-    """The same rows in the same arena, with the scratch of every firing in the largest gap that is
+    """The same rows, in no larger an arena, with the scratch of every firing in the largest gap that is
     free then, up to `most` bytes: larger blocks are faster, and what nobody uses costs nothing.
 
     scratch: as placed, actor -> (bytes of each phase, firing of each phase). most: actor -> bytes of
@@ -213,6 +213,7 @@ def widened(
     by_place = np.argsort(low, kind="stable")
     born, gone, low, high = born[by_place], gone[by_place], low[by_place], high[by_place]
     regions, workspaces = dict(placed.regions), []
+    end = int(high.max(initial=0))
     for actor, (sizes, times) in scratch.items():
         name = workspace_name(actor)
         offsets, wider = np.array(regions[name].table), sizes.copy()
@@ -221,11 +222,12 @@ def widened(
             at, size = _largest_gap(low[alive], high[alive], placed.total)
             if size > sizes[phase]:
                 offsets[phase], wider[phase] = at, min(size, int(most[actor][phase]))
+        end = max(end, int((offsets + wider)[wider > 0].max(initial=0)))
         buffer = workspace_buffer(actor, wider.tolist())
         workspaces.append(buffer)
         table = tuple(offsets.tolist())
         regions[name] = Region(name, min(table), buffer.row_bytes, 1, table)
-    return replace(placed, regions=regions, workspaces=tuple(workspaces))
+    return replace(placed, regions=regions, workspaces=tuple(workspaces), total=end)
 
 
 def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, int]:
@@ -283,13 +285,10 @@ def _listed(
 def _blocks(
     buffers: Sequence[Buffer], lifetimes: Lifetimes
 ) -> tuple[_Blocks, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Blocks of rows that are born together, with (bytes, born, gone) of each."""
+    """The blocks of all buffers, with (bytes, born, gone) of each."""
     numbers, starts, stops, sizes, borns, gones = [], [], [], [], [], []
     for number, (buffer, one) in enumerate(zip(buffers, lifetimes.each, strict=True)):
-        if buffer.scattered:
-            start = np.arange(buffer.rows)
-        else:
-            start = np.flatnonzero(np.diff(one.born, prepend=-1))
+        start = np.array(buffer.blocks)
         stop = np.append(start[1:], buffer.rows)
         numbers.append(np.full(len(start), number))
         starts.append(start)

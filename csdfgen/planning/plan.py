@@ -66,6 +66,7 @@ class Plan(Pickled):
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     arena_bound: int = 0
     border: int = 0
+    fine: bool = False
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 

@@ -3,14 +3,15 @@
 {"format": "csdfgen-plan", "version": 3, "model": "net.onnx", "digest": "5d0ef2a1c8b34f76",
  "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
  "options": {"rows": "auto", "fuse": "full", "image": "streamed", "policy": "best", "frames": 1},
- "policy": "demand", "apart": true, "arena": 65536,
+ "policy": "demand", "apart": true, "fine": false, "arena": 65536,
  "buffers": [{"name": "conv1", "kind": "tensor", "offsets": "0,4096,2*8192"},
              {"name": "workspace:conv1", "kind": "workspace", "offsets": "112*4096", "sizes": "112*1024"}],
  "firings": [{"actor": "input:x", "first": 0, "count": 3}, ...],
  "figures": {"peak_live": 61440, ...}}
 
 Options and shapes say how to load and cut the model, `digest` what comes of it; a plan for another
-network is refused by name. apart: whether operands of a Concat have buffers of their own. Firings (as
+network is refused by name. apart: whether operands of a Concat have buffers of their own; fine: whether blocks are of rows that
+are released together too. Firings (as
 loops, see `schedules.schedule`) and the offset of every row are taken from the file as they are, and
 go through the checker that every plan goes through. What kernels need as workspace is asked anew: a
 file that has less is refused. Figures are for people: they are counted again. Files of versions 1
@@ -108,6 +109,7 @@ class PlanFile:
     options: PlanOptions
     policy: str
     apart: bool
+    fine: bool
     arena: int
     border: int
     rows: tuple[_Rows, ...]
@@ -128,6 +130,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "options": plan.options.to_json(),
         "policy": plan.policy,
         "apart": bool(plan.sharing.spread),
+        "fine": plan.fine,
         "arena": plan.planned_bytes,
         **({"border": plan.border} if plan.border else {}),
         "buffers": [_buffer_to_json(buffer, plan.regions[buffer.name]) for buffer in plan.buffers],
@@ -180,7 +183,8 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         MappingProxyType(dict(read_shapes(fields.child("inputs")))),
         options,
         fields.text("policy") if version > 1 else options.policy,
-        fields.flag("apart") if version > 2 else False,
+        version > 2 and fields.flag("apart"),
+        version > 2 and fields.flag("fine"),
         fields.integer("arena"),
         fields.integer("border", default=0),
         rows,
@@ -240,7 +244,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
     run in its buffers. kernels: the backend whose workspace the file must have.
     """
     try:
-        prepared = prepare(network, file.options, apart=file.apart)
+        prepared = prepare(network, file.options, apart=file.apart, fine=file.fine)
         _check_network(file, prepared)
         check_order(file.order, prepared.conversion, file.model, file.options.to_json())
         regions = _regions(file, prepared, lifetimes_of(file.order, prepared.buffers))
@@ -255,6 +259,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
             MappingProxyType(regions),
             MappingProxyType({ARENA: file.arena}),
             border=file.border,
+            fine=file.fine,
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take
         needs = _needs(prepared, kernels)

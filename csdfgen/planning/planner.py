@@ -35,9 +35,10 @@ from csdfgen.planning.capacities import check_buffers, check_channels, check_ord
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
 from csdfgen.planning.ordering import least_peak, lower_bound, named_order
 from csdfgen.planning.packing.exact import check_solver
-from csdfgen.planning.placement import place, widened
+from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
+from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.replacing import in_memories
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations
@@ -66,7 +67,8 @@ Scratch = Mapping[str, np.ndarray]
 class Prepared:
     """All of a plan that does not depend on the order of firings.
 
-    sinks: layers to be completed in turn, where the network is computed in tiles.
+    sinks: layers to be completed in turn, where the network is computed in tiles. fine: see
+    `buffers_of`.
     """
 
     options: PlanOptions
@@ -74,6 +76,13 @@ class Prepared:
     sharing: Sharing
     buffers: tuple[Buffer, ...]
     sinks: tuple[str, ...] = ()
+    fine: bool = False
+
+    def in_fine_blocks(self) -> Prepared:
+        """The same with blocks of rows that are released together too."""
+        return replace(
+            self, buffers=buffers_of(self.conversion, self.sharing, fine=True), fine=True
+        )
 
 
 def plan(
@@ -95,7 +104,7 @@ def plan(
     policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
     frames: images that the order of firings covers; they divide the network's batch.
     kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
-    columns at a time (`recompute.recomputed` finds some).
+    columns at a time.
     Raises InputError for options that do not exist, and for what is no network.
     """
     options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles=tiles)
@@ -111,10 +120,22 @@ def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) 
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
     with _without_collections():
-        made = _planned(network, replace(options, fast=0, slow=0), kernels)
+        bare = replace(options, fast=0, slow=0)
+        made = _planned(network, _in_tiles(network, bare), kernels)
         if options.fast:
             made = in_memories(made, options.fast, options.slow, kernels)
         return made
+
+
+def _in_tiles(network: Network, options: PlanOptions) -> PlanOptions:
+    """The options with the tiles that take the least memory for so many times the
+    multiply-accumulates, where more than once was asked for; rows are then 1 by default.
+    """
+    if options.recompute <= 1 or options.tiles:
+        return options
+    found = recomputed(rewritten(network, options.fuse), options.recompute)[1].tiles
+    rows = "1" if options.rows == DEFAULTS.rows else options.rows
+    return replace(options, tiles=found, rows=rows)
 
 
 @contextmanager
@@ -141,8 +162,29 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     found = least_peak(
         prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
     )
-    candidate = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
-    return candidate.finished(kernels)
+    coarse = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
+    return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
+
+
+_WASTE = 1.04
+"""Arena of its peak above which a plan is placed again in finer blocks."""
+
+_WORTH = 0.98
+"""Part of the arena that finer blocks must leave, as they take more calls."""
+
+
+def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
+    """The plan of an order, in blocks of whole slabs or, where that saves memory, of what is also
+    released together.
+    """
+    placed, prepared = coarse.placed, coarse.prepared
+    fine = prepared.in_fine_blocks()
+    if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
+        return coarse.finished(kernels)
+    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, 0))
+    if finer.placed.total < _WORTH * placed.total:
+        return finer.finished(kernels)
+    return coarse.finished(kernels)
 
 
 def _effort(options: PlanOptions) -> str | float:
@@ -196,17 +238,21 @@ class _Candidate:
         """Most bytes alive at one time."""
         return peak_of(self.lifetimes, self.scratch, self.order)
 
-    def finished(self, kernels: KernelSet) -> Plan:
-        """The plan with everything placed, checked; kernels get what is free as scratch."""
-        prepared = self.prepared
-        options = prepared.options
-        placed = place(
-            prepared.buffers,
+    @cached_property
+    def placed(self) -> Placement:
+        """Everything at its offset."""
+        options = self.prepared.options
+        return place(
+            self.prepared.buffers,
             self.lifetimes,
             self.wanted,
             effort=_effort(options),
             exact=options.pack == "exact",
         )
+
+    def finished(self, kernels: KernelSet) -> Plan:
+        """The plan with everything placed, checked; kernels get what is free as scratch."""
+        prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound
         most = _scratch(prepared, kernels, None)
         placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
@@ -221,6 +267,7 @@ class _Candidate:
                 MappingProxyType(dict(placed.regions)),
                 MappingProxyType({ARENA: placed.total}),
                 arena_bound=bound,
+                fine=prepared.fine,
             ),
             self.peak_live,
             self.lower_bound,
@@ -260,10 +307,13 @@ _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 """Networks as their layers were joined before, so that plans at other heights share packed weights."""
 
 
-def prepare(network: Network, options: PlanOptions, *, apart: bool = True) -> Prepared:
+def prepare(
+    network: Network, options: PlanOptions, *, apart: bool = True, fine: bool = False
+) -> Prepared:
     """Join, cut and share; raises InputError for rows that name no layer, tiles that do not fit.
 
-    apart: operands of a Concat keep buffers of their own (see `share`).
+    apart: operands of a Concat keep buffers of their own (see `share`). fine: blocks are of rows that
+    are released together too (see `buffers_of`).
     """
     known = _REWRITTEN.setdefault(network, {})
     fused = known.get(options.fuse)
@@ -276,7 +326,8 @@ def prepare(network: Network, options: PlanOptions, *, apart: bool = True) -> Pr
     conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
     fed = fed_slices(fused, options.image)
     sharing = share(fused, together=options.fuse == "full", apart=apart, fed=fed)
-    return Prepared(options, conversion, sharing, buffers_of(conversion, sharing), sinks)
+    buffers = buffers_of(conversion, sharing, fine=fine)
+    return Prepared(options, conversion, sharing, buffers, sinks, fine)
 
 
 def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:

@@ -15,12 +15,13 @@ best one (a tile more or fewer, a border moved) are tried as long as they gain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import inf
-from time import monotonic
+from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import convert, fed_slices
 from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
+from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.tiles import (
@@ -38,19 +39,36 @@ from csdfgen.rewriting.tiles import (
     Region,
     Tiled,
     boundaries,
+    most_tiles,
     parts_of,
     target_of,
     tiled,
     wanted_columns,
+    written,
 )
 
-__all__ = ["Found", "macs_in_tiles", "multiply_accumulates", "searched"]
+__all__ = [
+    "EFFORT",
+    "Found",
+    "Told",
+    "macs_in_tiles",
+    "measured",
+    "multiply_accumulates",
+    "recomputed",
+    "searched",
+]
 
 MULTIPLYING = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose cost is in multiply-accumulates."""
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 """Columns of a tile that are tried."""
+
+SPAN = 8
+"""Boundaries that a region goes over at most: longer ones have halos that are never worth it."""
+
+FIRINGS = 30_000
+"""Firings of the tiles of one region: narrower tiles save little, and take long to plan and to run."""
 
 
 def multiply_accumulates(network: Network) -> int:
@@ -93,7 +111,7 @@ class _Model:
         self.ends = _narrow(network)
         self.choices: dict[tuple[int, int], list[_Choice]] = {}
         for k, first in enumerate(self.ends):
-            for end in self.ends[k + 1 :]:
+            for end in self.ends[k + 1 : k + 1 + SPAN]:
                 self.choices[first, end] = self._of_region(first, end)
 
     def map_bytes(self, end: int) -> int:
@@ -109,14 +127,15 @@ class _Model:
 
     def _of_region(self, first: int, end: int) -> list[_Choice]:
         layers = self.network.layers[first:end]
-        stream = _Stream.of(self.network, layers)
-        width = target_of(layers[-1]).shape[COLUMNS]
-        counts = sorted({-(-width // w) for w in WIDTHS if w < width} | {1})
+        stream = _stream(self.network, first, end)
+        most = most_tiles(layers)
+        counts = sorted({-(-most // w) for w in WIDTHS if w < most} | {1})
         found: list[_Choice] = []
         own = sum(map(_cost, layers))
         for count in counts:
             one = self._choice(Region(first, end - 1, count), layers, stream)
-            if one.macs - own > self.spare:
+            firings = count * sum(layer.output.rows for layer in layers)
+            if found and (one.macs - own > self.spare or firings > FIRINGS):
                 break
             # more tiles take more work: they are of no use unless they hold less
             if not found or one.inner < found[-1].inner:
@@ -125,6 +144,8 @@ class _Model:
 
     def _choice(self, region: Region, layers: Sequence[Layer], stream: _Stream) -> _Choice:
         parts = parts_of(target_of(layers[-1]), region.tiles)
+        if region.tiles == 1:
+            return _Choice(region, _macs_in(layers, ()), stream.whole, parts, parts)
         each = [wanted_columns(layers, part) for part in parts]
         reads = tuple(wanted[stream.entry] for wanted in each)
         macs = _macs_in(layers, each)
@@ -150,28 +171,32 @@ class _Stream:
     """A region as one stream of rows: which rows of which maps are alive together.
 
     entry: the map that it reads. held: by map the bytes of one column of a row; alive: rows of each, by
-    instants that no other one is above in all of them.
+    instants that differ. whole: most bytes alive at one time, for rows of full width.
     """
 
     entry: str
     maps: tuple[str, ...]
     held: np.ndarray
     alive: np.ndarray
+    whole: int
 
     @classmethod
-    def of(cls, network: Network, layers: Sequence[Layer]) -> _Stream:
-        made = {layer.output.name for layer in layers}
+    def of(cls, layers: Sequence[Layer]) -> _Stream:
+        """The stream of layers that make a region."""
+        made = {tensor.name for layer in layers for tensor in layer.outputs}
         entry = next(t for la in layers for t in la.inputs if t is not None and t.name not in made)
         end = layers[-1].output
         alone = Network("region", (entry,), (Output(end.name, end),), tuple(layers))
         conversion = convert(alone, "1")
         sharing = share(alone)
-        buffers = [b for b in buffers_of(conversion, sharing) if b.kind == "tensor"]
+        result = sharing.places[end.name].buffer  # counts where it is read
+        buffers = [one for one in buffers_of(conversion, sharing) if one.name != result]
         order = pulled(conversion, [layers[-1].name])
+        lifetimes = lifetimes_of(order, buffers)
         maps, held, rows = [], [], []
-        for one, buffer in zip(lifetimes_of(order, buffers).each, buffers, strict=True):
-            tensor = sharing.buffers[buffer.name]
-            if buffer.kept:
+        for one, buffer in zip(lifetimes.each, buffers, strict=True):
+            tensor = sharing.buffers.get(buffer.name)
+            if tensor is None or len(tensor.shape) <= COLUMNS:
                 continue
             changes = np.zeros(len(order) + 1, np.int64)
             np.add.at(changes, one.born, 1)
@@ -181,12 +206,24 @@ class _Stream:
             rows.append(np.cumsum(changes)[:-1])
         alive = np.array(rows, np.int64).T if maps else np.zeros((1, 0), np.int64)
         met = {line.tobytes(): k for k, line in enumerate(alive)}
-        return cls(entry.name, tuple(maps), np.array(held, np.int64), alive[sorted(met.values())])
+        kept = alive[sorted(met.values())]
+        return cls(entry.name, tuple(maps), np.array(held, np.int64), kept, lifetimes.peak_live)
 
     def peak(self, columns: Mapping[str, Rows]) -> int:
         """Most bytes alive at one time, for these columns of every map."""
         widths = np.array([len(columns[name]) for name in self.maps], np.int64)
         return int((self.alive @ (widths * self.held)).max(initial=0))
+
+
+_STREAMS: WeakKeyDictionary[Network, dict[tuple[int, int], _Stream]] = WeakKeyDictionary()
+
+
+def _stream(network: Network, first: int, end: int) -> _Stream:
+    """The stream of layers [first, end), which no factor changes."""
+    known = _STREAMS.setdefault(network, {})
+    if (first, end) not in known:
+        known[first, end] = _Stream.of(network.layers[first:end])
+    return known[first, end]
 
 
 # Stages and their chains ---------------------------------------------------------------------------
@@ -338,58 +375,68 @@ class _Stages:
         return sorted({stage.memory for stages in self.found.values() for stage in stages})
 
 
+EFFORT = 150_000
+"""Firings that are followed while chains of stages are tried: some 20 seconds."""
+
+TRIED = 6
+"""Chains of stages that are tried before their neighbours are."""
+
+
 # The search ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
     """Regions, the network that they make, and what it takes: bytes alive at most in the order of its
-    tiles (workspace not counted), multiply-accumulates.
+    tiles (workspace not counted), multiply-accumulates, firings.
     """
 
     regions: tuple[Region, ...]
     tiled: Tiled
     peak_live: int
     macs: int
+    firings: int
 
 
 def measured(network: Network, regions: Sequence[Region]) -> Found:
-    """What regions come to: made, cut into rows, and followed firing by firing."""
+    """What regions come to: made, cut into phases of a row, and followed firing by firing in the order of
+    their tiles, the image streamed.
+    """
     made = tiled(network, regions)
-    return Found(
-        tuple(regions), made, lifetimes_in_turn(made).peak_live, multiply_accumulates(made.network)
-    )
-
-
-def lifetimes_in_turn(made: Tiled) -> Lifetimes:
-    """What is alive when tiles run in turn, a row a phase, the image streamed."""
     conversion = convert(made.network, "1")
     sharing = share(made.network, fed=fed_slices(made.network, "streamed"))
-    return lifetimes_of(pulled(conversion, made.sinks), buffers_of(conversion, sharing))
+    order = pulled(conversion, made.sinks)
+    live = lifetimes_of(order, buffers_of(conversion, sharing)).peak_live
+    return Found(tuple(regions), made, live, multiply_accumulates(made.network), len(order))
 
 
-def searched(
-    network: Network, factor: float | Fraction, seconds: float = 30.0, tried: int = 8
-) -> Found:
-    """The regions with the least peak for at most `factor` times the multiply-accumulates.
+def searched(network: Network, factor: float | Fraction, effort: int = EFFORT) -> tuple[Found, ...]:
+    """Regions with the least peak for at most `factor` times the multiply-accumulates, the best first.
 
-    network: with its layers joined (`rewriting.fuse`). Raises InputError for a factor below 1.
+    network: with its layers joined (`rewriting.fuse`). effort: firings that are followed while chains
+    of stages are tried; the same effort gives the same regions on any machine.
+    Raises InputError for a factor below 1.
     """
-    if not factor >= 1:
-        raise InputError(f"{option('recompute', factor)}: at least 1 (nothing computed twice)")
-    start = monotonic()
+    if not 1 <= factor < inf:
+        raise InputError(
+            f"{option('recompute', factor)}: a number of at least 1 is needed (1: nothing twice)"
+        )
     total = multiply_accumulates(network)
     most = int(total * Fraction(factor))
-    best = measured(network, ())
-    if len(boundaries(network)) < 2:
-        return best
-    stages = _Stages(_Model(network, most - total), best.peak_live)
-    known = {()}
-    for regions in _candidates(stages, most, total - _outside(network), tried):
-        found = _tried(network, regions, known)
-        if found is not None and found.macs <= most and found.peak_live < best.peak_live:
-            best = found
-    return _climbed(network, best, most, known, start + seconds)
+    whole = measured(network, ())
+    found = [whole]
+    if len(boundaries(network)) > 1:
+        stages = _Stages(_Model(network, most - total), whole.peak_live)
+        left = effort
+        for regions in _candidates(stages, most - _outside(network), TRIED):
+            one = measured(network, regions)
+            found.append(one)
+            left -= one.firings
+            if 2 * left < effort:
+                break
+        found.sort(key=lambda one: (one.peak_live, one.firings))
+        found = _climbed(network, found, most, left)
+    return tuple(found)
 
 
 def _outside(network: Network) -> int:
@@ -397,57 +444,49 @@ def _outside(network: Network) -> int:
     return sum(_cost(layer) for layer in network.layers[boundaries(network)[-1] :])
 
 
-def _candidates(
-    stages: _Stages, most: int, inside: int, count: int
-) -> Iterator[tuple[Region, ...]]:
-    """Chains of stages from the least memory that `most` allows on upwards."""
-    limits, given = stages.limits(), 0
-    spare = most - inside
-    low, high = 0, len(limits) - 1
+def _candidates(stages: _Stages, most: int, count: int) -> Iterator[tuple[Region, ...]]:
+    """Chains of stages from the least memory that `most` multiply-accumulates allow on upwards."""
+    limits = stages.limits()
+    low, high = 0, len(limits)
     while low < high:
         middle = (low + high) // 2
         found = stages.least(limits[middle])
-        if found is not None and found[0] - inside <= spare - 0:
+        if found is not None and found[0] <= most:
             high = middle
         else:
             low = middle + 1
-    seen: set[tuple[Region, ...]] = set()
+    given, below = 0, most
     for limit in limits[low:]:
         found = stages.least(limit)
-        if found is not None and found[1] not in seen:
-            seen.add(found[1])
+        if found is not None and found[0] <= below:
+            # the next one is to be another chain, not the same with a tile less
+            below = found[0] - max(1, stages.model.spare // (3 * count))
             yield found[1]
             given += 1
             if given == count:
                 return
 
 
-def _tried(
-    network: Network, regions: tuple[Region, ...], known: set[tuple[Region, ...]]
-) -> Found | None:
-    if regions in known:
-        return None
-    known.add(regions)
-    return measured(network, regions)
-
-
-def _climbed(
-    network: Network, best: Found, most: int, known: set[tuple[Region, ...]], deadline: float
-) -> Found:
-    """Neighbours of the best as long as one of them gains and there is time."""
+def _climbed(network: Network, found: list[Found], most: int, effort: int) -> list[Found]:
+    """Better and better neighbours of the best, in front of what was found, as long as one gains and
+    the effort lasts.
+    """
+    known = {one.regions for one in found}
     gained = True
-    while gained and monotonic() < deadline:
+    while gained:
         gained = False
-        for regions in _neighbours(network, best.regions):
-            if monotonic() > deadline:
-                break
+        for regions in _neighbours(network, found[0].regions):
             if regions in known or macs_in_tiles(network, regions) > most:
                 continue
-            found = _tried(network, regions, known)
-            if found is not None and found.macs <= most and found.peak_live < best.peak_live:
-                best, gained = found, True
+            if effort < 0:
+                return found
+            known.add(regions)
+            one = measured(network, regions)
+            effort -= one.firings
+            if one.peak_live < found[0].peak_live:
+                found, gained = [one, *found], True
                 break
-    return best
+    return found
 
 
 def macs_in_tiles(network: Network, regions: Sequence[Region]) -> int:
@@ -475,7 +514,16 @@ def _macs_in(layers: Sequence[Layer], each: Sequence[Mapping[str, Rows]]) -> int
 
 
 def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
-    """Regions that differ in one: its number of tiles, whether it follows, where it ends."""
+    """Regions that differ in one, with no more tiles than each can have."""
+    for found in _changed(network, regions):
+        yield tuple(
+            replace(one, tiles=min(one.tiles, most_tiles(network.layers[one.first : one.last + 1])))
+            for one in found
+        )
+
+
+def _changed(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
+    """Another number of tiles of one region, another order, another end."""
     ends = _narrow(network)
     for k, one in enumerate(regions):
         before, after = regions[:k], regions[k + 1 :]
@@ -504,7 +552,7 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
                     ):
                         yield (
                             *before[:-1],
-                            _within(network, replace(previous, last=end - 1)),
+                            replace(previous, last=end - 1),
                             replace(one, first=end),
                             *after,
                         )
@@ -513,12 +561,87 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
                 for follows in (True, False):
                     yield (
                         *before,
-                        _within(network, replace(one, last=end - 1)),
+                        replace(one, last=end - 1),
                         replace(one, first=end, follows=follows),
                         *after,
                     )
 
 
-def _within(network: Network, region: Region) -> Region:
-    width = target_of(network.layers[region.last]).shape[COLUMNS]
-    return replace(region, tiles=min(region.tiles, width))
+# What is told --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is computed more than once, and what that saves.
+
+    tiles: the regions as text (`PlanOptions.tiles`). macs, once: multiply-accumulates with and without
+    tiles. times: layer -> how often a column of it is computed, on average, where that is more than
+    once. peak_live, before: most bytes alive at one time with and without, a row a phase, scratch
+    not counted.
+    """
+
+    tiles: str
+    macs: int
+    once: int
+    times: Mapping[str, float]
+    peak_live: int
+    before: int
+
+    @property
+    def factor(self) -> float:
+        """Multiply-accumulates over those of the network as it is."""
+        return self.macs / self.once if self.once else 1.0
+
+    def __str__(self) -> str:
+        if not self.tiles:
+            return "nothing is computed twice: no tiles of columns take less"
+        most = max(self.times, key=self.times.__getitem__, default="")
+        again = (
+            f"{len(self.times)} layers are computed more than once in part ('{most}' {self.times[most]:.2f} times)"
+            if self.times
+            else "nothing is computed twice"
+        )
+        return (
+            f"{self.factor:.4g} times the multiply-accumulates ({self.macs:,} for {self.once:,}), {again}; "
+            f"{self.peak_live:,} bytes alive at most for {self.before:,}, rows one by one"
+        )
+
+    @property
+    def saved(self) -> int:
+        """Bytes that are alive less at most."""
+        return self.before - self.peak_live
+
+
+def recomputed(
+    network: Network,
+    factor: float | Fraction,
+    plan_of: Callable[[str], int] | None = None,
+    *,
+    effort: int = EFFORT,
+) -> tuple[Tiled, Told]:
+    """A network that takes less memory for at most `factor` times its multiply-accumulates; the network
+    as it is where that gains nothing.
+
+    network: with its layers joined. plan_of: bytes that a plan with these tiles takes; it decides
+    among the best few. effort: as in `searched`. Raises InputError for a factor below 1.
+    """
+    found = searched(network, factor, effort)
+    best = found[0]
+    if plan_of is not None:
+        best = min(found[:TRIED], key=lambda one: plan_of(written(one.regions)))
+    before = next(one.peak_live for one in found if not one.regions)
+    once = multiply_accumulates(network)
+    times = MappingProxyType(dict(_times(network, best.regions)))
+    return best.tiled, Told(written(best.regions), best.macs, once, times, best.peak_live, before)
+
+
+def _times(network: Network, regions: Sequence[Region]) -> Iterator[tuple[str, float]]:
+    """Layers of which columns are computed more than once, and how often on average."""
+    for region in regions:
+        layers = network.layers[region.first : region.last + 1]
+        parts = parts_of(target_of(layers[-1]), region.tiles)
+        each = [wanted_columns(layers, part) for part in parts] if region.tiles > 1 else []
+        for layer in layers:
+            made = sum(len(wanted.get(layer.output.name, ())) for wanted in each)
+            if made > layer.output.shape[COLUMNS]:
+                yield layer.name, made / layer.output.shape[COLUMNS]

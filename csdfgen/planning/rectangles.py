@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, Layer, Owner
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Access, Buffer
 from csdfgen.planning.lifetimes import times_of
+from csdfgen.planning.workspaces import Declarations
 
 if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
@@ -78,11 +80,21 @@ def footprint(plan: Plan) -> Footprint:
         first=first,
         last=last,
         order=np.array([place[actor] for actor, _ in plan.order], np.int64),
+        needed=_needed(plan, times),
         whole=tuple((place[name], size) for name, size in whole_layers(plan.network)),
         arena=plan.planned_bytes,
         arena_pool=ARENA,
         figures=plan.figures,
     )
+
+
+def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
+    """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
+    found = np.zeros(len(plan.order), np.int64)
+    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY, 0)
+    for actor, sizes in declared.sizes().items():
+        found[times[actor]] = sizes
+    return found
 
 
 def _claimed(

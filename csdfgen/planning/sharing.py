@@ -395,7 +395,8 @@ def _pieces(network: Network, whole: Sharing, home: str, axis: int) -> list[tupl
     ranges: dict[tuple[int, int], str] = {}
     for name in whole.members[home]:
         layer = network.producer.get(name)
-        if layer is None or layer.name not in whole.silent:
+        written = layer is None or layer.name not in whole.silent
+        if written and not _is_over_others(network, whole, name):
             ranges.setdefault(_range(network, whole, name, axis), name)
     joined: list[list[int]] = []
     for start, stop in sorted(ranges):
@@ -410,6 +411,23 @@ def _pieces(network: Network, whole: Sharing, home: str, axis: int) -> list[tupl
     if any((start, stop) not in ranges for start, stop in joined):
         return []
     return [(ranges[start, stop], start, stop) for start, stop in joined]
+
+
+def _is_over_others(network: Network, whole: Sharing, name: str) -> bool:
+    """Whether a tensor is written just where an operand lies that others put together: in place, so
+    that it may be in as many pieces.
+    """
+    layer = network.producer.get(name)
+    if layer is None:
+        return False
+    for alias in operator_of(layer).aliases(layer):
+        operand = layer.inputs[alias.position]
+        if alias.kind is AliasKind.INPLACE and operand is not None:
+            maker = network.producer.get(operand.name)
+            together = maker is not None and maker.name in whole.silent
+            if together and whole.places[operand.name] == whole.places[name]:
+                return operand.row_shape == network.tensors[name].row_shape
+    return False
 
 
 def _pieces_of(

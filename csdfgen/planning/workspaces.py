@@ -1,7 +1,7 @@
 """How much scratch does each firing need? What a backend declares for its step, before placement.
 
 A declaration depends on the structure of the phase (`kernels.steps.demands`) and on which of its
-rows lie together: those that one firing made, as a block, and no others. What a backend declares
+rows lie together: those of a block (`buffers.Buffer.blocks`), and no others. What a backend declares
 then is enough wherever the blocks are placed. Firings that agree in these are declared once.
 """
 
@@ -67,15 +67,10 @@ class Declarations:
 
 
 def _apart(buffer: Buffer) -> Region:
-    """Rows that one firing makes in a block, every block below the one before: none continues
-    another.
-    """
+    """Every block below the one before: none continues another."""
     rows = np.arange(buffer.rows)
-    blocks = rows
-    if not buffer.scattered:
-        made = np.array(buffer.parts[0].writers[0].rows)
-        blocks = np.unique(np.searchsorted(made, rows, side="right"), return_inverse=True)[1]
-    within = rows - np.searchsorted(blocks, blocks)
+    blocks = np.searchsorted(np.array(buffer.blocks), rows, side="right") - 1
+    within = rows - np.array(buffer.blocks)[blocks]
     sizes = np.bincount(blocks)
     starts = np.cumsum(sizes[::-1] + 1)[::-1] - sizes - 1
     table = (starts[blocks] + within) * buffer.row_bytes

@@ -36,6 +36,7 @@ __all__ = [
     "boundaries",
     "columns_read",
     "is_tileable",
+    "most_tiles",
     "parts_of",
     "regions_of",
     "target_of",
@@ -129,8 +130,8 @@ def _pools_all(layer: Layer) -> bool:
 
 
 def boundaries(network: Network) -> tuple[int, ...]:
-    """Positions p such that everything behind layers [0, p) reads one map of them alone, and all of
-    these layers can be cut; 0 where the network has one image. Regions lie between two of them.
+    """Positions p such that all layers from p on read one map of those before alone; 0 where the network
+    has one image. Regions lie between two of them.
     """
     last_read = {
         tensor.name: at
@@ -145,16 +146,21 @@ def boundaries(network: Network) -> tuple[int, ...]:
         return ()
     found = [0]
     for at, layer in enumerate(network.layers):
-        pools = _pools_all(layer)
-        if not pools and not is_tileable(layer):
-            break
         alive |= {tensor.name for tensor in layer.outputs if tensor.name in last_read}
         alive = {name for name in alive if last_read[name] > at}
-        if alive == {layer.output.name}:
+        if alive == {layer.output.name} and _is_map(layer.output):
             found.append(at + 1)
-        if pools:
-            break
     return tuple(found)
+
+
+def most_tiles(layers: Sequence[Layer]) -> int:
+    """Tiles that a region of these layers can have: a column each, or 1 where one of them mixes
+    columns (a global pool is the last one then, or there is none).
+    """
+    *body, last = layers
+    if not all(map(is_tileable, body)) or not (_pools_all(last) or is_tileable(last)):
+        return 1
+    return target_of(last).shape[COLUMNS]
 
 
 def columns_read(layer: Layer, tensor: Tensor, out: Rows) -> Rows:
@@ -196,10 +202,15 @@ def tiled(network: Network, regions: Sequence[Region]) -> Tiled:
     for region in regions:
         made.add_region(region)
     made.add_layers(len(network.layers))
-    rewritten = replace(network, layers=tuple(made.layers))
-    found = Tiled(rewritten, tuple(made.sinks()), MappingProxyType(dict(made.tile_of)))
-    check_tiles(network, rewritten, found.tile_of)
-    return found
+    rewritten = replace(network, layers=tuple(made.layers), original=network)
+    known = check_tiles(network, rewritten, made.tile_of)
+    parts = {
+        name: (columns.tensor, columns.start, columns.stop)
+        for name, columns in known.items()
+        if columns.tensor != name and not columns.part
+    }
+    rewritten = replace(rewritten, parts=MappingProxyType(parts))
+    return Tiled(rewritten, tuple(made.sinks()), MappingProxyType(dict(made.tile_of)))
 
 
 def _check_regions(network: Network, regions: Sequence[Region]) -> None:
@@ -210,9 +221,9 @@ def _check_regions(network: Network, regions: Sequence[Region]) -> None:
             raise InputError(f"{where}: layers {before} to {len(network.layers) - 1} are left")
         if region.first not in known or region.last + 1 not in known:
             raise InputError(f"{where}: regions lie between layers {_listed(known)}")
-        width = target_of(network.layers[region.last]).shape[COLUMNS]
-        if not 1 <= region.tiles <= width:
-            raise InputError(f"{where}: the map has {width} columns, so 1 to {width} tiles")
+        most = most_tiles(network.layers[region.first : region.last + 1])
+        if not 1 <= region.tiles <= most:
+            raise InputError(f"{where}: {most} columns can be computed apart, so 1 to {most} tiles")
         before = region.last + 1
 
 
@@ -361,8 +372,8 @@ class _Tiling:
         if before is None:
             return result
         last = part.stop == width
-        output = pool.output.name if last else self._named(f"{pool.output.name}/sum{number}")
-        return self._node(GLOBAL[pool.op_type], (before, result), output)
+        total = pool.output.name if last else self._named(f"{pool.output.name}/sum{number}")
+        return self._node(GLOBAL[pool.op_type], (before, result), total)
 
     def _columns(self, name: str, columns: Rows, number: int) -> Tensor:
         """Columns of a map as they enter a tile."""

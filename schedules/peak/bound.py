@@ -10,10 +10,11 @@ the firings bounds all orders.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from schedules.peak.problem import Problem
@@ -41,19 +42,26 @@ class Cut:
 
 
 class Cuts:
-    """Minimum cuts of a problem, made when they are asked for and kept."""
+    """Minimum cuts of a problem, made when they are asked for and kept.
+
+    ancestors: as in the problem, and by what was added with `demand`. exact: whether no byte is lost
+    to rounding, so that the states of cuts are really least.
+    """
 
     def __init__(self, problem: Problem, spend: Callable[[float], None] = lambda _: None) -> None:
         """spend: told what a cut costs, in microseconds of a machine of 2024."""
-        self.problem, self._spend = problem, spend
+        self.problem, self.spend = problem, spend
+        self.ancestors = problem.ancestors
+        self.tightened = False
         self._waits = _waits(problem)
         self._known: dict[int, Cut] = {}
         sizes = [group.size for group in problem.items]
         total = sum(int(size.sum()) for size in sizes)
         divisor = int(np.gcd.reduce([np.gcd.reduce(size) for size in sizes if len(size)] or [1]))
         # capacities in this unit are rounded down: a cut of them is never above the real one
-        self._unit = max(divisor, 1)
-        self._unit *= -(-total // (self._unit * (_ENDLESS - 1))) or 1
+        coarse = -(-total // (max(divisor, 1) * (_ENDLESS - 1))) or 1
+        self._unit = max(divisor, 1) * coarse
+        self.exact = coarse == 1
 
     def of(self, firing: int) -> Cut:
         """The cut of a firing."""
@@ -68,6 +76,38 @@ class Cuts:
         actors = self.problem.actor[chosen]
         return Cut(firing, value, np.bincount(actors, minlength=len(self.problem.phases)))
 
+    def free(self) -> Cuts:
+        """The same cuts, to demand more of."""
+        other = copy(self)
+        other.ancestors, other._known = self.ancestors.copy(), {}
+        return other
+
+    def precedes(self, early: int, late: int) -> bool:
+        """Whether `late` waits for `early`, or is it."""
+        actor = self.problem.actor[early]
+        return bool(self.ancestors[late, actor] > self.problem.phase[early])
+
+    def demand(self, early: int, late: int) -> None:
+        """Let `late` wait for `early` too, in cuts from now on; `early` must not wait for `late`."""
+        self.tightened = True
+        table = self.ancestors
+        after = table[:, self.problem.actor[late]] > self.problem.phase[late]
+        table[after] = np.maximum(table[after], table[early])
+        self._waits = np.append(self._waits[0], late), np.append(self._waits[1], early)
+        self._known = {}
+
+    def obeying(self, order: Array) -> Array:
+        """The order with firings put off until all that they wait for have fired."""
+        problem = self.problem
+        position = np.empty(problem.firings, np.int64)
+        position[order] = np.arange(problem.firings)
+        latest = position.copy()
+        for actor, base in enumerate(problem.base[:-1].tolist()):
+            waits = self.ancestors[:, actor] > 0
+            before = base + self.ancestors[waits, actor] - 1
+            latest[waits] = np.maximum(latest[waits], position[before])
+        return np.lexsort((self.ancestors.sum(axis=1), latest))
+
     def between(self, firing: int, inside: Array, within: Array) -> tuple[int, Array]:
         """The same over the states that hold `inside` and lie within `within`, two states that
         `firing` lies between, as masks (F,): (bytes, state).
@@ -75,12 +115,12 @@ class Cuts:
         Within must hold all that the firing waits for, else no state is left.
         """
         problem = self.problem
-        self._spend(800 + 0.6 * problem.firings)
+        self.spend(500 + 0.6 * problem.firings + 7e-5 * problem.firings**2)
         actor, phase = int(problem.actor[firing]), int(problem.phase[firing])
-        done = problem.ancestors[firing].copy()
+        done = self.ancestors[firing].copy()
         done[actor] = phase
         node = np.full(problem.firings, -1)
-        node[(problem.ancestors[:, actor] > phase) | ~within] = _OUT
+        node[(self.ancestors[:, actor] > phase) | ~within] = _OUT
         node[(problem.phase < done[problem.actor]) | inside] = _IN
         free = np.flatnonzero(node < 0)
         node[free] = np.arange(2, 2 + len(free))
@@ -162,18 +202,22 @@ class _Graph:
         if not len(tail):
             return self._sure, inside
         # every arc with its reverse, so that scipy has none to add and flows lie as capacities do
-        back = np.zeros(len(tail), np.int32)
-        where = np.concatenate([tail, head]), np.concatenate([head, tail])
-        both = np.concatenate([capacity.astype(np.int32), back])
-        shape = (self._nodes, self._nodes)
-        arcs = coo_array((both, where), shape=shape).tocsr()
+        count = self._nodes
+        place = np.concatenate([tail * count + head, head * count + tail])
+        where, which = np.unique(place, return_inverse=True)
+        both = np.bincount(which[: len(tail)], capacity, len(where)).astype(np.int32)
+        rows = np.searchsorted(where, np.arange(count + 1) * count).astype(np.int32)
+        columns = (where % count).astype(np.int32)
+        arcs = csr_array((both, columns, rows), shape=(count, count))
         flow = maximum_flow(arcs, _IN, _OUT)
         moved = flow.flow
-        if len(moved.data) == len(arcs.data):
-            passable = csr_array((arcs.data > moved.data, arcs.indices, arcs.indptr), shape=shape)
+        if len(moved.data) == len(both):
+            left = np.flatnonzero(both > moved.data)
+            rows = np.searchsorted(left, rows).astype(np.int32)
+            ones = np.ones(len(left))
+            passable = csr_array((ones, columns[left], rows), shape=(count, count))
         else:
             passable = csr_array(arcs - moved > 0)
-        passable.eliminate_zeros()
         inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
         return self._sure + int(flow.flow_value) * self._unit, inside
 

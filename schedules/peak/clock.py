@@ -14,7 +14,7 @@ Effort = str | float
 
 EFFORTS = ("low", "normal", "high")
 
-_WORK = {"low": (3, 2.4e6), "normal": (100, 3e7), "high": (1_000, 3e8)}
+_WORK = {"low": (3, 2.8e6), "normal": (100, 3e7), "high": (1_000, 3e8)}
 """Effort -> microseconds (of a machine of 2024) a firing and firing, and at most."""
 
 _LEAST = 2e4

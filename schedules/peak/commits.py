@@ -12,18 +12,27 @@ from schedules.peak.barriers import State, Tables
 
 __all__ = ["followed"]
 
+_MOST = 30
+"""Firings that are tried for each firing of the problem before draining is given up."""
+
 
 def followed(
-    tables: Tables, base: list[int], limit: int, over: Callable[[], bool], reach: int = 400
+    tables: Tables,
+    base: list[int],
+    limit: int,
+    over: Callable[[], bool],
+    spend: Callable[[float], None] = lambda _: None,
+    reach: int = 400,
 ) -> list[int] | None:
     """An order that keeps at most `limit` bytes alive, like `base` where that does; None if none is
     found, or if time is up.
 
-    reach: firings up to which a way to a lower state is looked for.
+    spend: told what it costs, in microseconds. reach: firings up to which a way to a lower state is
+    looked for.
     """
     state, order = State(tables), list[int]()
     fired = bytearray(len(base))
-    at, count = 0, len(base)
+    at, count, work = 0, len(base), 0
     while at < count:
         firing = base[at]
         if fired[firing]:
@@ -38,8 +47,10 @@ def followed(
         while _needs(state, firing) > limit:
             if over():
                 return None
-            found = _drained(state, limit, reach)
-            if found is None:
+            found, tried = _drained(state, limit, reach)
+            work += tried
+            if found is None or work > _MOST * count:
+                spend(1.5 * (at + work))
                 return None
             state, way = found
             order.extend(way)
@@ -47,6 +58,7 @@ def followed(
                 fired[one] = 1
             if fired[firing]:
                 break
+    spend(1.5 * (count + work))
     return order
 
 
@@ -60,19 +72,25 @@ def _needs(state: State, firing: int) -> int:
     return live
 
 
-def _drained(state: State, limit: int, reach: int) -> tuple[State, list[int]] | None:
-    """A state with no more alive, and the way there: pulled by the deepest actor that comes to one."""
-    phases, done = state.tables.phases, state.done
+def _drained(state: State, limit: int, reach: int) -> tuple[tuple[State, list[int]] | None, int]:
+    """A state with no more alive, and the way there: pulled by the deepest actor that comes to one;
+    and the firings that were tried.
+    """
+    phases, done, tried = state.tables.phases, state.done, 0
     for actor in range(len(phases) - 1, -1, -1):
         if done[actor] < phases[actor]:
-            found = _dip(state.copy(), actor, limit, reach)
-            if found is not None:
-                return found
-    return None
+            below = state.copy()
+            way = _dip(below, actor, limit, reach)
+            tried += 8 + len(way)  # a copy takes as long as that
+            if way[-1] >= 0:
+                return (below, way), tried
+    return None, tried
 
 
-def _dip(state: State, actor: int, limit: int, reach: int) -> tuple[State, list[int]] | None:
-    """The first state with no more alive than now that pulling an actor comes to."""
+def _dip(state: State, actor: int, limit: int, reach: int) -> list[int]:
+    """The firings to the first state with no more alive than now that pulling an actor comes to; -1
+    at their end if it comes to none.
+    """
     tables, done, start = state.tables, state.done, state.live
     waits, base, goal = tables.waits, tables.base, tables.phases[actor]
     way: list[int] = []
@@ -89,9 +107,10 @@ def _dip(state: State, actor: int, limit: int, reach: int) -> tuple[State, list[
                 break
         else:
             firing = base[one] + phase
-            if state.fire(firing) > limit:
-                return None
             way.append(firing)
+            if state.fire(firing) > limit:
+                break
             if state.live <= start:
-                return state, way
-    return None
+                return way
+    way.append(-1)
+    return way

@@ -82,7 +82,8 @@ class Problem:
         """The problem with items joined that are alive at the same times in every order.
 
         Of claimers of an item that wait for each other the first alone is kept, of releasers the
-        last. Raises ScheduleError for a link that leads to an actor of no larger number.
+        last. Raises ScheduleError for a link that leads to an actor of no larger number, and for an
+        item that some order releases before it is claimed: bytes alive would not be submodular.
         """
         kept = []
         for link in links:
@@ -93,7 +94,10 @@ class Problem:
             kept.append(Link(link.source, link.target, np.maximum.accumulate(link.counts)))
         wide = np.zeros(sum(phases), np.int64) if extra is None else np.asarray(extra, np.int64)
         raw = cls(tuple(phases), tuple(kept), tuple(items), wide)
-        return cls(raw.phases, raw.links, _joined(raw), wide)
+        found = cls(raw.phases, raw.links, _joined(raw), wide)
+        if found.tractable:
+            _check_lifetimes(found)
+        return found
 
     @property
     def firings(self) -> int:
@@ -217,6 +221,23 @@ def _extreme(position: Array, firings: Array, choose: np.ufunc) -> Array:
     for column in firings.T[1:]:
         found = choose(found, position[column])
     return found
+
+
+def _check_lifetimes(problem: Problem) -> None:
+    """Some releaser of every item must wait for one of its claimers, or be it."""
+    for group in problem.items:
+        claimers, releasers = group.claimers, group.releasers
+        if claimers.shape[1] and releasers.shape[1]:
+            sound = np.zeros(len(group.size), bool)
+            for early in claimers.T:
+                for late in releasers.T:
+                    sound |= problem.precedes(early, late)
+            if not sound.all():
+                one = int(np.flatnonzero(~sound)[0])
+                raise ScheduleError(
+                    f"an item that firings {claimers[one].tolist()} claim may be released before, by firings "
+                    f"{releasers[one].tolist()}; let a releaser wait for a claimer"
+                )
 
 
 # Which items are one ------------------------------------------------------------------------------

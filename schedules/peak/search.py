@@ -9,7 +9,8 @@ is, and the search ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from schedules.peak.bound import Cuts, lower_bound
 from schedules.peak.clock import Clock, Effort
 from schedules.peak.commits import followed
 from schedules.peak.explore import explored
+from schedules.peak.implied import Demands
 from schedules.peak.problem import Problem, evaluate
 from schedules.peak.uncross import uncrossed
 from schedules.peak.waypoints import through_waypoints
@@ -30,6 +32,9 @@ Array = np.ndarray
 
 _FINE = 0.001
 """Part of the peak below which no threshold is tried any more."""
+
+_KNOWN = 4
+"""Thresholds whose demands are kept for others."""
 
 _SMALL = 200
 """Firings up to which all states are tried first."""
@@ -87,7 +92,8 @@ def search(
             run.improve(begun, seed, thorough=effort != "low")
     except KeyboardInterrupt:
         interrupted = True
-    return Found(run.best, run.peak, run.bound, run.origin, interrupted)
+    peak = int(evaluate(problem, run.best).max(initial=0))  # whatever Ctrl-C came between
+    return Found(run.best, peak, run.bound, run.origin, interrupted)
 
 
 def bound_for(problem: Problem, order: Array, effort: Effort = "low") -> int:
@@ -132,6 +138,9 @@ class _Run:
         self._tell()
         self._sides: list[_Side] = []
         self._most = 0
+        self._demanding = False
+        self._over = clock.over
+        self._known: dict[int, tuple[Cuts, ...]] = {}  # threshold: cuts with its demands
 
     def offer(self, order: Array, origin: str) -> int:
         """The peak of an order, which is kept if it is the best."""
@@ -152,7 +161,17 @@ class _Run:
 
     @property
     def _done(self) -> bool:
-        return self.peak <= self.bound or self.clock.over()
+        return self.peak <= self.bound or self._over()
+
+    @contextmanager
+    def _within(self, share: float) -> Iterator[None]:
+        """Whatever is done meanwhile takes at most a share of what is left."""
+        before, part = self._over, self.clock.part(share)
+        self._over = lambda: part() or before()
+        try:
+            yield
+        finally:
+            self._over = before
 
     def side(self, backwards: bool) -> _Side:
         """Forwards, or backwards in time; made when first needed."""
@@ -172,19 +191,25 @@ class _Run:
         self._explore(0.4 if self.problem.firings < _SMALL else 0)
         self.prove(0.15)
         first = self.origin
-        self._alternate(self.best, first)
-        self.prove(0.3)
-        drained = self._drain()
-        if drained is not None:
-            self._alternate(drained, "barriers")
+        with self._within(0.6):
+            self._alternate(self.best, first)
+        self._refute(0.3)
+        with self._within(0.5):
+            drained = self._drain()
+            if drained is not None:
+                self._alternate(drained, "barriers")
+        self._demanding = True
+        if not self._done:
+            self._alternate(self.best, self.origin)
         if thorough:
             pool = [self.best] if drained is None else [self.best, drained]
             for name, order in starts.items():
                 if name != first and not self._done:
                     pool.append(self._alternate(order, name))
             self._explore(0.2)
-            self._cross(pool, np.random.default_rng(seed))
-            self.prove(1.0)
+            with self._within(0.7):
+                self._cross(pool, np.random.default_rng(seed))
+        self._refute(1.0)
 
     def prove(self, share: float) -> None:
         """Raise the bound, within a share of what is left."""
@@ -226,33 +251,70 @@ class _Run:
         self._raise(bound)
         self.offer(order, origin)
         while idle < 2 and not self._done:
-            order, lower = self._squeezed(order, peak, backwards, origin)
+            with self._within(0.5):
+                order, lower = self._squeezed(order, peak, backwards, origin)
             idle = idle + 1 if lower >= peak else 0
             peak, backwards = lower, not backwards
         return order
 
     def _squeezed(self, order: Array, peak: int, backwards: bool, origin: str) -> tuple[Array, int]:
         """The order below the lowest threshold that one is found for, and its peak."""
-        side = self.side(backwards)
-        turned = _turned(order) if backwards else order
         low, limit = self.bound - 1, self.bound
         while peak - low > max(1, _FINE * peak) and not self._done:
-            found = self._below(side, turned, limit)
+            found = self._below(order, limit, backwards)
             if found is None:
-                low = limit
+                low = max(limit, self.bound - 1)
             else:
-                turned, order = found, _turned(found) if backwards else found
-                peak = self.offer(order, origin)
+                order, peak = found, self.offer(found, origin)
             limit = (low + peak) // 2
         return order, peak
 
-    def _below(self, side: _Side, order: Array, limit: int) -> Array | None:
-        """An order of a side below a threshold: drained where it is worst, or through waypoints."""
-        drained = followed(side.tables, order.tolist(), limit, self.clock.over)
-        self.clock.spend(1.5 * self.problem.firings)
+    def _below(self, order: Array, limit: int, backwards: bool) -> Array | None:
+        """An order below a threshold: drained where it is worst, or through waypoints. If there is
+        none at all the bound is raised.
+        """
+        side = self.side(backwards)
+        turned = _turned(order) if backwards else order
+        found: Array | None = None
+        drained = followed(side.tables, turned.tolist(), limit, self._over, self.clock.spend)
         if drained is not None:
-            return np.array(drained)
-        return through_waypoints(side.cuts, order, limit, self.clock.over, self._most)
+            found = np.array(drained)
+        else:
+            cuts = self._demanded(order, limit, 0.1) if self._demanding else self._cuts()
+            if cuts is not None:
+                found = through_waypoints(cuts[backwards], turned, limit, self._over, self._most)
+        return _turned(found) if backwards and found is not None else found
+
+    def _cuts(self) -> tuple[Cuts, ...]:
+        return self.side(False).cuts, self.side(True).cuts
+
+    def _demanded(self, order: Array, limit: int, share: float) -> tuple[Cuts, ...] | None:
+        """The cuts of both sides with what every order below a threshold must do; None if there is
+        no such order, and then the bound is raised.
+        """
+        both = self._cuts()
+        if not both[0].exact:
+            return both
+        # what orders below a higher threshold must do, those below a lower one must too
+        known = [one for one in self._known if one >= limit]
+        demands = Demands(self._known[min(known)] if known else both, limit)
+        demands.find(order, self.clock.part(share))
+        if demands.refuted:
+            self._raise(limit + 1)
+            return None
+        self._known[limit] = demands.cuts
+        for old in sorted(self._known)[_KNOWN:]:
+            del self._known[old]
+        return demands.cuts
+
+    def _refute(self, share: float) -> None:
+        """Raise the bound by showing that there are no orders below thresholds, the peak first."""
+        over = self.clock.part(share)
+        high, limit = self.peak, self.peak - 1
+        while high - self.bound > _FINE * self.peak and not over() and not self._done:
+            if self._demanded(self.best, limit, 0.3) is not None:
+                high = limit
+            limit = (self.bound + high) // 2
 
     def _cross(self, pool: list[Array], random: np.random.Generator) -> None:
         """Orders that go through a state of another, or of a least state of a costly firing, improved."""

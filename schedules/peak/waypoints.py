@@ -39,7 +39,7 @@ def through_waypoints(
 
     most: cuts that are made for it.
     """
-    search = _Search(cuts, base, limit, over, most)
+    search = _Search(cuts, cuts.obeying(base) if cuts.tightened else base, limit, over, most)
     nothing = np.zeros(cuts.problem.firings, bool)
     try:
         return np.concatenate(search.way(nothing, ~nothing, 0))
@@ -100,6 +100,6 @@ class _Search:
             except _Failed as failed:
                 later = failed.firing
             actor, phase = problem.actor[later], problem.phase[later]
-            if problem.ancestors[firing, actor] > phase:
+            if self.cuts.ancestors[firing, actor] > phase:
                 raise _Failed(firing)  # it waits for the one that cannot come first
-            allowed = allowed & (problem.ancestors[:, actor] <= phase)
+            allowed = allowed & (self.cuts.ancestors[:, actor] <= phase)

@@ -11,6 +11,7 @@ import pytest
 from schedules.peak.barriers import Tables, barriers
 from schedules.peak.bound import Cuts
 from schedules.peak.commits import followed
+from schedules.peak.implied import Demands
 from schedules.peak.problem import Items, Link, Problem, evaluate
 from schedules.peak.search import search
 from schedules.peak.uncross import uncrossed
@@ -196,6 +197,33 @@ def test_each_way_against_all_orders(block: int) -> None:
         reached["uncrossed"] += peak == best
     assert reached["waypoints"] >= 0.6 * len(seeds), reached
     assert min(reached.values()) >= 0.1 * len(seeds), reached
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_only_what_does_not_exist_is_refuted(block: int) -> None:
+    """Demands of orders below a threshold: kept by all best orders, refuted only where there are none."""
+    refuted = proved = 0
+    for seed in range(2000 + 50 * block, 2050 + 50 * block):
+        small = Small(seed)
+        problem, best = small.problem(), small.least_peak()
+        start = orders(small, problem)["random"]
+        cuts = Cuts(problem), Cuts(problem.backwards())
+        bound = max(cuts[0].of(firing).value for firing in range(problem.firings))
+        for limit in {bound, best - 1, best, best + 3}:
+            demands = Demands(cuts, limit)
+            demands.find(start, never)
+            assert not (demands.refuted and limit >= best), seed
+            if limit == best - 1 and best > bound:
+                proved += 1
+                refuted += demands.refuted
+            if not demands.refuted and limit >= best:
+                for side, one in enumerate(demands.cuts):
+                    turned = problem.firings - 1 - start[::-1] if side else start
+                    order = one.obeying(turned)
+                    assert one.problem.is_order(order), seed
+                    # some best order does all that is demanded, so no cut excludes it
+                    assert max(one.of(f).value for f in range(problem.firings)) <= limit, seed
+    assert refuted >= 0.1 * proved > 0, (refuted, proved)
 
 
 def never() -> bool:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import Scratchpad, Step, View
+from csdfgen.model.formats import FLOAT32
+from csdfgen.ops import operator_of
 from csdfgen.ops.base import CountingScratch, Scratch, phases
-from tests.op_harness import Sample, _in_storage, _slabs, heights
+from tests.op_harness import Sample, _in_storage, _slabs, heights, run_in_slabs
 from tests.op_samples import SAMPLES
+from tests.scattered import Layout, declared, run_scattered
+from tests.unit.test_convolution import build, random_input, run
 
 PATTERN = 0xA7
 GUARD = 256
@@ -48,3 +54,53 @@ def test_the_last_byte_that_a_kernel_takes_is_written(sample: Sample) -> None:
             assert (raw[start + counting.end :] == PATTERN).all(), "wrote behind its workspace"
             # the last element may end with bytes that happen to equal the pattern: look at eight
             assert (block[-8:] != PATTERN).any(), f"took {counting.end} bytes, touched fewer"
+
+
+LAYOUTS = (Layout(block=2, pieces=3), Layout(onnx=True), Layout(block=3, pieces=2))
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
+def test_what_is_declared_is_enough_wherever_rows_lie(number: int) -> None:
+    """Under any limit, and in memory where blocks that were apart lie together; results stay equal."""
+    sample = SAMPLES[number]
+    layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
+    height = heights(layer)[min(1, len(heights(layer)) - 1)]
+    with np.errstate(all="ignore"):
+        wanted = run_in_slabs(sample, layer, feeds, height)
+    for limit in (None, 0):
+        sizes = declared(layer, height, layout, limit)
+        together = Layout(layout.block, layout.pieces, layout.onnx, together=True)
+        for one in (layout, together):
+            results = run_scattered(layer, feeds, height, one, limit, sizes)
+            for got, want in zip(results, wanted, strict=True):
+                half = want.dtype == np.float16
+                np.testing.assert_allclose(
+                    got.astype(float),
+                    want.astype(float),
+                    rtol=2e-3 if half else 2e-4,
+                    atol=2e-3 if half else 1e-4,
+                )
+
+
+def test_a_workspace_may_lie_between_rows_that_are_evenly_spaced() -> None:
+    """An array over such rows would reach over the workspace, and every copy be taken for a copy
+    onto itself.
+    """
+    layer = build("Conv", (1, 4, 6, 5), (4, 1, 3, 3), pads=[1, 1, 1, 1], group=4)
+    operator = operator_of(layer)
+    (phase,) = phases(operator, layer, 6)
+    memory = {"m": np.full(1 << 16, PATTERN, np.uint8)}
+    rows = tuple(range(0, 6 * 8192, 8192))
+    source = View("m", rows, (5, 1, 4), (16, 16, 4), FLOAT32)
+    target = View("m", tuple(60000 + 80 * k for k in range(6)), (5, 1, 4), (16, 16, 4), FLOAT32)
+    x = random_input(layer)
+    for row, values in zip(rows, layer.inputs[0].to_storage(x), strict=True):  # type: ignore[union-attr]
+        np.copyto(memory["m"][row : row + 80].view(np.float32).reshape(5, 1, 4), values)
+    step = Step(
+        0, "c", layer, phase, (source, None, None), (target,), (), Scratchpad("m", 256, 4096)
+    )
+    calls = NUMPY.bind(step, memory)
+    for function, arguments in calls:
+        function(*arguments)
+    found = memory["m"][60000:60480].view(np.float32).reshape(6, 5, 1, 4)
+    np.testing.assert_allclose(layer.output.to_onnx(found), run(layer, x, 6), rtol=1e-5, atol=1e-5)

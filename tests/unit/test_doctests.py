@@ -8,14 +8,20 @@ import importlib
 import pytest
 
 MODULES = (
+    "csdfgen.charts.footprint",
+    "csdfgen.charts.plan_axes",
     "csdfgen.cli.analyze_report",
+    "csdfgen.cli.plans",
     "csdfgen.cli.run",
     "csdfgen.files",
     "csdfgen.dataflow.graph",
     "csdfgen.model.network",
     "csdfgen.model.rows",
     "csdfgen.ops.page",
+    "csdfgen.pages.html",
+    "csdfgen.pages.report",
     "schedules.loops",
+    "schedules.peak.problem",
     "schedules.schedule",
     "schedules.unlimited",
     "sdf3_bridge.iteration",

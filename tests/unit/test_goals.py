@@ -17,9 +17,9 @@ from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
 from csdfgen.goals.choice import chosen, front
-from csdfgen.goals.facts import given_up, holders, schedule_facts
+from csdfgen.goals.facts import given_up, holders, live_with_scratch, schedule_facts
 from csdfgen.goals.heights import Heights, heights_of, seconds_of
-from csdfgen.goals.search import Found, not_dominated
+from csdfgen.goals.search import Found, bytes_of, not_dominated
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of
@@ -30,7 +30,7 @@ from csdfgen.planning.planner import plan_of, prepare
 from tests.small_models import residual_classifier
 
 PROFILE = device(DEFAULT_DEVICE)
-TIMED = {"device": DEFAULT_DEVICE}
+TIMED: dict[str, Any] = {"device": DEFAULT_DEVICE}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def net() -> Network:
 @pytest.fixture(scope="module")
 def chain() -> Network:
     """Large enough that rows pay: one of the zoo's, small."""
-    return csdfgen.load("zoo:mobilenet_v1_x0_25@96x96")
+    return csdfgen.load("zoo:cnn5@64x64")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def refused(call: Callable[[], object], kind: type[CsdfgenError] = PlanError) ->
 
 
 class Counting:
-    """A planner that counts its calls, and may be interrupted in one of them."""
+    """A planner that counts its calls, knows no bound, and may be interrupted in one of them."""
 
     def __init__(self, stop_at: int = 0) -> None:
         self.calls: list[PlanOptions] = []
@@ -71,7 +71,8 @@ class Counting:
         self.calls.append(options)
         if len(self.calls) == self.stop_at:
             raise KeyboardInterrupt
-        return plan_of(network, options)
+        made = plan_of(network, options)
+        return replace(made, figures={**made.figures, "lower_bound": 0})
 
 
 # Heights ----------------------------------------------------------------------------------------
@@ -129,15 +130,23 @@ def test_the_default_is_one_plan(chain: Network) -> None:
     planner = Counting()
     made = chosen(chain, PlanOptions(), planner)
     assert [one.rows for one in planner.calls] == ["auto"]
-    assert made.planned_bytes <= made.figures["whole_layer_live"]
-    assert to_json(made) == to_json(csdfgen.plan(chain))
+    assert bytes_of(made) <= made.figures["whole_layer_live"]
 
 
-def test_the_default_takes_no_more_than_whole_layers(net: Network) -> None:
-    """At the heights of `auto` this one is so small that workspace outweighs what rows save."""
-    auto = plan_of(net, PlanOptions())
-    made = csdfgen.plan(net)
-    assert auto.planned_bytes > auto.figures["whole_layer_live"] >= made.planned_bytes
+def test_the_default_takes_no_more_than_whole_layers(chain: Network) -> None:
+    """Where the heights of `auto` take more, others that do not are looked for."""
+    auto, least = (plan_of(chain, PlanOptions(rows=rows)) for rows in ("auto", "1"))
+    between = (bytes_of(auto) + bytes_of(least)) // 2
+
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        calls.append(options.rows)
+        made = plan_of(network, options)
+        return replace(made, figures={**made.figures, "whole_layer_live": between})
+
+    calls: list[str] = []
+    made = chosen(chain, PlanOptions(), planner)
+    assert bytes_of(made) <= between < bytes_of(auto)
+    assert calls.count("auto") == 1
 
 
 def test_memory_is_least_and_speed_is_fastest(chain: Network, points: tuple[Found, ...]) -> None:
@@ -168,9 +177,9 @@ def test_a_goal_computes_the_same(net: Network, goal: str) -> None:
 
 
 def test_a_plan_with_a_goal_is_written_and_read(chain: Network) -> None:
-    made = csdfgen.plan(chain, memory="150KiB", effort="low")
+    made = csdfgen.plan(chain, memory="16KiB", effort="low")
     data = to_json(made)
-    assert data["options"]["memory"] == 150 * 1024 and "latency" not in data["options"]
+    assert data["options"]["memory"] == 16 * 1024 and "latency" not in data["options"]
     again = to_plan(from_json(data), chain)
     assert again.options == made.options and again.order == made.order
 
@@ -213,7 +222,7 @@ def test_the_smallest_in_time(chain: Network, points: tuple[Found, ...]) -> None
 
 
 def test_a_budget_below_what_is_found_is_refused_with_what_fits(chain: Network) -> None:
-    said = refused(lambda: csdfgen.plan(chain, memory="10KiB"))
+    said = refused(lambda: chosen(chain, PlanOptions(memory=10240), Counting()))
     assert said.startswith("memory of 10,240 bytes is below the least that was found, ")
     (way_out,) = (part.split("'")[1] for part in said.split("; ask for memory=")[1:])
     made = csdfgen.plan(chain, memory=way_out)
@@ -229,8 +238,9 @@ def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
 
     calls: list[PlanOptions] = []
     said = refused(lambda: chosen(chain, PlanOptions(memory=1000), planner))
-    bound = plan_of(chain, PlanOptions(rows="1")).figures["peak_live"]
-    assert f"below the bound of {bound:,} bytes, proved for whole rows" in said
+    least = plan_of(chain, PlanOptions(rows="1"))
+    bound, bytes_beside = least.figures["peak_live"], least.figures.get("outputs", 0)
+    assert f"below the bound of {bound + bytes_beside:,} bytes, proved for one row a phase" in said
     assert len(calls) == 1
 
 
@@ -298,7 +308,7 @@ def test_every_point_of_the_front_runs(net: Network) -> None:
     wanted = runtime.run(csdfgen.plan(net, rows="whole"), x)
     for point in csdfgen.pareto(net):
         check(point.plan)
-        assert point.bytes == point.plan.planned_bytes
+        assert point.bytes == point.plan.planned_bytes + point.plan.figures.get("outputs", 0)
         found = runtime.run(point.plan, x)
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
@@ -320,14 +330,14 @@ def test_a_front_takes_no_heights_and_no_budget(chain: Network, options: PlanOpt
 # Searching --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stop_at", [2, 3, 5])
+@pytest.mark.parametrize("stop_at", [2, 3])
 def test_an_interrupted_search_gives_the_best_so_far(
     chain: Network, stop_at: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = chosen(chain, PlanOptions(goal="memory"), Counting(stop_at))
     check(made)
     assert made.interrupted and "so far" in made.notes[-1]
-    assert "interrupted: the best of" in caplog.text
+    assert "interrupted: the best " in caplog.text
 
 
 def test_interrupted_before_any_plan_there_is_none(chain: Network) -> None:
@@ -351,6 +361,14 @@ def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
     assert made.interrupted and len(calls) == 1
 
 
+def test_an_interrupted_order_is_told(chain: Network, caplog: pytest.LogCaptureFixture) -> None:
+    def planner(network: Network, options: PlanOptions) -> Plan:
+        return replace(plan_of(network, options), interrupted=True)
+
+    assert chosen(chain, PlanOptions(), planner).notes == (caplog.messages[-1],)
+    assert caplog.messages[-1].startswith("interrupted: the best order so far")
+
+
 def test_an_interrupted_front_has_the_plans_so_far(chain: Network) -> None:
     found = front(chain, PlanOptions(), Counting(4))
     assert 1 <= len(found) <= 3
@@ -359,8 +377,8 @@ def test_an_interrupted_front_has_the_plans_so_far(chain: Network) -> None:
 def test_effort_bounds_the_number_of_plans(chain: Network) -> None:
     low, normal = Counting(), Counting()
     front(chain, PlanOptions(effort="low"), low)
-    front(chain, PlanOptions(), normal)
-    assert len(low.calls) <= 4 < len(normal.calls) <= 10
+    front(chain, PlanOptions(effort="normal"), normal)
+    assert len(low.calls) <= 8 < len(normal.calls) <= 12
 
 
 def test_seconds_end_a_search(chain: Network) -> None:
@@ -378,14 +396,14 @@ def test_what_is_taken_is_searched_for_with_the_whole_effort(chain: Network) -> 
         return replace(made, figures={**made.figures, "lower_bound": 1})
 
     efforts: list[str] = []
-    made = chosen(chain, PlanOptions(goal="speed"), planner)
+    made = chosen(chain, PlanOptions(goal="speed", effort="normal"), planner)
     assert set(efforts[:-1]) == {"low"} and efforts[-1] == "normal" == made.options.effort
 
 
 def test_progress_is_told(chain: Network) -> None:
     told: list[tuple[Any, ...]] = []
     csdfgen.plan(chain, goal="speed", progress=lambda *what: told.append(what))
-    assert told and all(what[0] == "planning" and what[2] == 10 for what in told)
+    assert told and all(what[0] == "planning" and what[2] == 8 for what in told)
 
 
 # Facts ------------------------------------------------------------------------------------------
@@ -396,19 +414,25 @@ def test_facts_of_a_plan(chain: Network) -> None:
     facts = schedule_facts(made, PROFILE)
     assert facts["arena"] == facts["planned_bytes"] == made.planned_bytes
     assert facts["predicted_ms"] == pytest.approx(ms(made))
-    assert facts["lower_bound"] is facts["optimal"] is facts["outputs"] is None
+    bound = made.figures.get("lower_bound")
+    assert facts["lower_bound"] == bound and (facts["optimal"] is None) == (bound is None)
+    assert facts["outputs"] == made.figures.get("outputs")
     assert set(facts["rows"]) == {layer.name for layer in made.network.layers}
     assert max(facts["rows"].values()) >= 2
 
 
 def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
     made = csdfgen.plan(chain, rows=1)
-    alive = sum(size for name, size in holders(made) if not name.startswith("workspace of "))
-    assert alive == made.figures["peak_live"]
+    found = dict(holders(made))
+    scratch = sum(size for name, size in found.items() if name.startswith("workspace of "))
+    live = live_with_scratch(made)
+    at = int(live.argmax())
+    assert scratch == made.workspace(*made.order[at])[1]
+    assert sum(found.values()) == live[at]
 
 
 def test_what_is_given_up_for_speed_is_said(chain: Network) -> None:
     said = given_up(csdfgen.plan(chain), PROFILE)
-    assert "bytes less alive" in said and "goal 'memory' looks for it" in said
+    assert "bytes of rows less alive" in said and "goal 'memory' looks for it" in said
     assert given_up(csdfgen.plan(chain, rows=1), PROFILE) == ""
     assert given_up(csdfgen.plan(chain, goal="memory"), PROFILE) == ""

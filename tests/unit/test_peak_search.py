@@ -144,6 +144,13 @@ def test_links_lead_to_larger_numbers() -> None:
         Problem.of([1, 1], [Link(1, 0, np.array([1]))], [])
 
 
+def test_an_item_is_claimed_before_it_is_released() -> None:
+    with pytest.raises(
+        ScheduleError, match=r"firings \[0\] claim may be released before, by firings \[1\]"
+    ):
+        Problem.of([1, 1], [], [Items.of(4, [0], [1])])
+
+
 def test_nothing_to_fire() -> None:
     found = search(Problem.of([], [], []), {"none": np.array([], np.int64)})
     assert found.peak == 0 and found.optimal
@@ -169,3 +176,13 @@ def test_large_bytes_are_rounded_down_in_the_bound() -> None:
     bound = lower_bound(Cuts(big), order, live, 0, lambda: False)
     exact = lower_bound(Cuts(problem), order, evaluate(problem, order), 0, lambda: False)
     assert 0.999 * exact * 2**40 < bound <= live.max()
+
+
+def test_more_than_a_table_holds_is_still_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the table of ancestors there are no cuts, but starts, barriers and a bound."""
+    monkeypatch.setattr("schedules.peak.problem.MAX_CELLS", 10)
+    problem = two_branches(20)
+    start = layers_of(problem)
+    found = search(problem, start)
+    assert found.origin == "barriers" and problem.is_order(found.order)
+    assert 0 < found.lower_bound <= found.peak < int(evaluate(problem, start["layers"]).max())

@@ -131,8 +131,8 @@ def test_the_memory_chart_tells_peak_and_arena(plan: Plan) -> None:
     found = footprint(plan)
     texts = [text.text for text in ET.fromstring(memory_chart(found)).iter(f"{SVG}text")]
     assert f"arena {binary(plan.planned_bytes)}" in texts
-    peak = int(found.alive.max())
-    assert f"{binary(peak)} alive in firing {found.alive.argmax() + 1:,}" in texts
+    peak = found.most
+    assert f"{binary(peak)} alive in firing {found.peak + 1:,}" in texts
 
 
 def test_every_phase_has_its_mark() -> None:
@@ -172,3 +172,7 @@ def test_a_notebook_shows_figures_and_chart() -> None:
     (svg,) = root.iter("svg")
     layers = {(path.findtext("title") or "").partition(":")[0] for path in svg.iter("path")}
     assert {"left", "right", EVIL} <= layers
+
+
+def test_the_peak_is_that_of_the_plan(plan: Plan) -> None:
+    assert footprint(plan).most == plan.figures["peak_live"]

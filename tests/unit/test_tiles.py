@@ -17,7 +17,15 @@ from csdfgen.planning.recompute import macs_in_tiles, multiply_accumulates
 from csdfgen.rewriting.conditions import BrokenRewritingError
 from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.tile_conditions import check_tiles
-from csdfgen.rewriting.tiles import Region, Tiled, boundaries, regions_of, target_of, tiled, written
+from csdfgen.rewriting.tiles import (
+    Region,
+    Tiled,
+    boundaries,
+    most_tiles,
+    regions_of,
+    tiled,
+    written,
+)
 from runtime.verify import check_outputs
 from tests.builder import Graph
 
@@ -127,7 +135,7 @@ def random_regions(network: Network, rng: np.random.Generator) -> tuple[Region, 
         until = int(rng.integers(at + 1, len(ends)))
         first, last = ends[at], ends[until] - 1
         if rng.random() < 0.8:
-            width = target_of(network.layers[last]).shape[3]
+            width = most_tiles(network.layers[first : last + 1])
             tiles = int(rng.integers(1, width + 1))
             regions.append(Region(first, last, tiles, bool(regions) and rng.random() < 0.6))
         at = until
@@ -187,12 +195,15 @@ def test_regions_that_do_not_fit_are_refused(text: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_layers_that_mix_columns_are_no_boundary() -> None:
+def test_layers_that_mix_columns_are_one_tile() -> None:
     graph = Graph()
     x = graph.conv(graph.input("x", (1, 2, 8, 8)), 4)
     y = graph.node("Softmax", x, axis=3)
     network = csdfgen.load(graph.model(graph.conv(y, 2)))
-    assert boundaries(network) == (0, 1)
+    assert boundaries(network) == (0, 1, 2, 3)
+    assert csdfgen.plan(network, fuse="none", tiles="0-0:2,1-1:1,2-2:4").policy == "tiles"
+    with pytest.raises(InputError, match="1 to 1 tiles"):
+        csdfgen.plan(network, fuse="none", tiles="0-1:2")
 
 
 # Planted faults ----------------------------------------------------------------------------------
@@ -248,7 +259,6 @@ def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
     """The slice and the layer behind it, both one column less, with a pad for it: shapes all fit."""
     before = chain()
     made = tiled(before, (Region(0, 0, 3),))
-    number = 1
     cut = next(
         la
         for la in made.network.layers
@@ -270,7 +280,6 @@ def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
     )
     swap = {cut.name: sliced, reader.name: padded}
     layers = tuple(swap.get(la.name, la) for la in made.network.layers)
-    assert number
     refused(before, replace(made.network, layers=layers), made, "which it does not have")
 
 

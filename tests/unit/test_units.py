@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from csdfgen.errors import InputError, options_as_flags
 from csdfgen.model.options import DEFAULTS, PlanOptions, effort_of, factor_of
-from csdfgen.model.units import SIZES, TIMES, shown_size, shown_time, size_of, time_of
+from csdfgen.model.units import SIZES, TIMES, memories_of, shown_size, shown_time, size_of, time_of
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,15 @@ def test_a_size_that_is_shown_is_read_as_no_less(size: int) -> None:
 def test_a_time_that_is_shown_is_read_as_no_less(seconds: float) -> None:
     again = time_of(shown_time(seconds))
     assert seconds * (1 - 1e-6) <= again <= seconds * 1.02
+
+
+def test_a_fast_memory_is_no_larger_than_the_slow_one() -> None:
+    assert memories_of("8MiB", "8MiB") == (8 * 2**20, 8 * 2**20)
+    said = r"^fast of 8,388,608 bytes is larger than slow of 262,144; exchange them"
+    with pytest.raises(InputError, match=said):
+        memories_of("8MiB", "256KiB")
+    with pytest.raises(InputError, match=r"^slow='8Mib': 'Mib' is no unit"):
+        memories_of("1KiB", "8Mib")
 
 
 # Options ----------------------------------------------------------------------------------------

@@ -1,0 +1,156 @@
+"""How much less memory for computing some of it twice? msf-CNN's own networks at its published factors.
+
+    python -m benchmarks.bench_recompute [--effort 150000] [--live-only] [NAME ...]
+
+Published: the peak of msf-CNN's own model in bytes of int8, so elements, its scratch included, input and
+output left out (repository TinyPART/msf-CNN, msf_CNN_eval_models/result.json). Ours: the most elements
+alive at one time, and the arena that holds them, kernels' scratch left out; the image is streamed from the
+caller. Multiply-accumulates are counted exactly, layer by layer, of the network that runs. Every
+plan is checked, run, and compared with onnxruntime on the network as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import runtime
+from csdfgen.kernels.numpy_set import NumpyKernels
+from csdfgen.kernels.steps import Step
+from csdfgen.planning.planner import plan
+from csdfgen.planning.recompute import EFFORT, Told, recomputed
+from csdfgen.reading.loader import load
+from csdfgen.rewriting.fuse import fuse
+from runtime.verify import check_outputs
+from zoo_models.chains import CHAINS, Chain
+
+PUBLISHED: Mapping[str, Sequence[tuple[float, int]]] = {
+    "mbv2_w0.35_chain": (
+        (1.02, 83_065),
+        (1.10, 67_905),
+        (1.30, 21_288),
+        (1.38, 15_340),
+        (1.56, 13_926),
+        (1.68, 7_887),
+    ),
+    "mcunetv2_vww_5fps_chain": (
+        (1.02, 38_576),
+        (1.04, 32_792),
+        (1.11, 26_128),
+        (1.30, 17_760),
+        (1.35, 13_376),
+        (1.96, 12_000),
+    ),
+    "mcunet_320kb_chain": (
+        (1.04, 190_096),
+        (1.25, 186_032),
+        (1.37, 156_672),
+        (1.45, 94_184),
+        (2.02, 62_880),
+        (2.69, 42_643),
+    ),
+}
+"""Network -> (factor of multiply-accumulates, bytes)."""
+
+ITEM = 4
+"""Bytes of an element here."""
+
+
+class WithoutScratch(NumpyKernels):
+    """Kernels that ask for no scratch: what is planned is rows alone."""
+
+    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class Point:
+    """A published point and ours beside it, in elements; equal: outputs are onnxruntime's (None: not
+    run).
+    """
+
+    factor: float
+    published: int
+    told: Told
+    arena: int
+    scratch: int
+    equal: bool | None
+
+
+def points(
+    chain: Chain, factors: Iterable[tuple[float, int]], effort: int, run: bool
+) -> Iterator[Point]:
+    """Ours at each factor; the best that was found for a smaller factor counts too."""
+    model = chain.build()
+    network = load(model)
+    joined = fuse(network)
+    best: Told | None = None
+    for factor, published in factors:
+        told = recomputed(joined, factor, effort=effort)[1]
+        if best is None or told.peak_live < best.peak_live:
+            best = told
+        rows_alone = plan(network, rows=1, tiles=best.tiles, kernels=WithoutScratch())
+        scratch, equal = 0, None
+        if run:
+            made = plan(network, rows=1, tiles=best.tiles)
+            scratch = made.figures["workspace"] // ITEM
+            rng = np.random.default_rng(0)
+            x = {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
+            found = check_outputs(model, made, x, runtime.compile(made)(x))
+            equal = all(one.ok for one in found)
+        yield Point(factor, published, best, rows_alone.figures["arena"] // ITEM, scratch, equal)
+
+
+def line(chain: Chain, point: Point) -> str:
+    """A row of the table."""
+    told = point.told
+    live = told.peak_live // ITEM
+    verdict = "live and arena" if point.arena <= point.published else "live"
+    return " | ".join(
+        (
+            f"| {chain.name}",
+            f"{point.factor:.2f}",
+            f"{point.published:,}",
+            f"{live:,}",
+            f"{point.arena:,}",
+            f"{told.macs:,}",
+            f"{told.factor:.4f}",
+            f"{point.published / live:.2f}",
+            verdict if live <= point.published else "no",
+            {True: "equal", False: "DIFFERENT", None: "not run"}[point.equal],
+            f"{point.scratch:,}",
+            f"{told.tiles} |",
+        )
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CHAINS)}")
+    parser.add_argument(
+        "--effort", type=int, default=EFFORT, help="firings followed while trying, a point"
+    )
+    parser.add_argument(
+        "--at", type=float, nargs="*", help="factors; all that are published by default"
+    )
+    parser.add_argument("--live-only", action="store_true", help="do not run the networks")
+    given = parser.parse_args()
+    print(
+        "| network | factor | msf-CNN | ours, live | ours, arena | multiply-accumulates | factor reached "
+        "| times less | no more than msf-CNN | outputs | scratch beside | tiles |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---:|---|"
+    )
+    for name in given.names or CHAINS:
+        chain = CHAINS[name]
+        asked = [p for p in PUBLISHED[name] if given.at is None or p[0] in given.at]
+        for point in points(chain, asked, given.effort, not given.live_only):
+            print(line(chain, point), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Tiles for a factor of multiply-accumulates: never more than asked, never more memory, published points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import csdfgen
+import runtime
+from benchmarks.bench_recompute import PUBLISHED
+from csdfgen.errors import InputError
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.recompute import (
+    macs_in_tiles,
+    measured,
+    multiply_accumulates,
+    recomputed,
+    searched,
+)
+from csdfgen.rewriting.fuse import fuse
+from csdfgen.rewriting.tiles import regions_of
+from runtime.verify import check_layers, check_outputs
+from tests.builder import Graph
+from zoo_models.chains import CHAINS
+
+FOUND = {
+    ("mbv2_w0.35_chain", 1.02): "0-6:2,7-9:5,10-12:4,13-18:1,19-27:1,28-36:1,37-42:1,43-53:1",
+    ("mbv2_w0.35_chain", 1.10): (
+        "0-12:4,13-15:1,16-18:1,19-21:1,22-27:1,28-33:1,34-36:1,37-39:1,40-42:1,43-45:1,46-48:1,49-53:1"
+    ),
+    ("mbv2_w0.35_chain", 1.68): (
+        "0-6:36&7-9:36&10-12:18,13-15:6,16-18:6,19-21:5,22-24:3,25-27:3,28-30:3,31-33:5,34-36:9,"
+        "37-39:9,40-42:5,43-45:5,46-48:5,49-53:5"
+    ),
+    ("mcunetv2_vww_5fps_chain", 1.02): (
+        "0-0:40&1-2:40&3-5:5,6-11:1,12-14:1,15-20:1,21-23:1,24-26:1,27-45:1"
+    ),
+    ("mcunetv2_vww_5fps_chain", 1.96): (
+        "0-5:2,6-8:1,9-11:1,12-14:9,15-17:1,18-20:1,21-23:5,24-26:1,27-29:1,30-45:1"
+    ),
+    ("mcunet_320kb_chain", 1.04): "0-8:2,9-11:5,12-14:1,15-17:3,18-23:1,24-32:1,33-54:1",
+    ("mcunet_320kb_chain", 1.37): "0-8:11&9-11:11&12-17:8,18-20:1,21-26:1,27-32:1,33-38:1,39-54:1",
+    ("mcunet_320kb_chain", 2.69): (
+        "0-8:44&9-11:44&12-14:44&15-17:22,18-20:1,21-23:1,24-26:1,27-29:1,30-35:1,36-38:1,39-44:1,"
+        "45-47:1,48-54:1"
+    ),
+}
+"""What the search finds (`make bench-recompute`), by network and factor: the rest is followed here."""
+
+
+@pytest.fixture(scope="module")
+def networks() -> dict[str, Network]:
+    return {name: fuse(csdfgen.load(chain.build())) for name, chain in CHAINS.items()}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_have_the_published_multiply_accumulates(
+    name: str, networks: dict[str, Network]
+) -> None:
+    assert multiply_accumulates(networks[name]) == CHAINS[name].macs
+
+
+@pytest.mark.parametrize(("name", "factor"), FOUND)
+def test_no_more_elements_than_published(
+    name: str, factor: float, networks: dict[str, Network]
+) -> None:
+    """Alive at most, followed firing by firing; multiply-accumulates counted of the clones."""
+    found = measured(networks[name], regions_of(FOUND[name, factor]))
+    assert found.macs <= factor * CHAINS[name].macs
+    assert found.peak_live // 4 <= dict(PUBLISHED[name])[factor]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("mbv2_w0.35_chain", 48), ("mcunetv2_vww_5fps_chain", 32)]
+)
+def test_a_found_plan_computes_the_same(name: str, size: int) -> None:
+    """Every layer, of tiles their columns, and the outputs, beside onnxruntime; measured is planned."""
+    model = CHAINS[name].build(size)
+    network = csdfgen.load(model)
+    plain = csdfgen.plan(network, rows=1)
+    told = recomputed(fuse(network), 1.3, effort=20_000)[1]
+    plan = csdfgen.plan(network, rows=1, tiles=told.tiles)
+    assert plan.figures["peak_live"] == told.peak_live < plain.figures["peak_live"]
+    x = {t.name: np.random.default_rng(1).uniform(-1, 1, t.shape) for t in network.inputs}
+    feeds = {key: value.astype(np.float32) for key, value in x.items()}
+    frame = runtime.compile(plan)
+    assert all(found.ok for found in check_outputs(model, plan, feeds, frame(feeds)))
+    layers = check_layers(model, plan, feeds)
+    assert all(layer.comparison.ok for layer in layers)
+    in_tiles = [one for one in layers if one.comparison.name in plan.network.parts]
+    assert len(in_tiles) > len(network.layers) / 2
+    assert frame.measure(feeds)[1].touched_bytes <= plan.planned_bytes
+
+
+def test_a_factor_is_a_limit_and_more_never_hurts() -> None:
+    network = fuse(csdfgen.load(CHAINS["mbv2_w0.35_chain"].build(48)))
+    once = multiply_accumulates(network)
+    peaks = []
+    for factor in (1, 1.05, 1.4):
+        tiled, told = recomputed(network, factor, effort=10_000)
+        assert told.once == once
+        assert once <= told.macs == multiply_accumulates(tiled.network) <= factor * once
+        assert told.macs == macs_in_tiles(network, regions_of(told.tiles))
+        assert told.saved >= 0
+        assert bool(told.times) == (told.macs > once)
+        assert f"{told.macs:,} for {once:,}" in str(told)
+        peaks.append(told.peak_live)
+    assert peaks[-1] < peaks[0]
+
+
+def test_the_same_is_found_again() -> None:
+    model = CHAINS["mcunetv2_vww_5fps_chain"].build(32)
+    texts = {recomputed(fuse(csdfgen.load(model)), 1.2, effort=10_000)[1].tiles for _ in range(2)}
+    assert len(texts) == 1
+
+
+def test_a_plan_decides_among_the_best() -> None:
+    network = fuse(csdfgen.load(CHAINS["mcunetv2_vww_5fps_chain"].build(32)))
+    found = searched(network, 1.2, effort=10_000)
+    worst = found[:6][-1]
+    asked: list[str] = []
+
+    def bytes_of(tiles: str) -> int:
+        asked.append(tiles)
+        return -len(asked)
+
+    assert recomputed(network, 1.2, bytes_of, effort=10_000)[1].peak_live == worst.peak_live
+
+
+def test_planning_asks_for_a_factor() -> None:
+    graph = Graph()
+    x = graph.conv(graph.input("x", (1, 3, 24, 24)), 16)
+    x = graph.conv(x, 32, strides=[2, 2])
+    network = csdfgen.load(graph.model(graph.node("GlobalAveragePool", graph.conv(x, 16))))
+    plan = csdfgen.plan(network, recompute=1.5)
+    assert plan.options == PlanOptions("1", tiles=plan.options.tiles)
+    assert plan.options.tiles and plan.policy == "tiles"
+    plain = csdfgen.plan(network, rows=1)
+    assert plan.figures["peak_live"] < plain.figures["peak_live"]
+
+
+def test_networks_that_cannot_be_cut_stay_as_they_are() -> None:
+    graph = Graph()
+    x = graph.node("Softmax", graph.input("x", (1, 2, 8, 8)), axis=3)
+    network = csdfgen.load(graph.model(graph.conv(x, 2)))
+    _, told = recomputed(network, 2)
+    assert (told.tiles, told.factor, told.saved) == ("", 1.0, 0)
+    assert str(told).startswith("nothing")
+
+
+@pytest.mark.parametrize("factor", [0.5, -1, float("nan"), float("inf")])
+def test_factors_below_one_are_refused(factor: float) -> None:
+    network = csdfgen.load(CHAINS["mcunetv2_vww_5fps_chain"].build(32))
+    with pytest.raises(InputError, match="at least 1") as caught:
+        csdfgen.plan(network, recompute=factor)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="given already"):
+        csdfgen.plan(network, recompute=1.5, tiles="0-0:2")
