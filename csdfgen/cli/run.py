@@ -14,6 +14,7 @@ import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
+from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.models import input_span, load_network, plan_network, plan_options
@@ -101,12 +102,16 @@ def run_model(request: RunRequest) -> None:
             report, error = compare_with_reference(
                 report, request.model, feeds, outputs, request.check, stage=stage
             )
+        profile = profile_for(plan_options(request.options))
+        told = frames_facts(network, plan, profile)
     if request.as_json:
         memories = memories_facts(plan)
         values = {**to_json(report), **({"memories": memories} if memories else {})}
+        values |= {"frames": told.to_json()} if told is not None else {}
         print(json.dumps(values, indent=2, allow_nan=False))
     else:
         _print_report(report, request)
+        show_frames(told, profile)
         _print_classes(outputs, labels)
     if error is not None:
         raise error

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.graph_file import read_graph_file
@@ -139,6 +140,7 @@ def _schedule_model(request: ScheduleRequest) -> None:
                 count, bound = write_plan_items(request.items, plan)
             if request.offsets is not None:
                 plan = with_offsets(plan, request.offsets)
+            told = frames_facts(network, plan, profile)
             said = "" if output is not None or request.as_json else given_up(plan, profile)
     if request.pareto:
         write_front(output, points, profile)
@@ -154,6 +156,7 @@ def _schedule_model(request: ScheduleRequest) -> None:
         write_plan(output, plan)
     if request.as_json:
         facts = {"model": request.model, **schedule_facts(plan, profile)}
+        facts |= {"frames": told.to_json()} if told is not None else {}
         print(json.dumps(facts, indent=2, allow_nan=False))
     elif output is not None:
         out, sizes = console(), plan.planned_bytes
@@ -162,6 +165,7 @@ def _schedule_model(request: ScheduleRequest) -> None:
         )
     else:
         _plan_summary(plan)
+        show_frames(told, profile)
         if said:
             console().print(f"\n{said}")
 

@@ -38,7 +38,8 @@ _HOLDERS, _KEPT = 12, 12
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a page tells beside the plan. model: as the reader knows it. commands: (what it does,
-    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the device of that title.
+    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the
+    device of that title. frames: what is to be said of several images in one order, and of what.
     """
 
     model: str
@@ -47,6 +48,7 @@ class Told:
     beside: Beside | None = None
     estimate: Estimate | None = None
     device: str = ""
+    frames: Sequence[tuple[str, str]] = ()
 
 
 def report_page(plan: Plan, told: Told) -> bytes:
@@ -59,7 +61,7 @@ def report_page(plan: Plan, told: Told) -> bytes:
         _peak(plan, shown, colors),
         _beside(plan, told.beside),
         _layers(plan, shown, colors, told),
-        _figures(plan),
+        _figures(plan, told.frames),
         _repeat(told),
         data("footprint", _for_script(shown)),
     ]
@@ -426,7 +428,7 @@ def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
     return cells if line.seconds is None else [*cells, _ms(line.seconds)]
 
 
-def _figures(plan: Plan) -> Markup:
+def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
     rows = [
         [name, FIGURES.get(name, ""), *_figure(name, value)] for name, value in plan.figures.items()
     ]
@@ -435,6 +437,7 @@ def _figures(plan: Plan) -> Markup:
         element("h2", "Figures"),
         table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
         *_memories(plan),
+        table(["several images in one order", ""], frames, 2) if frames else "",
     )
 
 

@@ -33,7 +33,8 @@ from csdfgen.planning.assembling import assemble, whole_layer_live
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
-from csdfgen.planning.ordering import least_peak, lower_bound, named_order
+from csdfgen.planning.ordering import LeastPeak, least_peak, lower_bound, named_order
+from csdfgen.planning.overlapping import overlapped
 from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
@@ -155,15 +156,31 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
         check_solver()  # before a search that may take a minute
     prepared = prepare(network, options)
     scratch = _scratch(prepared, kernels, 0)
+    if options.policy == "overlap":
+        return _overlapped(network, prepared, scratch, kernels)
     if options.policy != "best":
         order = named_order(prepared.conversion, options.policy)
         return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
-    starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
-    found = least_peak(
-        prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
-    )
+    found = _searched(prepared, scratch)
     coarse = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
     return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
+
+
+def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
+    starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
+    effort = _effort(prepared.options)
+    return least_peak(prepared.conversion, prepared.buffers, scratch, effort, starts=starts)
+
+
+def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels: KernelSet) -> Plan:
+    """The plan in which several images follow each other as the order of one lets them."""
+    options = prepared.options
+    one = prepare(network, replace(options, frames=1, policy="best"))
+    found = _searched(one, _scratch(one, kernels, 0))
+    order = overlapped(one.conversion, found.order, options.frames)
+    # what one image cannot go below, several cannot either
+    several = _Candidate(prepared, "overlap", order, scratch, found.lower_bound)
+    return replace(_placed_best(several, kernels), interrupted=found.interrupted)
 
 
 _WASTE = 1.04

@@ -135,3 +135,48 @@ def test_memories_that_cannot_be_are_refused_in_a_line(call: Call) -> None:
     assert "leave one of them out" in said("--offsets", "a.csv", *TWO)
     assert call("schedule", "net.onnx", "-o", "plan.json").code == 0
     assert "leave --fast out" in refused(call("run", "net.onnx", "--plan", "plan.json", *TWO))
+
+
+# Frames -----------------------------------------------------------------------------------------
+
+
+def test_frames_are_told_and_run(call: Call) -> None:
+    one = call("schedule", "net.onnx", "--rows", "2", "--json").json
+    found = call(
+        "schedule", "net.onnx", "--rows", "2", "--frames", "3", "--json", "-o", "plan.json"
+    ).json
+    told = found["frames"]
+    assert told["frames"] == 3 and 2 <= told["in_flight"] <= 3
+    assert found["policy"] == "overlap" and found["firings"] == 3 * one["firings"]
+    assert told["arena_of_one"] == one["arena"] < told["arena"] == found["arena"]
+    assert told["pipeline"]["rate"] >= told["pipeline_of_one"]["rate"] >= told["rate"] > 0
+    assert "in flight" in call("schedule", "net.onnx", "--rows", "2", "--frames", "3").out
+    ran = call("run", "net.onnx", "--plan", "plan.json", "--check", "--json").json
+    assert ran["ok"] is True and ran["batch"] == 3
+    assert ran["measured_bytes"] == ran["planned_bytes"] == found["arena"]
+    again = call("run", "net.onnx", "--rows", "2", "--frames", "3", "--check", "--json").json
+    assert again["ok"] is True and again["frames"]["arena"] == found["arena"]
+    assert call(
+        "run", "net.onnx", "--rows", "2", "--frames", "2", "--batch", "4", "--check", "--json"
+    ).json["ok"]
+    assert call("report", "net.onnx", "--rows", "2", "--frames", "2", "--no-measure").code == 0
+    assert "in flight" in Path("report.html").read_text()
+
+
+def test_one_frame_is_the_usual_plan(call: Call) -> None:
+    assert call("schedule", "net.onnx", "-o", "a.json").code == 0
+    assert call("schedule", "net.onnx", "--frames", "1", "-o", "b.json").code == 0
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+def test_frames_keep_an_order_that_is_asked_for(call: Call) -> None:
+    found = call("schedule", "net.onnx", "--frames", "2", "--policy", "demand", "--json").json
+    assert found["policy"] == "demand" and found["frames"]["frames"] == 2
+
+
+def test_frames_that_cannot_be_are_refused_in_a_line(call: Call) -> None:
+    said = refused(call("schedule", "net.onnx", "--frames", "3", "--batch", "4"))
+    assert "--frames 3: does not divide a batch of 4" in said
+    assert call("schedule", "net.onnx", "--frames", "0").code == 2
+    assert call("schedule", "net.onnx", "-o", "plan.json").code == 0
+    assert "leave --frames out" in refused(call("run", "net.onnx", "--plan", "plan.json", "--frames", "2"))  # fmt: skip
