@@ -182,14 +182,24 @@ class Executable:
 
     def _delivered(self, one: Delivery) -> Iterator[Call]:
         """Calls that hand on rows of an output, those that lie evenly spaced together."""
-        start = one.rows.start
-        for a, b in one.source.runs:
+        start, whole = one.rows.start, one.source
+        for at in range(whole.count) if whole.pieces else ():
+            pieces = [array_of(piece.part(at, at + 1), self._memory) for piece in whole.pieces]
+            row = one.output, one.image, start + at, start + at + 1
+            yield self._deliver_joined, (*row, pieces, 1 + whole.along)
+        for a, b in () if whole.pieces else whole.runs:
             source = array_of(one.source.part(a, b), self._memory)
             source.flags.writeable = False
             yield self._deliver, (one.output, one.image, start + a, start + b, source)
 
     def _deliver(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
         self._sink(name, image, start, stop, rows)
+
+    def _deliver_joined(
+        self, name: str, image: int, start: int, stop: int, pieces: list[np.ndarray], along: int
+    ) -> None:
+        """Rows whose pieces lie in several buffers, as one array."""
+        self._sink(name, image, start, stop, np.concatenate(pieces, axis=along))
 
     def _tapped(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
         calls: list[Call] = []

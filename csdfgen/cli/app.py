@@ -23,6 +23,7 @@ from csdfgen.cli import (
     analyze_options,
     convert_options,
     goal_options,
+    memory_options,
     page_options,
     picture_options,
     run_options,
@@ -245,6 +246,7 @@ def convert(
     epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n"
     "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n"
     "  csdfgen schedule model.onnx --memory 512KiB -o plan.json\n\n"
+    "  csdfgen schedule model.onnx --fast 256KiB --slow 8MiB\n\n"
     "  csdfgen schedule model.onnx --pareto --device host -o plans\n\n  csdfgen schedule graph.xml",
 )
 @grouped
@@ -257,6 +259,9 @@ def schedule(
     device: goal_options.DeviceOption = None,
     pareto: goal_options.ParetoOption = False,
     as_json: goal_options.JsonOption = False,
+    memories: memory_options.MemoriesGroup,
+    items: memory_options.ItemsOption = None,
+    offsets: memory_options.OffsetsOption = None,
     policy: schedule_options.PolicyOption = None,
     periodic: schedule_options.PeriodicOption = False,
     capacities: schedule_options.CapacitiesOption = None,
@@ -274,10 +279,14 @@ def schedule(
     from csdfgen.cli.schedule import ScheduleRequest, run_schedule
     from csdfgen.cli.schedule_graph import GraphScheduling
 
-    options = network.read(goals.read(device))
+    options = network.read({**goals.read(device), **memories.read()})
     asked = GraphScheduling(periodic, parse_capacities(capacities or ()), gantt)
     order = policy.value if policy else None
-    run_schedule(ScheduleRequest(model, output, options, order, asked, pareto, as_json, chart))
+    run_schedule(
+        ScheduleRequest(
+            model, output, options, order, asked, pareto, as_json, chart, items, offsets
+        )
+    )
 
 
 @app.command(
@@ -301,6 +310,7 @@ def run(
     goals: goal_options.GoalGroup,
     device: goal_options.DeviceOption = None,
     pareto: goal_options.ParetoOption = False,
+    memories: memory_options.MemoriesGroup,
     inputs: run_options.InputOption = None,
     output: run_options.OutputOption = None,
     seed: run_options.SeedOption = 0,
@@ -326,7 +336,7 @@ def run(
         RunRequest(
             model=model,
             plan=plan,
-            options=network.read(goals.read(device)),
+            options=network.read({**goals.read(device), **memories.read()}),
             inputs=tuple(inputs or ()),
             output=output,
             result=goals.result.value if goals.result is not None else "stored",
@@ -361,6 +371,7 @@ def report(
     of: page_options.ModelOption = None,
     network: ModelGroup,
     goals: goal_options.GoalGroup,
+    memories: memory_options.MemoriesGroup,
     policy: page_options.PolicyOption = None,
     device: page_options.DeviceOption = None,
     measure: page_options.MeasureOption = True,
@@ -375,6 +386,7 @@ def report(
     from csdfgen.cli.report import ReportRequest, run_report
 
     wishes = goals.read() if is_graph_file(model) else goals.read(device)
+    wishes = {**wishes, **memories.read()}
     asked = Asked(model, network.read(wishes), policy.value if policy else None, of)
     run_report(ReportRequest(asked, output or Path("report.html"), device, measure, repeat))
 

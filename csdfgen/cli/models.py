@@ -14,14 +14,26 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["input_span", "load_network", "network_graph", "plan_network"]
+__all__ = [
+    "input_span",
+    "load_network",
+    "network_graph",
+    "plan_network",
+    "plan_options",
+]
 
 
 def load_network(model: str, options: ModelOptions) -> Network:
-    """The network of an ONNX file, or of a name of the zoo. Raises ModelError."""
+    """The network of an ONNX file, or of a name of the zoo; for one image, as a batch of `--frames`
+    where that is given. Raises ModelError.
+    """
     from csdfgen.reading.loader import load
 
-    return load(model, shapes=dict(options.shapes), batch=options.batch)
+    network = load(model, shapes=dict(options.shapes), batch=options.batch)
+    frames = options.wishes.get("frames", 1)
+    if frames > 1 and network.batch == 1 and options.batch is None:
+        return load(model, shapes=dict(options.shapes), batch=frames)
+    return network
 
 
 def input_span(model: str) -> tuple[float, float]:
@@ -39,6 +51,8 @@ def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOp
     given = {name: getattr(options, name) for name in CONVERSION}
     given = {name: value for name, value in given.items() if value is not None}
     rows = str(parse_rows(given.pop("rows", DEFAULTS.rows)))
+    if policy == DEFAULTS.policy and options.wishes.get("frames", 1) > 1:
+        policy = "overlap"
     return PlanOptions(rows, policy=policy, **given, **options.wishes)
 
 

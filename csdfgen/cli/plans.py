@@ -16,6 +16,7 @@ from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file, parse_shape
 from csdfgen.cli.terminal import Stage
 from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, WISHES
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
@@ -61,11 +62,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and the model that it is of: a file, or a name of the zoo."""
+    """A plan, the model that it is of (a file, or a name of the zoo), and that as it was loaded."""
 
     plan: Plan
     model: str
     asked: Asked
+    network: Network
 
     @property
     def title(self) -> str:
@@ -128,7 +130,7 @@ def planned(asked: Asked, stage: Stage) -> Planned:
         network = load_network(asked.source, asked.options)
         stage("planning")
         plan = plan_network(network, asked.options, asked.policy or _DEFAULT_POLICY, stage=stage)
-        return Planned(plan, asked.source, asked)
+        return Planned(plan, asked.source, asked, network)
     if asked.flags():
         raise InputError(
             f"is a plan, which says how it was made; leave {asked.flags()[0]} out",
@@ -151,7 +153,7 @@ def planned(asked: Asked, stage: Stage) -> Planned:
         raise PlanError(
             f"is for {saved.batch} images in inputs of {network.batch}", where=saved.where
         )
-    return Planned(saved.plan(network), model, asked)
+    return Planned(saved.plan(network), model, asked, network)
 
 
 def _model_of(saved: SavedPlan, file: Path) -> str:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from csdfgen import __version__
+from csdfgen.cli.frames import frames_facts, told_of_frames
 from csdfgen.cli.models import input_span
 from csdfgen.cli.plans import Asked, Planned, planned
 from csdfgen.cli.terminal import console, mebibytes, plain, stages
@@ -61,10 +62,19 @@ def run_report(request: ReportRequest) -> None:
                 )
         except CsdfgenError as error:
             raise error.at(found.model) from None
+        frames = frames_facts(found.network, plan, profile)
         stage("drawing")
         page = report_page(
             plan,
-            Told(found.title, _commands(found, request), _versions(), beside, times, profile.title),
+            Told(
+                found.title,
+                _commands(found, request),
+                _versions(),
+                beside,
+                times,
+                profile.title,
+                told_of_frames(frames, profile) if frames is not None else (),
+            ),
         )
     write_bytes(request.output, page)
     console().print(

@@ -14,6 +14,7 @@ import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
+from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.models import input_span, load_network, plan_network, plan_options
@@ -25,14 +26,17 @@ from csdfgen.cli.terminal import (
     figures_table,
     mebibytes,
     plain,
+    show_memories,
     stages,
     table,
 )
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.goals.choice import profile_for
+from csdfgen.goals.facts import memories_facts
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
 from csdfgen.phases.heights import parse_rows
+from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
 from runtime.images import (
@@ -98,10 +102,16 @@ def run_model(request: RunRequest) -> None:
             report, error = compare_with_reference(
                 report, request.model, feeds, outputs, request.check, stage=stage
             )
+        profile = profile_for(plan_options(request.options))
+        told = frames_facts(network, plan, profile)
     if request.as_json:
-        print(json.dumps(to_json(report), indent=2, allow_nan=False))
+        memories = memories_facts(plan)
+        values = {**to_json(report), **({"memories": memories} if memories else {})}
+        values |= {"frames": told.to_json()} if told is not None else {}
+        print(json.dumps(values, indent=2, allow_nan=False))
     else:
         _print_report(report, request)
+        show_frames(told, profile)
         _print_classes(outputs, labels)
     if error is not None:
         raise error
@@ -247,6 +257,7 @@ def _print_report(report: Report, request: RunRequest) -> None:
         f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}"
     )
     _print_check(report)
+    show_memories(memories_of(plan))
     _print_kept_whole(plan)
     if request.output is not None:
         out.print(

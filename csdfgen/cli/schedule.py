@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.graph_file import read_graph_file
@@ -13,13 +14,24 @@ from csdfgen.cli.models import load_network, plan_network, plan_options
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.picture_options import check_picture
 from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
-from csdfgen.cli.terminal import console, counted, figures_table, mebibytes, plain, stages, table
+from csdfgen.cli.terminal import (
+    console,
+    counted,
+    figures_table,
+    mebibytes,
+    plain,
+    show_memories,
+    stages,
+    table,
+)
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.goals.choice import profile_for
-from csdfgen.goals.facts import given_up, schedule_facts
+from csdfgen.goals.facts import given_up, placement_said, schedule_facts
+from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
+from csdfgen.planning.replacing import with_offsets, write_plan_items
 from schedules.demand import POLICIES
 from schedules.schedule import Firing
 
@@ -41,6 +53,26 @@ class ScheduleRequest:
     pareto: bool = False
     as_json: bool = False
     chart: str | None = None
+    items: Path | None = None
+    offsets: Path | None = None
+
+    def check_files(self) -> None:
+        """Raise InputError where items or offsets make no sense here."""
+        for flag, path in (("--items", self.items), ("--offsets", self.offsets)):
+            if path is None:
+                continue
+            if is_graph_file(self.model):
+                raise InputError(f"is a graph; {flag} is for models", where=self.model)
+            if path.suffix.lower() != ".csv":
+                raise InputError("items are written and read as .csv", where=str(path))
+            if self.pareto:
+                raise InputError(f"--pareto makes many plans; {flag} is of one, leave one out")
+        if self.offsets is not None and "fast" in self.options.wishes:
+            raise InputError(
+                "--offsets places a plan in one memory, --fast in two; leave one of them out"
+            )
+        if self.items is not None:
+            check_writable(self.items)
 
 
 def run_schedule(request: ScheduleRequest) -> None:
@@ -57,6 +89,7 @@ def run_schedule(request: ScheduleRequest) -> None:
         raise InputError("a plan is written as .json", where=str(request.output))
     if request.graph.gantt is not None:
         check_picture("gantt", request.graph.gantt)
+    request.check_files()
     if is_graph_file(request.model):
         graph = read_graph_file(
             request.model, request.options.given(), request.graph.capacities.file
@@ -103,17 +136,27 @@ def _schedule_model(request: ScheduleRequest) -> None:
             points = points_of(network, request.options, stage)
         else:
             plan = plan_network(network, request.options, request.policy or "best", stage)
+            if request.items is not None:
+                count, bound = write_plan_items(request.items, plan)
+            if request.offsets is not None:
+                plan = with_offsets(plan, request.offsets)
+            told = frames_facts(network, plan, profile)
             said = "" if output is not None or request.as_json else given_up(plan, profile)
     if request.pareto:
         write_front(output, points, profile)
         show_front(points, profile, output, as_json=request.as_json)
         return
+    if request.items is not None and not request.as_json:
+        console().print(
+            f"{request.items}: {counted(count, 'item')}, no placement of them is below {bound:,} bytes"
+        )
     if output is not None and request.chart is not None:
         _draw(plan, request.chart, output)
     elif output is not None:
         write_plan(output, plan)
     if request.as_json:
         facts = {"model": request.model, **schedule_facts(plan, profile)}
+        facts |= {"frames": told.to_json()} if told is not None else {}
         print(json.dumps(facts, indent=2, allow_nan=False))
     elif output is not None:
         out, sizes = console(), plan.planned_bytes
@@ -124,6 +167,7 @@ def _schedule_model(request: ScheduleRequest) -> None:
         )
     else:
         _plan_summary(plan)
+        show_frames(told, profile)
         if said:
             console().print(f"\n{said}")
 
@@ -158,3 +202,6 @@ def _plan_summary(plan: Plan) -> None:
     print_loops([Firing(actor, phase) for actor, phase in plan.order])
     out.print()
     out.print(figures_table(plan.figures))
+    if plan.arena_bound:
+        out.print(f"\nplacement  {placement_said(plan)}")
+    show_memories(memories_of(plan))

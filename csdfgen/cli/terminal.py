@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from csdfgen.planning.memories import Memory
 
 __all__ = [
     "Stage",
@@ -19,6 +23,7 @@ __all__ = [
     "mebibytes",
     "megabytes",
     "plain",
+    "show_memories",
     "stages",
     "table",
 ]
@@ -86,6 +91,21 @@ def figures_table(figures: Mapping[str, int]) -> Table:
             name, f"{size:,}", megabytes(size), mebibytes(size), Text(meaning, style="dim")
         )
     return made
+
+
+def show_memories(memories: Sequence[Memory]) -> None:
+    """Bytes and traffic of each memory of a plan; nothing where there is one alone."""
+    if not memories:
+        return
+    columns = ("bytes", "used", "read a frame", "written a frame", "of all moved")
+    made = table("memory", *columns, right=columns)
+    total = max(1, sum(one.moved for one in memories))
+    for one in memories:
+        numbers = (one.size, one.used, one.read, one.written)
+        made.add_row(one.name, *(f"{n:,}" for n in numbers), f"{100 * one.moved / total:.1f} %")
+    out = console()
+    out.print()
+    out.print(made)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ __all__ = [
     "estimate",
     "input_key",
     "layer_time",
+    "phase_seconds",
     "rule_of",
     "stages",
 ]
@@ -216,6 +217,15 @@ def layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTi
         origin=times.origin,
         how=times.how,
     )
+
+
+def phase_seconds(work: ActorWork, profile: DeviceProfile, silent: bool) -> list[float]:
+    """Seconds of every phase of an actor; none where it has no work of its own, or none is known."""
+    if work.kind == "layer" and work.layer is not None and not silent:
+        return _phase_times(work, work.layer, profile).seconds
+    if work.kind == "input" and input_key(work) in profile.layers:
+        return _input_times(work, profile).seconds
+    return [0.0] * len(work.phases)
 
 
 def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:

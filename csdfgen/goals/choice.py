@@ -30,6 +30,7 @@ from csdfgen.model.units import shown_size, shown_time, size_of, time_of
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
+from csdfgen.planning.replacing import in_memories
 
 __all__ = ["chosen", "front", "pareto", "plan", "profile_for"]
 
@@ -53,6 +54,8 @@ def plan(
     pack: str = DEFAULTS.pack,
     result: str = DEFAULTS.result,
     tiles: str = DEFAULTS.tiles,
+    fast: str | int | None = None,
+    slow: str | int | None = None,
     kernels: KernelSet = NUMPY,
     progress: Progress | None = None,
 ) -> Plan:
@@ -73,6 +76,8 @@ def plan(
     recompute: at most so many times the multiply-accumulates. pack: "fast" or "exact". result:
         "stored" or "streamed". tiles: regions of layers that are computed a few columns at a time, as
         `recompute` finds them.
+    fast, slow: bytes, or "256KiB" and "8MiB": of two memories that the plan is shared out to, with
+        few bytes moved to and from the slow one (`planning.memories`).
     kernels: the backend whose workspace is planned. progress: called as progress("what", done, total).
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
@@ -82,8 +87,10 @@ def plan(
         size_of(memory) if memory is not None else 0,
         time_of(latency) if latency is not None else 0.0,
         device or "", str(effort), recompute, pack, result, tiles,
+        fast=size_of(fast, "fast") if fast is not None else 0,
+        slow=size_of(slow, "slow") if slow is not None else 0,
     )  # fmt: skip
-    return chosen(network, options, _planner(kernels), progress)
+    return chosen(network, options, _planner(kernels), progress, kernels)
 
 
 def pareto(
@@ -117,8 +124,21 @@ def chosen(
     options: PlanOptions,
     planner: Planner = plan_of,
     progress: Progress | None = None,
+    kernels: KernelSet = NUMPY,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
+    found = _chosen(network, replace(options, fast=0, slow=0), planner, progress)
+    if not options.fast:
+        return found
+    # memories hold what an order keeps alive: the choice among plans is the same without them
+    shared = in_memories(found, options.fast, options.slow, kernels)
+    return _as_asked(shared, options) if options.memory else shared
+
+
+def _chosen(
+    network: Network, options: PlanOptions, planner: Planner, progress: Progress | None
+) -> Plan:
+    """The same, in one memory."""
     _check_together(options)
     given = options.rows != DEFAULTS.rows
     wish, made = _wish_of(options), None
@@ -158,6 +178,10 @@ def front(
     for name, value in wishes.items():
         if value:
             raise InputError(f"pareto lists all plans; {option(name)} asks for one, leave it out")
+    if options.fast:
+        raise InputError(
+            f"pareto lists plans in one memory; {option('fast')} shares one plan out, leave it out"
+        )
     if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")

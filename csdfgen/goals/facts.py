@@ -16,6 +16,7 @@ from csdfgen.goals.heights import seconds_of
 from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
 from csdfgen.planning.lifetimes import lifetimes_of
+from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import Prepared, named_order
 
@@ -25,6 +26,8 @@ __all__ = [
     "holders",
     "holders_said",
     "live_with_scratch",
+    "memories_facts",
+    "placement_said",
     "schedule_facts",
 ]
 
@@ -90,15 +93,38 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
         "lower_bound": bound,
         "optimal": None if bound is None else figures["peak_live"] <= bound,
         "arena": figures["arena"],
+        "arena_bound": plan.arena_bound or None,
+        "arena_optimal": plan.planned_bytes <= plan.arena_bound if plan.arena_bound else None,
         "outputs": figures.get("outputs"),
         "planned_bytes": plan.planned_bytes,
         "whole_layer_live": figures["whole_layer_live"],
         "predicted_ms": 1e3 * estimate(plan, profile).seconds,
         "device": profile.name,
         "rows": heights_used(plan),
+        **({"memories": memories_facts(plan)} if plan.border else {}),
         "holders": dict(holders(plan)[:_SHOWN]),
         "notes": list(plan.notes),
         "interrupted": plan.interrupted,
+    }
+
+
+def placement_said(plan: Plan) -> str:
+    """How far an arena may be from the least that this order can be placed in; "" if not known."""
+    arena, bound = plan.planned_bytes, plan.arena_bound
+    if not bound:
+        return ""
+    if arena <= bound:
+        return f"{arena:,} bytes, proved the least for this order"
+    more = f"{arena:,} bytes, at most {100 * (arena / bound - 1):.2g} % above the least for this order ({bound:,} proved)"
+    exact = "proved no further in this time" if plan.options.pack == "exact" else ""
+    return f"{more}; {exact or 'pack exact looks for it'}"
+
+
+def memories_facts(plan: Plan) -> dict[str, dict[str, int]]:
+    """Bytes of each memory of a plan, used, and moved in an image; nothing where there is one alone."""
+    return {
+        one.name: {"bytes": one.size, "used": one.used, "read": one.read, "written": one.written}
+        for one in memories_of(plan)
     }
 
 

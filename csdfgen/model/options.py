@@ -24,7 +24,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "fuse": ("none", "fold", "full"),
         "image": ("streamed", "resident"),
-        "policy": ("demand", "eager", "layers", "bounded", "best"),
+        "policy": ("demand", "eager", "layers", "bounded", "best", "overlap"),
         "goal": ("balanced", "memory", "speed"),
         "pack": ("fast", "exact"),
         "result": ("stored", "streamed"),
@@ -35,7 +35,10 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 CONVERSION = ("rows", "fuse", "image")
 """Options that say how a network is cut into phases; the others choose among plans of that."""
 
-WISHES = ("goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles")
+WISHES = (
+    "goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles",
+    "fast", "slow",
+)  # fmt: skip
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
 files and graphs made without them stay as they were.
 """
@@ -52,7 +55,9 @@ class PlanOptions:
     """rows: rows a phase, as text (see `phases.heights`). fuse: how far layers are joined (see
     `rewriting.fuse`) and tensors share buffers (see `planning.sharing`, "full" alone).
     image: "streamed" (input rows arrive as they are needed) or "resident" (all are there from the
-    start, and count). policy: the order of firings, "best" for the one of least peak that is found.
+    start, and count). policy: the order of firings, "best" for the one of least peak that is found,
+    "overlap" for that of one image, after which the next one enters as soon as it can
+    (`planning.overlapping`).
     frames: images that one order of firings covers; a batch repeats the order.
     goal: "balanced", "memory" or "speed": what heights are chosen for (see `goals.choice`). memory:
     bytes that the plan may take, 0 for any number; latency: seconds that a frame may take on
@@ -60,7 +65,8 @@ class PlanOptions:
     effort: "low", "normal", "high" or seconds ("30s"). recompute: at most so many times the
     multiply-accumulates. pack: "fast" or "exact". result: "stored" or "streamed".
     tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
-    by default.
+    by default. fast, slow: bytes of a fast and of a slow memory that the plan is shared out to, 0 for
+    one memory.
 
     Raises InputError for values that do not exist.
 
@@ -82,6 +88,8 @@ class PlanOptions:
     pack: str = "fast"
     result: str = "stored"
     tiles: str = ""
+    fast: int = 0
+    slow: int = 0
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -95,11 +103,29 @@ class PlanOptions:
         # what is given as people type it is kept as one form: equal wishes are equal options
         keep = object.__setattr__
         keep(self, "memory", self.memory if self.memory == 0 else size_of(self.memory, "memory"))
+        for name in ("fast", "slow"):
+            value = getattr(self, name)
+            keep(self, name, value if value == 0 else size_of(value, name))
+        if self.fast or self.slow:
+            self._check_memories()
         keep(self, "latency", time_of(self.latency, "latency") if self.latency != 0 else 0.0)
         keep(self, "effort", effort_of(self.effort))
         keep(self, "recompute", factor_of(self.recompute))
         if not isinstance(self.device, str):
             raise InputError(f"{option('device', self.device)}: the name of a profile is needed")
+
+    def _check_memories(self) -> None:
+        """Raises InputError for one memory of two, and for a fast one that is the larger."""
+        if not (self.fast and self.slow):
+            there, other = ("fast", "slow") if self.fast else ("slow", "fast")
+            raise InputError(
+                f"{option(there)} of {getattr(self, there):,} bytes is one of two memories; give {option(other)} too"
+            )
+        if self.fast > self.slow:
+            raise InputError(
+                f"the fast memory has {self.fast:,} bytes, more than the slow one with {self.slow:,}; "
+                f"exchange {option('fast')} and {option('slow')}"
+            )
 
     @property
     def seconds(self) -> float | None:
@@ -125,6 +151,8 @@ class PlanOptions:
             **texts,
             frames=fields.integer("frames", low=1, default=1),
             memory=fields.integer("memory", default=0),
+            fast=fields.integer("fast", default=0),
+            slow=fields.integer("slow", default=0),
             latency=_number(fields, "latency"),
             recompute=_number(fields, "recompute"),
         )

@@ -21,6 +21,7 @@ from csdfgen.devices.model import Estimate
 from csdfgen.pages.beside import Beside
 from csdfgen.pages.html import Markup, data, document, element, join, table
 from csdfgen.pages.layers import LayerLine, layer_lines
+from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
 from csdfgen.planning.rectangles import footprint
 from runtime.report import kept_whole
@@ -37,7 +38,8 @@ _HOLDERS, _KEPT = 12, 12
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a page tells beside the plan. model: as the reader knows it. commands: (what it does,
-    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the device of that title.
+    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the
+    device of that title. frames: what is to be said of several images in one order, and of what.
     """
 
     model: str
@@ -46,6 +48,7 @@ class Told:
     beside: Beside | None = None
     estimate: Estimate | None = None
     device: str = ""
+    frames: Sequence[tuple[str, str]] = ()
 
 
 def report_page(plan: Plan, told: Told) -> bytes:
@@ -58,7 +61,7 @@ def report_page(plan: Plan, told: Told) -> bytes:
         _peak(plan, shown, colors),
         _beside(plan, told.beside),
         _layers(plan, shown, colors, told),
-        _figures(plan),
+        _figures(plan, told.frames),
         _repeat(told),
         data("footprint", _for_script(shown)),
     ]
@@ -425,7 +428,7 @@ def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
     return cells if line.seconds is None else [*cells, _ms(line.seconds)]
 
 
-def _figures(plan: Plan) -> Markup:
+def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
     rows = [
         [name, FIGURES.get(name, ""), *_figure(name, value)] for name, value in plan.figures.items()
     ]
@@ -433,7 +436,30 @@ def _figures(plan: Plan) -> Markup:
         "section",
         element("h2", "Figures"),
         table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
+        *_memories(plan),
+        table(["several images in one order", ""], frames, 2) if frames else "",
     )
+
+
+def _memories(plan: Plan) -> Iterator[Markup]:
+    """Bytes and traffic of a fast and a slow memory, where a plan has two."""
+    memories = memories_of(plan)
+    if not memories:
+        return
+    total = max(1, sum(one.moved for one in memories))
+    yield element(
+        "p",
+        "Rows that are moved most for the bytes and firings that they take lie in the fast memory. "
+        f"In the arena it is below address {plan.border:,}, the slow one from there on.",
+        class_="soft",
+    )
+    rows = [
+        [one.name, *(f"{n:,}" for n in (one.size, one.used, one.read, one.written)),
+         f"{100 * one.moved / total:.1f} %"]
+        for one in memories
+    ]  # fmt: skip
+    head = ["memory", "bytes", "used", "read a frame", "written a frame", "of all moved"]
+    yield table(head, rows, 1, "figures")
 
 
 def _figure(name: str, value: int) -> tuple[str, str]:

@@ -52,7 +52,9 @@ def check(plan: Plan) -> None:
     use = _Use(plan, _times(plan))
     use.check_reads()
     use.check_same_rows()
-    _check_bytes(plan, [*use.rows(), *use.states(), *use.workspaces()])
+    held = [*use.rows(), *use.states(), *use.workspaces()]
+    _check_memories(plan, held)
+    _check_bytes(plan, held)
     _PASSED.add(plan)
 
 
@@ -316,6 +318,28 @@ def _range(rows: Rows) -> range:
 
 
 # Bytes -------------------------------------------------------------------------------------------
+
+
+def _check_memories(plan: Plan, held: Sequence[_Held]) -> None:
+    """Where there are two memories, each row lies in one, and each holds what lies in it."""
+    border, fast, slow = plan.border, plan.options.fast, plan.options.slow
+    if bool(border) != bool(fast):
+        raise PlanError(
+            f"memories of {fast} and {slow} bytes were asked for, and meet at byte {border}; a border is needed for two"
+        )
+    for one in held if border else ():
+        if one.low < border < one.high:
+            raise PlanError(
+                f"row {one.row} of buffer '{one.buffer}' lies in bytes {one.low} to {one.high}, across "
+                f"the border of the memories at {border}"
+            )
+        name, size, end = (
+            ("fast", fast, one.high) if one.high <= border else ("slow", slow, one.high - border)
+        )
+        if end > size:
+            raise PlanError(
+                f"row {one.row} of buffer '{one.buffer}' ends at byte {end} of the {name} memory, which has {size}"
+            )
 
 
 def _check_bytes(plan: Plan, held: list[_Held]) -> None:

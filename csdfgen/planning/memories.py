@@ -9,8 +9,9 @@ under the fast memory's end goes back to the slow one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -19,16 +20,21 @@ from scipy.sparse import csc_array
 
 from csdfgen.errors import PlanError, option
 from csdfgen.model.describe import mebibytes
-from csdfgen.phases.conversion import ActorWork, Conversion
+from csdfgen.model.network import Tensor
+from csdfgen.phases.conversion import Conversion
 from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.items import FREE
+from csdfgen.planning.plan import Plan
 from csdfgen.planning.sharing import Sharing
 
-__all__ = ["FAST", "SLOW", "Split", "row_traffic", "split"]
+__all__ = ["FAST", "SLOW", "Memory", "Split", "memories_of", "row_traffic", "split"]
 
 FAST, SLOW = "fast", "slow"
 """The pools of a device with two memories."""
+
+Span = tuple[int, int]
+"""Rows [start, stop)."""
 
 _LARGEST = 20_000
 """Pairs (item, instant) of the largest program that is solved; beyond, the greedy choice is better."""
@@ -280,48 +286,103 @@ def _gap(items: Items, there: np.ndarray, offsets: np.ndarray, i: int) -> int:
 
 def row_traffic(
     conversion: Conversion, sharing: Sharing, buffers: Sequence[Buffer]
-) -> dict[str, np.ndarray]:
-    """Buffer -> bytes of each row that all phases read and write.
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Buffer -> bytes of each row that all phases read; the same for those that they write.
 
-    A row counts once for the phase that writes it and once for each phase that reads it; the sums of
-    an accumulating layer are written by each of its phases, and read by all but the first. Scratch
-    counts as written and read once.
+    A row counts once for the phase that writes it and once for each phase that reads it (or hands it
+    on); the sums of an accumulating layer are written by each of its phases, and read by all but the
+    first. Scratch counts as written and read once.
     """
-    changes = {b.name: np.zeros(b.rows + 1, np.int64) for b in buffers}
+    reads, writes = ({b.name: np.zeros(b.rows + 1, np.int64) for b in buffers} for _ in range(2))
 
-    def add(name: str, size: int, starts: Sequence[int], stops: Sequence[int]) -> None:
-        np.add.at(changes[name], np.array(starts, np.int64), size)
-        np.subtract.at(changes[name], np.array(stops, np.int64), size)
+    def add(
+        changes: dict[str, np.ndarray], sizes: Mapping[str, int], spans: Iterable[Span]
+    ) -> None:
+        starts, stops = (np.array(ends, np.int64) for ends in zip(*spans, strict=True))
+        for home, size in sizes.items():
+            np.add.at(changes[home], starts, size)
+            np.subtract.at(changes[home], stops, size)
 
     for work in conversion.actors:
         if work.name in sharing.silent:
             continue
         for read in work.reads:
-            home, size = sharing.places[read.tensor.name].buffer, read.tensor.row_bytes
-            add(home, size, [r.start for r in read.rows], [r.stop for r in read.rows])
+            add(reads, _homes(read.tensor, sharing), [(r.start, r.stop) for r in read.rows])
         for write in work.writes:
-            home, size = sharing.places[write.tensor.name].buffer, write.tensor.row_bytes
-            for starts, stops in _updates(write.claimed, write.complete):
-                add(home, size, starts, stops)
-        _add_state(work, add)
-    found = {name: np.cumsum(change[:-1]) for name, change in changes.items()}
+            homes = _homes(write.tensor, sharing)
+            fresh, again = _updates(write.claimed, write.complete)
+            add(writes, homes, fresh)
+            add(writes, homes, again)
+            add(reads, homes, again)
+        if work.state is not None:
+            sums = {state_name(work.name): work.state.nbytes}
+            fresh, again = _updates(work.state.claimed, work.state.released)
+            add(writes, sums, fresh)
+            add(writes, sums, again)
+            add(reads, sums, again)
+    found = [{name: np.cumsum(one[:-1]) for name, one in side.items()} for side in (reads, writes)]
     for buffer in buffers:
         if buffer.kind == "workspace":
-            found[buffer.name] = 2 * np.array(buffer.sizes, np.int64)
-    return found
+            for side in found:
+                side[buffer.name] = np.array(buffer.sizes, np.int64)
+    return found[0], found[1]
 
 
-def _add_state(
-    work: ActorWork, add: Callable[[str, int, Sequence[int], Sequence[int]], None]
-) -> None:
-    if work.state is not None:
-        for starts, stops in _updates(work.state.claimed, work.state.released):
-            add(state_name(work.name), work.state.nbytes, starts, stops)
+def _homes(tensor: Tensor, sharing: Sharing) -> dict[str, int]:
+    """Buffer -> bytes of each of its rows that are the tensor's."""
+    return {
+        place.buffer: prod(sharing.piece(tensor, place.buffer)[1]) * tensor.itemsize
+        for place in sharing.homes(tensor.name)
+    }
 
 
-def _updates(
-    claimed: Sequence[int], complete: Sequence[int]
-) -> tuple[tuple[Sequence[int], Sequence[int]], ...]:
-    """Rows [start, stop) that each phase writes, and those that it adds to what a phase before wrote."""
+def _updates(claimed: Sequence[int], complete: Sequence[int]) -> tuple[list[Span], list[Span]]:
+    """Rows that each phase writes first, and those that it adds to what a phase before wrote."""
     before, known = (0, *complete[:-1]), (0, *claimed[:-1])
-    return (before, claimed), (before, [max(a, b) for a, b in zip(before, known, strict=True)])
+    again = [(a, max(a, b)) for a, b in zip(before, known, strict=True)]
+    fresh = [(b, c) for (_, b), c in zip(again, claimed, strict=True)]
+    return fresh, again
+
+
+# What is told ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One of the memories of a plan: bytes that it has, bytes of it that are used, and bytes that an
+    image has read from it and written to it.
+    """
+
+    name: str
+    size: int
+    used: int
+    read: int
+    written: int
+
+    @property
+    def moved(self) -> int:
+        """Bytes that an image has read and written."""
+        return self.read + self.written
+
+
+def memories_of(plan: Plan) -> tuple[Memory, ...]:
+    """The fast and the slow memory of a plan; none where it lies in one."""
+    if not plan.border:
+        return ()
+    reads, writes = row_traffic(plan.conversion, plan.sharing, plan.buffers)
+    totals = np.zeros((2, 3), np.int64)
+    for buffer in plan.buffers:
+        low = np.array(plan.regions[buffer.name].addresses(0, buffer.rows), np.int64)
+        sizes = np.array(buffer.sizes or (buffer.row_bytes,) * buffer.rows, np.int64)
+        for slow, there in enumerate((low < plan.border, low >= plan.border)):
+            mine = there & (sizes > 0)
+            end = int((low + sizes)[mine].max(initial=0)) - slow * plan.border
+            totals[slow, 0] = max(totals[slow, 0], end)
+            totals[slow, 1] += reads[buffer.name][mine].sum()
+            totals[slow, 2] += writes[buffer.name][mine].sum()
+    totals[:, 1:] //= plan.conversion.frames  # every image moves the same
+    sizes_asked = {FAST: plan.options.fast, SLOW: plan.options.slow}
+    return tuple(
+        Memory(name, size, *numbers)
+        for (name, size), numbers in zip(sizes_asked.items(), totals.tolist(), strict=True)
+    )

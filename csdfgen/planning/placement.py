@@ -16,11 +16,11 @@ import numpy as np
 
 from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.lifetimes import Lifetimes
-from csdfgen.planning.packing import Items, pack
+from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.exact import pack_exact
 from csdfgen.planning.packing.items import FREE
 
-__all__ = ["Placement", "Region", "place", "place_scratch", "widened"]
+__all__ = ["Layout", "Placement", "Region", "layout_of", "place", "place_scratch", "widened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,75 @@ class _Blocks:
     stop: np.ndarray
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What of a plan is packed: blocks of rows, and behind them the scratch of firings that take any.
+
+    scratch: actor -> (bytes of each phase, firing of each phase).
+    """
+
+    buffers: Sequence[Buffer]
+    lifetimes: Lifetimes
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    blocks: _Blocks
+    items: Items
+
+    def placed(self, packed: Packing) -> Placement:
+        """Where everything lies, by the offsets of the items."""
+        count = len(self.blocks.buffer)
+        found = _scratch(self.scratch, packed.offsets[count:])
+        regions = _regions(self.buffers, self.lifetimes, self.blocks, packed.offsets[:count])
+        regions.update(found.regions)
+        return Placement(
+            regions, found.workspaces, packed.total, packed.lower_bound, packed.optimal
+        )
+
+    def named(self) -> Items:
+        """The items with names: `buffer[row]`, the first of a block, and `workspace:ACTOR[phase]`."""
+        names = [
+            f"{self.buffers[buffer].name}[{row}]"
+            for buffer, row in zip(
+                self.blocks.buffer.tolist(), self.blocks.start.tolist(), strict=True
+            )
+        ]
+        names += [
+            f"{workspace_name(actor)}[{phase}]"
+            for actor, (sizes, _) in self.scratch.items()
+            for phase in np.flatnonzero(sizes).tolist()
+        ]
+        return replace(self.items, names=names)
+
+    def moved(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What is known of every row of the buffers (and of every scratch, by phase), summed up for
+        each item.
+        """
+        each = [rows[buffer.name] for buffer in self.buffers]
+        blocks = [
+            int(each[buffer][start:stop].sum())
+            for buffer, start, stop in zip(
+                self.blocks.buffer.tolist(),
+                self.blocks.start.tolist(),
+                self.blocks.stop.tolist(),
+                strict=True,
+            )
+        ]
+        scratch = [
+            rows[workspace_name(actor)][sizes > 0] for actor, (sizes, _) in self.scratch.items()
+        ]
+        return np.concatenate([np.array(blocks, np.int64), *scratch])
+
+
+def layout_of(
+    buffers: Sequence[Buffer],
+    lifetimes: Lifetimes,
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> Layout:
+    """What is to be packed of these buffers and this scratch."""
+    blocks, rows = _blocks(buffers, lifetimes)
+    items = _items(rows, np.full(len(blocks.buffer), FREE), scratch)
+    return Layout(buffers, lifetimes, scratch, blocks, items)
+
+
 def place(
     buffers: Sequence[Buffer],
     lifetimes: Lifetimes,
@@ -97,16 +166,11 @@ def place(
     """Offsets for all rows of the buffers and for the scratch of every firing.
 
     scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove
-    the packing, or bound it, with OR-Tools. Raises InputError where these are not installed.
+    the packing, or bound it, with OR-Tools. Raises PlanError where these are not installed.
     """
-    blocks, rows = _blocks(buffers, lifetimes)
-    items = _items(rows, np.full(len(blocks.buffer), FREE), scratch)
-    packed = pack_exact(items, effort=effort) if exact else pack(items, effort=effort)
-    count = len(blocks.buffer)
-    found = _scratch(scratch, packed.offsets[count:])
-    regions = _regions(buffers, lifetimes, blocks, packed.offsets[:count])
-    regions.update(found.regions)
-    return Placement(regions, found.workspaces, packed.total, packed.lower_bound, packed.optimal)
+    layout = layout_of(buffers, lifetimes, scratch)
+    packer = pack_exact if exact else pack
+    return layout.placed(packer(layout.items, effort=effort))
 
 
 def place_scratch(

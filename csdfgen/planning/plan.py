@@ -49,8 +49,10 @@ class Plan(Pickled):
 
     policy: the order that was chosen. order: firings (actor, phase), phases counted through the
     images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
-    pools: bytes by pool. figures: bytes by name, see `FIGURES`. notes: what else is to be said of how
-    it was chosen. interrupted: the search for it was broken off; it is the best that was found.
+    pools: bytes by pool. border: where the fast memory ends and the slow one begins, 0 where a plan
+    lies in one memory. arena_bound: bytes that no placement is below, 0 if not known. figures: bytes
+    by name, see `FIGURES`. notes: what else is to be said of how it was chosen. interrupted: the
+    search for it was broken off; it is the best that was found.
     """
 
     conversion: Conversion
@@ -63,6 +65,7 @@ class Plan(Pickled):
     pools: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     arena_bound: int = 0
+    border: int = 0
     fine: bool = False
     notes: tuple[str, ...] = ()
     interrupted: bool = False

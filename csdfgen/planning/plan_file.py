@@ -111,6 +111,7 @@ class PlanFile:
     apart: bool
     fine: bool
     arena: int
+    border: int
     rows: tuple[_Rows, ...]
     scratch: tuple[_Scratch, ...]
     order: tuple[tuple[str, int], ...]
@@ -131,6 +132,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "apart": bool(plan.sharing.spread),
         "fine": plan.fine,
         "arena": plan.planned_bytes,
+        **({"border": plan.border} if plan.border else {}),
         "buffers": [_buffer_to_json(buffer, plan.regions[buffer.name]) for buffer in plan.buffers],
         "firings": firings_to_json(Firing(actor, phase) for actor, phase in plan.order),
         "figures": dict(plan.figures),
@@ -184,6 +186,7 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         version > 2 and fields.flag("apart"),
         version > 2 and fields.flag("fine"),
         fields.integer("arena"),
+        fields.integer("border", default=0),
         rows,
         scratch,
         tuple((firing.actor, firing.phase) for firing in firings),
@@ -255,6 +258,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
             prepared.buffers,
             MappingProxyType(regions),
             MappingProxyType({ARENA: file.arena}),
+            border=file.border,
             fine=file.fine,
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take

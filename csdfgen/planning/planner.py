@@ -29,17 +29,20 @@ from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
+from csdfgen.planning.assembling import assemble, whole_layer_live
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
-from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
-from csdfgen.planning.ordering import least_peak, lower_bound, named_order
+from csdfgen.planning.ordering import LeastPeak, least_peak, lower_bound, named_order
+from csdfgen.planning.overlapping import overlapped
+from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
+from csdfgen.planning.replacing import in_memories
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.workspaces import Declarations, least_scratch
+from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
@@ -123,7 +126,11 @@ def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) 
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
     with _without_collections():
-        return _planned(network, _in_tiles(network, options), kernels)
+        bare = replace(options, fast=0, slow=0)
+        made = _planned(network, _in_tiles(network, bare), kernels)
+        if options.fast:
+            made = in_memories(made, options.fast, options.slow, kernels)
+        return made
 
 
 def _in_tiles(network: Network, options: PlanOptions) -> PlanOptions:
@@ -150,21 +157,36 @@ def _without_collections() -> Iterator[None]:
 
 
 def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
+    if options.pack == "exact":
+        check_solver()  # before a search that may take a minute
     prepared = prepare(network, options)
     scratch = _scratch(prepared, kernels, prepared.least_scratch)
+    if options.policy == "overlap":
+        return _overlapped(network, prepared, scratch, kernels)
     if options.policy != "best":
         order = named_order(prepared.conversion, options.policy)
         return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
-    starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
-    found = least_peak(
-        prepared.conversion, prepared.buffers, scratch, _effort(options), starts=starts
-    )
+    found = _searched(prepared, scratch)
     coarse = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
     return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
 
 
-_LEVELS = (1, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
-"""Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
+def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
+    starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
+    effort = _effort(prepared.options)
+    return least_peak(prepared.conversion, prepared.buffers, scratch, effort, starts=starts)
+
+
+def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels: KernelSet) -> Plan:
+    """The plan in which several images follow each other as the order of one lets them."""
+    options = prepared.options
+    one = prepare(network, replace(options, frames=1, policy="best"))
+    found = _searched(one, _scratch(one, kernels, one.least_scratch))
+    order = overlapped(one.conversion, found.order, options.frames)
+    # what one image cannot go below, several cannot either
+    several = _Candidate(prepared, "overlap", order, scratch, found.lower_bound)
+    return replace(_placed_best(several, kernels), interrupted=found.interrupted)
+
 
 _WASTE = 1.04
 """Arena of its peak above which a plan is placed again in finer blocks."""
@@ -265,7 +287,7 @@ class _Candidate:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound
-        levels = [_scratch(prepared, kernels, limit) for limit in _LEVELS]
+        levels = [_scratch(prepared, kernels, limit) for limit in LEVELS]
         placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
         return assemble(
             Plan(
@@ -380,45 +402,3 @@ def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet 
     limits = row_limits(conversion, prepared.sharing, rooms)
     check_buffers(prepared.buffers, lifetimes, limits)
     return plan_for(prepared, schedule.policy, order, kernels)
-
-
-def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
-    """The plan with its figures, checked, once firings and regions are settled. Raises what
-    `checker.check` raises.
-
-    peak_live, bound: with the least scratch that kernels need; what they get beyond is free at the
-    time.
-    """
-    check(draft)
-    network = draft.network.original or draft.network
-    scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
-    figures = {
-        "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
-        "whole_layer_live": whole_layer_live(network),
-        "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
-        "peak_live": peak_live,
-        "lower_bound": bound,
-        "arena": draft.planned_bytes,
-        "workspace": max(scratch, default=0),
-        "outputs": 0 if draft.options.result == "streamed" else network.output_bytes,
-        "parameters": network.parameter_bytes,
-    }
-    return replace(draft, figures=MappingProxyType(figures))
-
-
-def whole_layer_live(network: Network) -> int:
-    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
-    freed.
-    """
-    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
-    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
-    peak = live
-    for at, layer in enumerate(network.layers):
-        live += sum(tensor.nbytes for tensor in layer.outputs)
-        peak = max(peak, live)
-        for tensor in {
-            t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None
-        }.values():
-            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
-                live -= tensor.nbytes
-    return peak

@@ -20,14 +20,18 @@ from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 
-__all__ = ["Declarations", "least_scratch"]
+__all__ = ["LEVELS", "Declarations", "least_scratch"]
+
+LEVELS = (1, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
+"""Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
 
 
 def least_scratch(options: PlanOptions) -> int:
     """The limit of what kernels are asked to do with: for the least memory, as little as they can at
-    all; else what costs little time.
+    all; else what costs little time. So too where bytes are given that a plan may take.
     """
-    return 0 if options.goal == "memory" or options.recompute > 1 else 1
+    scarce = options.goal == "memory" or options.memory > 0 or options.recompute > 1
+    return 0 if scarce else 1
 
 
 class Declarations:

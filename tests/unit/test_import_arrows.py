@@ -41,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "lowering": {"base", "model", "phases", "kernels", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
-    "goals": {"base", "model", "phases", "kernels", "planning", "devices"},
+    "goals": {"base", "model", "dataflow", "phases", "kernels", "planning", "schedules", "devices"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {"reading", "rewriting", "planning", "schedules", "runtime", "devices", "zoo_models"},

@@ -20,7 +20,7 @@ from csdfgen.errors import PlanError, option
 from csdfgen.planning.packing.fast import pack
 from csdfgen.planning.packing.items import FREE, Items, Packing, clash, packed
 
-__all__ = ["SECONDS", "pack_exact"]
+__all__ = ["SECONDS", "check_solver", "pack_exact"]
 
 SECONDS: Mapping[str, float] = MappingProxyType({"low": 10.0, "normal": 60.0, "high": 600.0})
 """Effort -> seconds that end the solver where it has no proof yet."""
@@ -51,6 +51,11 @@ def pack_exact(
     if start.optimal or (limit is not None and start.total <= limit) or (stop and stop()):
         return start
     return _Model(solver, items, start).solve(seconds * 2 / 3, seed, stop or (lambda: False))
+
+
+def check_solver() -> None:
+    """Raise PlanError where OR-Tools is not installed."""
+    _solver()
 
 
 def _solver() -> Any:

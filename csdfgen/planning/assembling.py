@@ -1,0 +1,54 @@
+"""How does a draft become a plan? It is checked, and gets its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from csdfgen.model.network import Network
+from csdfgen.planning.checker import check
+from csdfgen.planning.plan import Plan
+
+__all__ = ["assemble", "whole_layer_live"]
+
+
+def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
+    """The plan with its figures, checked, once firings and regions are settled. Raises what
+    `checker.check` raises.
+
+    peak_live, bound: with the least scratch that kernels need; what they get beyond is free at the
+    time.
+    """
+    check(draft)
+    network = draft.network.original or draft.network
+    scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
+    figures = {
+        "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
+        "whole_layer_live": whole_layer_live(network),
+        "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
+        "peak_live": peak_live,
+        "lower_bound": bound,
+        "arena": draft.planned_bytes,
+        "workspace": max(scratch, default=0),
+        "outputs": 0 if draft.options.result == "streamed" else network.output_bytes,
+        "parameters": network.parameter_bytes,
+    }
+    return replace(draft, figures=MappingProxyType(figures))
+
+
+def whole_layer_live(network: Network) -> int:
+    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
+    freed.
+    """
+    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
+    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
+    peak = live
+    for at, layer in enumerate(network.layers):
+        live += sum(tensor.nbytes for tensor in layer.outputs)
+        peak = max(peak, live)
+        for tensor in {
+            t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None
+        }.values():
+            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
+                live -= tensor.nbytes
+    return peak

@@ -1,0 +1,117 @@
+"""How is a plan placed another way, its firings as they are? By another packer, or in two memories.
+
+    write_plan_items("items.csv", plan)          # the items of the plan, for any packer
+    plan = with_offsets(plan, "solution.csv")    # its rows and scratch where the solution has them
+    plan = in_memories(plan, 2**18, 2**23)       # shared out to a fast and a slow memory
+
+What is packed is the least that the plan needs: blocks of rows that one firing makes, and the scratch
+that kernels cannot do without. What comes of it goes through the checker like every plan.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.errors import PlanError, option
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.planning.assembling import assemble
+from csdfgen.planning.buffers import ALIGNMENT, ARENA
+from csdfgen.planning.lifetimes import times_of
+from csdfgen.planning.memories import FAST, row_traffic, split
+from csdfgen.planning.packing.items import Packing, lower_bound, packed
+from csdfgen.planning.packing.minimalloc import read_offsets, write_items
+from csdfgen.planning.placement import Layout, Placement, layout_of, widened
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
+
+__all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
+
+
+def layout_of_plan(plan: Plan, kernels: KernelSet = NUMPY) -> Layout:
+    """What of a plan is packed, its scratch as small as its kernels can do with."""
+    return layout_of(plan.rolling, plan.lifetimes, _least(plan, kernels))
+
+
+def write_plan_items(
+    path: str | os.PathLike[str], plan: Plan, kernels: KernelSet = NUMPY
+) -> tuple[int, int]:
+    """Write the items of a plan as a CSV file (`packing.minimalloc`); (how many, bytes that no
+    placement of them is below). Raises InputError.
+    """
+    items = layout_of_plan(plan, kernels).named()
+    write_items(path, items)
+    return int(np.count_nonzero(items.sizes)), lower_bound(items)
+
+
+def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet = NUMPY) -> Plan:
+    """The plan with its rows and scratch at the offsets of a CSV file, a solution of its items.
+
+    The arena ends where the highest item does; kernels get what is free below as scratch. Raises
+    InputError where the file is no solution of these items.
+    """
+    layout = layout_of_plan(plan, kernels)
+    items = layout.named()
+    found = packed(items, read_offsets(path, items), lower_bound(items))
+    levels = [_declared(plan, kernels, limit) for limit in LEVELS]
+    placed = widened(layout.buffers, layout.lifetimes, layout.placed(found), layout.scratch, levels)
+    return _placed(plan, placed, found.lower_bound)
+
+
+def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) -> Plan:
+    """The plan with its rows and scratch shared out to a fast and a slow memory of so many bytes, so
+    that few bytes are moved to and from the slow one (`memories.split`).
+
+    Both stand in one address space: the fast one from 0 to `Plan.border`, the slow one from there. A
+    block of rows lies in one of them, and firings get no more scratch than they need: what is moved
+    is what is told. Raises PlanError where they do not hold the plan.
+    """
+    if plan.options.pack == "exact":
+        raise PlanError(
+            f"{option('pack', 'exact')} proves a placement in one memory; leave it or {option('fast')} out"
+        )
+    layout, options = layout_of_plan(plan, kernels), plan.options
+    items = layout.named()
+    scratch = layout.placed(_nowhere(len(items))).workspaces
+    reads, writes = row_traffic(plan.conversion, plan.sharing, (*plan.rolling, *scratch))
+    moved = layout.moved({name: reads[name] + writes[name] for name in reads})
+    effort = options.effort if options.seconds is None else options.seconds
+    found = split(items, moved, fast, slow, effort=effort)
+    # a gap at the border keeps rows in both memories from being taken for one array
+    border = -(-found.pools[FAST] // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    offsets = found.offsets + np.where(found.fast | (items.sizes == 0), 0, border)
+    placed = layout.placed(packed(items, offsets, 0))
+    asked = replace(options, fast=fast, slow=slow)
+    return _placed(replace(plan, options=asked, border=border), placed, 0)
+
+
+def _nowhere(count: int) -> Packing:
+    return Packing(np.zeros(count, np.int64), 0, 0, False)
+
+
+def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
+    draft = replace(
+        plan,
+        buffers=(*plan.rolling, *placed.workspaces),
+        regions=MappingProxyType(dict(placed.regions)),
+        pools=MappingProxyType({ARENA: placed.total}),
+        arena_bound=bound,
+    )
+    return assemble(draft, plan.figures["peak_live"], plan.figures["lower_bound"])
+
+
+def _least(plan: Plan, kernels: KernelSet) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    """Actor -> (bytes of scratch of each phase, firing of each phase)."""
+    times = times_of(plan.order)
+    sizes = _declared(plan, kernels, least_scratch(plan.options))
+    return {actor: (found, times[actor]) for actor, found in sizes.items()}
+
+
+def _declared(plan: Plan, kernels: KernelSet, limit: int | None) -> Mapping[str, np.ndarray]:
+    made = Declarations(plan.conversion, plan.sharing, plan.rolling, kernels, limit)
+    return made.sizes()
