@@ -151,11 +151,12 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
 
 def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
     """The cheapest blocks that fit into the room there is. While a plan is made: no slower ones than
-    `SLOWEST` allows, whatever the limit is.
+    `SLOWEST` allows, unless the least is asked for.
     """
     ways, room = _ways(shape), scratch.room
     cheapest, _, _ = next((way for way in ways if way[1] <= PREFERRED), ways[0])
-    bound = SLOWEST * cheapest if scratch.declares else float("inf")
+    bounded = scratch.declares and not scratch.at_any_price
+    bound = SLOWEST * cheapest if bounded else float("inf")
     for cost, size, blocks in ways:
         if size <= room and cost <= bound:
             return blocks

@@ -119,6 +119,7 @@ class Scratch:
 
     ALIGN = 64
     declares = False
+    at_any_price = False
 
     def __init__(self, buffer: np.ndarray) -> None:
         self._buffer = buffer
@@ -180,7 +181,8 @@ class DeclaringScratch(CountingScratch):
     declares = True
 
     def __init__(self, limit: int | None = None) -> None:
-        super().__init__(None if limit is None else max(limit, LEAST))
+        super().__init__(max(limit, LEAST) if limit else limit)
+        self.at_any_price = limit == 0
 
 
 Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]

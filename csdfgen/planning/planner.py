@@ -42,7 +42,7 @@ from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.replacing import in_memories
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.workspaces import Declarations
+from csdfgen.planning.workspaces import Declarations, least_limit
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
@@ -78,6 +78,11 @@ class Prepared:
     buffers: tuple[Buffer, ...]
     sinks: tuple[str, ...] = ()
     fine: bool = False
+
+    @property
+    def least_scratch(self) -> int:
+        """The limit of what kernels are asked to do with."""
+        return least_limit(self.options)
 
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
@@ -155,7 +160,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     if options.pack == "exact":
         check_solver()  # before a search that may take a minute
     prepared = prepare(network, options)
-    scratch = _scratch(prepared, kernels, 0)
+    scratch = _scratch(prepared, kernels, prepared.least_scratch)
     if options.policy == "overlap":
         return _overlapped(network, prepared, scratch, kernels)
     if options.policy != "best":
@@ -176,7 +181,7 @@ def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels:
     """The plan in which several images follow each other as the order of one lets them."""
     options = prepared.options
     one = prepare(network, replace(options, frames=1, policy="best"))
-    found = _searched(one, _scratch(one, kernels, 0))
+    found = _searched(one, _scratch(one, kernels, one.least_scratch))
     order = overlapped(one.conversion, found.order, options.frames)
     # what one image cannot go below, several cannot either
     several = _Candidate(prepared, "overlap", order, scratch, found.lower_bound)
@@ -198,7 +203,7 @@ def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
     fine = prepared.in_fine_blocks()
     if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
         return coarse.finished(kernels)
-    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, 0))
+    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, fine.least_scratch))
     if finer.placed.total < _WORTH * placed.total:
         return finer.finished(kernels)
     return coarse.finished(kernels)
@@ -210,7 +215,9 @@ def _effort(options: PlanOptions) -> str | float:
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    return _Candidate(prepared, policy, order, _scratch(prepared, kernels, 0)).finished(kernels)
+    return _Candidate(
+        prepared, policy, order, _scratch(prepared, kernels, prepared.least_scratch)
+    ).finished(kernels)
 
 
 def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:

@@ -28,7 +28,7 @@ from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
 from csdfgen.planning.placement import Layout, Placement, layout_of, widened
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import Declarations
+from csdfgen.planning.workspaces import Declarations, least_limit
 
 __all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
 
@@ -107,8 +107,8 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
 
 def _least(plan: Plan, kernels: KernelSet) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Actor -> (bytes of scratch of each phase, firing of each phase)."""
-    times = times_of(plan.order)
-    return {actor: (sizes, times[actor]) for actor, sizes in _declared(plan, kernels, 0).items()}
+    times, needs = times_of(plan.order), _declared(plan, kernels, least_limit(plan.options))
+    return {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
 
 
 def _declared(plan: Plan, kernels: KernelSet, limit: int | None) -> Mapping[str, np.ndarray]:

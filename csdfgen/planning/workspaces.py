@@ -13,13 +13,21 @@ from typing import Any
 import numpy as np
 
 from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands
+from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 
-__all__ = ["Declarations"]
+__all__ = ["Declarations", "least_limit"]
+
+
+def least_limit(options: PlanOptions) -> int:
+    """The limit of what kernels are asked to do with: for the least memory, as little as they can at
+    all; else what costs little time.
+    """
+    return 0 if options.goal == "memory" or options.recompute > 1 else 1
 
 
 class Declarations:

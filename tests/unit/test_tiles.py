@@ -201,7 +201,7 @@ def test_layers_that_mix_columns_are_one_tile() -> None:
     y = graph.node("Softmax", x, axis=3)
     network = csdfgen.load(graph.model(graph.conv(y, 2)))
     assert boundaries(network) == (0, 1, 2, 3)
-    assert csdfgen.plan(network, fuse="none", tiles="0-0:2,1-1:1,2-2:4").policy == "tiles"
+    assert csdfgen.plan(network, fuse="none", tiles="0-0:2,1-1:1,2-2:4").conversion.network.original
     with pytest.raises(InputError, match="1 to 1 tiles"):
         csdfgen.plan(network, fuse="none", tiles="0-1:2")
 
