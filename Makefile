@@ -8,7 +8,7 @@
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
 #   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; ten minutes
-#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, and README.md with the real output of its commands
+#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -66,6 +66,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.paper_page
 	@$(PY) -m csdfgen.paper.plots docs
 	@$(PY) -m csdfgen.demo.method docs
+	@$(PY) -m csdfgen schedule zoo:squeezenet1_1 --chart arena -o docs/arena.svg
 	@$(PY) -m tests.sdf3_page
 	@$(PY) -m tests.readme
 

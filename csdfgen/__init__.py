@@ -47,7 +47,7 @@ __all__ = [
     "schedule",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "load": "csdfgen.reading.loader",

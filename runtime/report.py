@@ -1,8 +1,8 @@
 """What did a run need, and what was gained? The figures of a plan beside what a frame really used,
 and its outputs beside onnxruntime's.
 
-Every tensor that the plan keeps whole is listed with the reason: these, not the rolling buffers,
-are what a network with squeeze-and-excite blocks or large outputs spends its memory on.
+Every tensor that the plan keeps whole is listed with the reason: these, not the few rows of
+others, are what a network with squeeze-and-excite blocks or large outputs spends its memory on.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ EffortOption = Annotated[
         "--effort",
         metavar="low|normal|high|SECONDS",
         rich_help_panel=_PANEL,
-        help="How long to search; Ctrl-C ends it with the best plan so far. \\[default: normal]",
+        help="How long to search; Ctrl-C ends it with the best plan so far. \\[default: low]",
         show_default=False,
     ),
 ]

@@ -49,7 +49,7 @@ PolicyOption = Annotated[
     Policy | None,
     typer.Option(
         "--policy",
-        help="Order of firings, as csdfgen schedule has it. \\[default: the one with the smallest arena]",
+        help="Order of firings, as csdfgen schedule has it. \\[default: that of least memory that is found]",
         show_default=False,
     ),
 ]

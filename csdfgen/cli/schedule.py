@@ -160,8 +160,10 @@ def _schedule_model(request: ScheduleRequest) -> None:
         print(json.dumps(facts, indent=2, allow_nan=False))
     elif output is not None:
         out, sizes = console(), plan.planned_bytes
+        what = "" if request.chart is None else f"{request.chart}, "
         out.print(
-            f"{output}: {counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)"
+            f"{output}: {what}{counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)",
+            soft_wrap=True,
         )
     else:
         _plan_summary(plan)
@@ -178,8 +180,6 @@ def _draw(plan: Plan, chart: str, output: Path) -> None:
 
     makers = {"memory": memory_chart, "arena": arena_chart, "phases": phases_chart}
     write_bytes(output, makers[chart](footprint(plan)))
-    firings, size = counted(len(plan.order), "firing"), mebibytes(plan.planned_bytes)
-    console().print(f"{output}: {chart}, {firings}, arena of {size} MiB", soft_wrap=True)
 
 
 def _plan_summary(plan: Plan) -> None:

@@ -28,7 +28,7 @@ PolicyOption = Annotated[
         "--policy",
         help="demand: as late as its reader allows; eager: as deep as possible; layers: one layer after another; bounded: as far "
         "ahead as the room that demand takes allows; self-timed (of graphs): as all actors would start at once. "
-        "\\[default: demand; of a model the one with the smallest arena]",
+        "\\[default: demand; of a model the order of least memory that is found]",
         show_default=False,
     ),
 ]

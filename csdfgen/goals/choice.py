@@ -64,7 +64,7 @@ def plan(
     rows: rows a phase: a number, "auto" (what the goal asks for), "whole", "LAYER=N,...", or a
         mapping {"LAYER": N, "*": N} (see `heights.parse_rows`); given, it stands, whatever the goal.
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
-    policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
+    policy: "demand", "eager", "layers", "bounded", or "best": the order of least peak that is found.
     frames: images that the order of firings covers; they divide the network's batch.
     goal: "balanced" (phases of about 64 output pixels, and no more memory than whole layers take),
         "memory" (the least), or "speed" (the least time, then the least memory at it).

@@ -55,8 +55,9 @@ class PlanOptions:
     """rows: rows a phase, as text (see `phases.heights`). fuse: how far layers are joined (see
     `rewriting.fuse`) and tensors share buffers (see `planning.sharing`, "full" alone).
     image: "streamed" (input rows arrive as they are needed) or "resident" (all are there from the
-    start, and count). policy: the order of firings, "best" for the one with the smallest arena, "overlap"
-    for that of one image, after which the next one enters as soon as it can (`planning.overlapping`).
+    start, and count). policy: the order of firings, "best" for the one of least peak that is found,
+    "overlap" for that of one image, after which the next one enters as soon as it can
+    (`planning.overlapping`).
     frames: images that one order of firings covers; a batch repeats the order.
     goal: "balanced", "memory" or "speed": what heights are chosen for (see `goals.choice`). memory:
     bytes that the plan may take, 0 for any number; latency: seconds that a frame may take on

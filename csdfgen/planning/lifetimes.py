@@ -26,8 +26,8 @@ class Lifetime:
     """Row i of a buffer is alive during firings [born[i], gone[i]): claimed when the first of them
     starts, free when the last has ended.
 
-    capacity: most rows from the lowest that is needed to the highest that is claimed: what a
-    rolling buffer must hold.
+    capacity: most rows from the lowest that is needed to the highest that is claimed: what a ring of
+    slots would have to hold.
     """
 
     buffer: str

@@ -1,10 +1,10 @@
 """Where does each row of each buffer lie? Static offsets, so that rows alive together share no bytes.
 
 The one law of sharing: bytes of a pool belong to one row at a time. Every row has a lifetime and an
-offset of its own (notes on memory: slots `i mod capacity` cost up to 1.9 times the peak), rows that
-one firing makes lie together as one block, and the scratch of a firing is a block for that firing.
-All blocks of a plan are packed together (`planning.packing`). `Region.address` is the only place
-that knows where a row lies, and `planning.checker` holds every plan to the law by bytes.
+offset of its own (slots `i mod capacity` would cost up to 1.9 times the peak), rows that one firing
+makes lie together as one block, and the scratch of a firing is a block for that firing. All blocks
+of a plan are packed together (`planning.packing`). `Region.address` is the only place that knows
+where a row lies, and `planning.checker` holds every plan to the law by bytes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Region:
 
     @property
     def size(self) -> int:
-        """Bytes of a rolling buffer's block."""
+        """Bytes of the rows from the lowest that is needed to the highest that is there, at most."""
         return self.capacity * self.row_bytes
 
 
@@ -198,13 +198,14 @@ def widened(
     lifetimes: Lifetimes,
     placed: Placement,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    most: Mapping[str, np.ndarray],
+    levels: Sequence[Mapping[str, np.ndarray]],
 ) -> Placement:
-    """The same rows, in no larger an arena, with the scratch of every firing in the largest gap that is
-    free then, up to `most` bytes: larger blocks are faster, and what nobody uses costs nothing.
+    """The same rows, with as much scratch for every firing as the largest gap that is free then
+    holds: larger blocks are faster, and what nobody uses costs nothing.
 
-    scratch: as placed, actor -> (bytes of each phase, firing of each phase). most: actor -> bytes of
-    each phase that its kernel can use at best.
+    scratch: as placed, actor -> (bytes of each phase, firing of each phase). levels: what kernels can
+    use, actor -> bytes of each phase, from little to much. The total is no larger, smaller where what
+    lay on top is elsewhere now.
     """
     born = np.concatenate([one.born for one in lifetimes.each])
     gone = np.concatenate([one.gone for one in lifetimes.each])
@@ -212,22 +213,23 @@ def widened(
     high = low + np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers])
     by_place = np.argsort(low, kind="stable")
     born, gone, low, high = born[by_place], gone[by_place], low[by_place], high[by_place]
-    regions, workspaces = dict(placed.regions), []
-    end = int(high.max(initial=0))
+    regions, workspaces, total = dict(placed.regions), [], int(high.max(initial=0))
     for actor, (sizes, times) in scratch.items():
         name = workspace_name(actor)
         offsets, wider = np.array(regions[name].table), sizes.copy()
-        for phase in np.flatnonzero(most[actor] > sizes).tolist():
+        wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
+        for phase in np.flatnonzero(np.max(wanted, axis=0) > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
             at, size = _largest_gap(low[alive], high[alive], placed.total)
-            if size > sizes[phase]:
-                offsets[phase], wider[phase] = at, min(size, int(most[actor][phase]))
-        end = max(end, int((offsets + wider)[wider > 0].max(initial=0)))
+            fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
+            if fits:
+                offsets[phase], wider[phase] = at, fits[-1]
+        total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))
         buffer = workspace_buffer(actor, wider.tolist())
         workspaces.append(buffer)
         table = tuple(offsets.tolist())
         regions[name] = Region(name, min(table), buffer.row_bytes, 1, table)
-    return replace(placed, regions=regions, workspaces=tuple(workspaces), total=end)
+    return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
 
 
 def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, int]:

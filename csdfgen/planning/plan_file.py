@@ -10,12 +10,12 @@
  "figures": {"peak_live": 61440, ...}}
 
 Options and shapes say how to load and cut the model, `digest` what comes of it; a plan for another
-network is refused by name. apart: whether operands of a Concat have buffers of their own; fine: whether blocks are of rows that
-are released together too. Firings (as
-loops, see `schedules.schedule`) and the offset of every row are taken from the file as they are, and
-go through the checker that every plan goes through. What kernels need as workspace is asked anew: a
-file that has less is refused. Figures are for people: they are counted again. Files of versions 1
-and 2, whose buffers were rolling, are read: rows stay where they were, scratch is placed anew.
+network is refused by name. apart: whether operands of a Concat have buffers of their own; fine:
+whether blocks are of rows that are released together too. Firings (as loops, see
+`schedules.schedule`) and the offset of every row are taken from the file as they are, and go through
+the checker that every plan goes through. What kernels need as workspace is asked anew: a file that
+has less is refused. Figures are for people: they are counted again. Files of versions 1 and 2, whose
+buffers were rings of slots, are read: rows stay where they were, scratch is placed anew.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def _rolling(rows: _Rows, buffer: Buffer) -> tuple[int, ...]:
 def _needs(prepared: Prepared, kernels: KernelSet) -> Mapping[str, np.ndarray]:
     """Actor -> the least scratch of each of its phases."""
     return Declarations(
-        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit=0
+        prepared.conversion, prepared.sharing, prepared.buffers, kernels, prepared.least_scratch
     ).sizes()
 
 

@@ -1,10 +1,10 @@
 """From a network to a checked plan, or to a graph, in one call: fuse, convert, share, order, place, check.
 
-Three orders are tried, `demand` (a phase fires as soon as its reader needs it, not before), `eager`
-(as soon as it can) and `layers` (one layer after another), with slab heights `auto` also `bounded`
-(as far ahead as fits into what `demand` takes); the plan with the smallest arena, kernels'
-workspace included, is kept. Nobody needs an external tool to get a schedule, and no plan leaves
-this room unchecked.
+The order is searched for (`planning.ordering`): from `demand` (a phase fires as soon as its reader
+needs it, not before), `eager` (as soon as it can), `layers` (one layer after another) and `bounded`
+(as far ahead as fits into what `demand` takes) to the least peak, kernels' workspace included, with
+a bound for all orders. Rows and scratch are then placed, and kernels get what is left free. Nobody
+needs an external tool to get a schedule, and no plan leaves this room unchecked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.replacing import in_memories
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.workspaces import Declarations, least_limit
+from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
@@ -81,8 +81,8 @@ class Prepared:
 
     @property
     def least_scratch(self) -> int:
-        """The limit of what kernels are asked to do with."""
-        return least_limit(self.options)
+        """See `planning.workspaces.least_scratch`."""
+        return least_scratch(self.options)
 
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
@@ -107,7 +107,7 @@ def plan(
     rows: rows a phase: a number, "auto" (about 64 output pixels), "whole", "LAYER=N,...", or
         a mapping {"LAYER": N, "*": N} (see `heights.parse_rows`).
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
-    policy: "demand", "eager", "layers", "bounded", or "best" of them by arena.
+    policy: "demand", "eager", "layers", "bounded", or "best": the order of least peak that is found.
     frames: images that the order of firings covers; they divide the network's batch.
     kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
     columns at a time.
@@ -203,10 +203,19 @@ def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
     fine = prepared.in_fine_blocks()
     if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
         return coarse.finished(kernels)
-    finer = replace(coarse, prepared=fine, scratch=_scratch(fine, kernels, fine.least_scratch))
+    scratch = _scratch(fine, kernels, fine.least_scratch)
+    # what is alive differs by the scratch alone: its bound holds if kernels need the same
+    bound = coarse.known_bound if _equal(scratch, coarse.scratch) else None
+    finer = replace(coarse, prepared=fine, scratch=scratch, known_bound=bound)
     if finer.placed.total < _WORTH * placed.total:
         return finer.finished(kernels)
     return coarse.finished(kernels)
+
+
+def _equal(one: Scratch, other: Scratch) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], other[name]) for name in one
+    )
 
 
 def _effort(options: PlanOptions) -> str | float:
@@ -278,8 +287,8 @@ class _Candidate:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound
-        most = _scratch(prepared, kernels, None)
-        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, most)
+        levels = [_scratch(prepared, kernels, limit) for limit in LEVELS]
+        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
         return assemble(
             Plan(
                 prepared.conversion,

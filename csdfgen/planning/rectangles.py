@@ -17,7 +17,7 @@ from csdfgen.model.network import Network
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Access, Buffer
 from csdfgen.planning.lifetimes import times_of
-from csdfgen.planning.workspaces import Declarations
+from csdfgen.planning.workspaces import Declarations, least_scratch
 
 if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
@@ -91,7 +91,8 @@ def footprint(plan: Plan) -> Footprint:
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
     found = np.zeros(len(plan.order), np.int64)
-    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY, 0)
+    limit = least_scratch(plan.options)
+    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY, limit)
     for actor, sizes in declared.sizes().items():
         found[times[actor]] = sizes
     return found

@@ -28,7 +28,7 @@ from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
 from csdfgen.planning.placement import Layout, Placement, layout_of, widened
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import Declarations, least_limit
+from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
 
 __all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
 
@@ -58,8 +58,8 @@ def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet = 
     layout = layout_of_plan(plan, kernels)
     items = layout.named()
     found = packed(items, read_offsets(path, items), lower_bound(items))
-    most = _declared(plan, kernels, None)
-    placed = widened(layout.buffers, layout.lifetimes, layout.placed(found), layout.scratch, most)
+    levels = [_declared(plan, kernels, limit) for limit in LEVELS]
+    placed = widened(layout.buffers, layout.lifetimes, layout.placed(found), layout.scratch, levels)
     return _placed(plan, placed, found.lower_bound)
 
 
@@ -107,7 +107,7 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
 
 def _least(plan: Plan, kernels: KernelSet) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Actor -> (bytes of scratch of each phase, firing of each phase)."""
-    times, needs = times_of(plan.order), _declared(plan, kernels, least_limit(plan.options))
+    times, needs = times_of(plan.order), _declared(plan, kernels, least_scratch(plan.options))
     return {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
 
 

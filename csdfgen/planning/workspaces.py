@@ -20,10 +20,13 @@ from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 
-__all__ = ["Declarations", "least_limit"]
+__all__ = ["LEVELS", "Declarations", "least_scratch"]
+
+LEVELS = (1, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
+"""Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
 
 
-def least_limit(options: PlanOptions) -> int:
+def least_scratch(options: PlanOptions) -> int:
     """The limit of what kernels are asked to do with: for the least memory, as little as they can at
     all; else what costs little time.
     """

@@ -70,9 +70,11 @@ def test_readme_begins_with_the_figures_that_it_shows() -> None:
         (found,) = re.findall(rf"│ +{row} +│ \w+ +│ +[\d.]+ MiB │ +([\d.]+) MiB │", text)
         return float(found)
 
-    whole, rows = demo("whole layers, dead tensors freed"), demo("csdfgen, the arena")
+    whole = demo("whole layers, dead tensors freed")
+    rows = demo("csdfgen, the arena") + demo("csdfgen, outputs beside it")
     assert f"{whole:.0f} MiB for a face detector" in begin
     assert f"takes {rows:.0f} MiB." in begin
+    assert f"in {rows:.0f} MiB instead of {whole:.0f}]" in text
 
 
 def test_readmes_picture_is_told_to_those_who_do_not_see_it() -> None:

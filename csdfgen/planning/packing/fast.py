@@ -21,13 +21,13 @@ from csdfgen.planning.packing.repair import repair
 __all__ = ["EFFORTS", "pack"]
 
 EFFORTS: Mapping[str, tuple[int, float]] = MappingProxyType(
-    {"low": (1_500, 3.0), "normal": (120_000, 12.0), "high": (600_000, 60.0)}
+    {"low": (15_000, 4.0), "normal": (120_000, 12.0), "high": (600_000, 60.0)}
 )
 """Effort -> steps of the search, and seconds that end it sooner."""
 _PATIENCE = (1_000, 100)
 """Ceilings in a row without success that end a search: of given seconds, of a named effort."""
-_STEPS_EACH = 2
-"""At the lowest effort: items for a step of the search."""
+_STEPS_EACH = 100
+"""At the lowest effort: pairs of items for a step of the search."""
 _NEAR = 100
 """At the lowest effort: nothing is searched once a packing is within this part of its bound."""
 _PLACED = 16_000
@@ -86,7 +86,7 @@ def _effort(effort: str | float, count: int) -> tuple[int, float]:
                 f"effort '{effort}' is none of {', '.join(EFFORTS)}, nor a number of seconds"
             )
         steps, seconds = EFFORTS[effort]
-        return (min(steps, count // _STEPS_EACH) if effort == "low" else steps), seconds
+        return (min(steps, count**2 // _STEPS_EACH) if effort == "low" else steps), seconds
     if not 0 <= effort < float("inf"):
         raise PlanError(f"effort of {effort} seconds; give 0 or more")
     return sys.maxsize, effort
