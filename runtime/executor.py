@@ -199,7 +199,9 @@ class Executable:
         self, name: str, image: int, start: int, stop: int, pieces: list[np.ndarray], along: int
     ) -> None:
         """Rows whose pieces lie in several buffers, as one array."""
-        self._sink(name, image, start, stop, np.concatenate(pieces, axis=along))
+        rows = np.concatenate(pieces, axis=along)
+        rows.flags.writeable = False
+        self._sink(name, image, start, stop, rows)
 
     def _tapped(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
         calls: list[Call] = []

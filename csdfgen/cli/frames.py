@@ -18,7 +18,10 @@ def frames_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Frames
     """What several images in one order cost and bring; None for one. Errors name the model."""
     if plan.conversion.frames == 1:
         return None
-    kept = {name: getattr(plan.options, name) for name in (*CONVERSION, "effort", "tiles")}
+    kept = {
+        name: getattr(plan.options, name)
+        for name in (*CONVERSION, "effort", "goal", "recompute", "tiles")
+    }
     try:
         return frames_of(plan, plan_of(network, PlanOptions(**kept)), profile)
     except CsdfgenError as error:

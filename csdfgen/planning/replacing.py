@@ -107,9 +107,8 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
 
 def _least(plan: Plan, kernels: KernelSet) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Actor -> (bytes of scratch of each phase, firing of each phase)."""
-    times = times_of(plan.order)
-    sizes = _declared(plan, kernels, least_scratch(plan.options))
-    return {actor: (found, times[actor]) for actor, found in sizes.items()}
+    times, needs = times_of(plan.order), _declared(plan, kernels, least_scratch(plan.options))
+    return {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
 
 
 def _declared(plan: Plan, kernels: KernelSet, limit: int | None) -> Mapping[str, np.ndarray]:

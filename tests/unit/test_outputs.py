@@ -35,6 +35,14 @@ def several() -> onnx.ModelProto:
     return g.model(g.node("Sigmoid", g.conv(b, 1, 1)), g.conv(b, 10, 1), a, g.conv(a, 2, 1))
 
 
+def in_pieces() -> onnx.ModelProto:
+    """An output whose rows lie in two buffers: computed in place of a Concat's result."""
+    g = Graph()
+    x = g.input("x", (1, 3, SIZE, SIZE))
+    both = g.node("Concat", g.conv(x, 4), g.conv(x, 2), channels=6, axis=1)
+    return g.model(g.node("Sigmoid", both))
+
+
 def joined() -> onnx.ModelProto:
     """Outputs of which one is a part of the other: Concat and its operands, and a sum in place."""
     g = Graph()
@@ -102,7 +110,7 @@ def constant() -> onnx.ModelProto:
     )
 
 
-MODELS = [several, joined, views, rowless, half, integers, constant]
+MODELS = [several, joined, in_pieces, views, rowless, half, integers, constant]
 
 
 def image(network: Network, seed: int = 0) -> np.ndarray:
