@@ -62,7 +62,9 @@ def test_an_order_of_several_frames_gives_what_one_gives(
         assert plan.conversion.frames == frames
         got, measured = runtime.compile(plan).measure(x)
         equal(got, want)
-        assert measured.touched_bytes == plan.planned_bytes
+        # what lies on top may be scratch for rows that lie worse than these do
+        spare = plan.planned_bytes - measured.touched_bytes
+        assert 0 <= spare < max(1, plan.figures["workspace"])
 
 
 def test_frames_overlap_where_the_order_lets_them() -> None:
