@@ -165,7 +165,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
         return _overlapped(network, prepared, scratch, kernels)
     if options.policy != "best":
         order = named_order(prepared.conversion, options.policy)
-        return _Candidate(prepared, options.policy, order, scratch).finished(kernels)
+        return _placed_best(_Candidate(prepared, options.policy, order, scratch), kernels)
     found = _searched(prepared, scratch)
     coarse = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
     return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
@@ -224,9 +224,8 @@ def _effort(options: PlanOptions) -> str | float:
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    return _Candidate(
-        prepared, policy, order, _scratch(prepared, kernels, prepared.least_scratch)
-    ).finished(kernels)
+    scratch = _scratch(prepared, kernels, prepared.least_scratch)
+    return _placed_best(_Candidate(prepared, policy, order, scratch), kernels)
 
 
 def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
