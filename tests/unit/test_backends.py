@@ -186,7 +186,9 @@ def scattered(plan: Plan, kernels: KernelSet, recycled: bool, seed: int = 0) -> 
             buffers=tuple(buffers),
             regions=MappingProxyType(regions),
             pools=MappingProxyType({ARENA: places.end}),
-        )
+        ),
+        plan.figures["peak_live"],
+        plan.figures["lower_bound"],
     )
 
 
@@ -322,4 +324,4 @@ def test_scattered_rows_that_overlap_are_refused(kernels: KernelSet) -> None:
     regions = {**moved.regions, name: replace(region, table=table)}
     assert region.capacity > 1, "rows 0 and 1 are alive at the same time"
     with pytest.raises(CapacityExceededError, match=f"row 1 of buffer '{name}' over row 0"):
-        assemble(replace(moved, regions=MappingProxyType(regions)))
+        assemble(replace(moved, regions=MappingProxyType(regions)), 0, 0)
