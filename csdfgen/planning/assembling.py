@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from csdfgen.model.network import Network
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.whole_layers import whole_layer_live
 
 __all__ = ["assemble", "whole_layer_live"]
 
@@ -34,21 +34,3 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))
-
-
-def whole_layer_live(network: Network) -> int:
-    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
-    freed.
-    """
-    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
-    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
-    peak = live
-    for at, layer in enumerate(network.layers):
-        live += sum(tensor.nbytes for tensor in layer.outputs)
-        peak = max(peak, live)
-        for tensor in {
-            t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None
-        }.values():
-            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
-                live -= tensor.nbytes
-    return peak

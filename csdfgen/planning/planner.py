@@ -82,7 +82,7 @@ class Prepared:
     @property
     def least_scratch(self) -> int:
         """See `planning.workspaces.least_scratch`."""
-        return least_scratch(self.options)
+        return least_scratch(self.options, self.conversion.network)
 
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""

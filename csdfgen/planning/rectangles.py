@@ -91,7 +91,7 @@ def footprint(plan: Plan) -> Footprint:
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
     found = np.zeros(len(plan.order), np.int64)
-    limit = least_scratch(plan.options)
+    limit = least_scratch(plan.options, plan.network)
     declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY, limit)
     for actor, sizes in declared.sizes().items():
         found[times[actor]] = sizes

@@ -107,7 +107,10 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
 
 def _least(plan: Plan, kernels: KernelSet) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Actor -> (bytes of scratch of each phase, firing of each phase)."""
-    times, needs = times_of(plan.order), _declared(plan, kernels, least_scratch(plan.options))
+    times, needs = (
+        times_of(plan.order),
+        _declared(plan, kernels, least_scratch(plan.options, plan.network)),
+    )
     return {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
 
 

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands
+from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
+from csdfgen.planning.whole_layers import whole_layer_live
 
 __all__ = ["LEVELS", "Declarations", "least_scratch"]
 
@@ -26,12 +28,17 @@ LEVELS = (1, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 """Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
 
 
-def least_scratch(options: PlanOptions) -> int:
+_SMALL = 1 << 20
+"""Bytes of whole layers below which scratch for speed would outweigh the rows."""
+
+
+def least_scratch(options: PlanOptions, network: Network) -> int:
     """The limit of what kernels are asked to do with: for the least memory, as little as they can at
-    all; else what costs little time. So too where bytes are given that a plan may take.
+    all; else what costs little time. So too where bytes are given that a plan may take,
+    and in small networks, which take little time.
     """
     scarce = options.goal == "memory" or options.memory > 0 or options.recompute > 1
-    return 0 if scarce else 1
+    return 0 if scarce or whole_layer_live(network) < _SMALL else 1
 
 
 class Declarations:

@@ -71,9 +71,9 @@ def seen(hook: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_hook_sees_what_is_allocated_and_what_is_freed(seen: dict[str, Any], way: str) -> None:
     found = seen[way]
-    least, slack = (0, 4096) if way == "nothing" else (SIZE, 0.5 * SIZE)
+    least, slack = (0, 2 * 4096) if way == "nothing" else (SIZE, 0.5 * SIZE)
     assert least <= found["most"] <= least + slack
-    assert abs(found["after"]) < 4096
+    assert abs(found["after"]) < 2 * 4096
 
 
 def test_nothing_is_told_where_the_hook_is_not_there() -> None:
