@@ -11,8 +11,8 @@ workspace allows, at the least cost that it allows.
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -149,11 +149,30 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     return tuple(sorted(found.values(), key=lambda way: way[:2]))
 
 
-def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
-    """The cheapest blocks that fit into the room there is. While a plan is made: no slower ones than
+def _together(shapes: Sequence[_Shape], scratch: Scratch) -> list[_Blocks]:
+    """Blocks for jobs that share their arrays: each array is as large as the largest that a job wants.
+    Where that is more than there is, jobs are given less until it fits.
+    """
+    room = scratch.room
+    while True:
+        found = [_blocks(shape, scratch, room) for shape in shapes]
+        shared = replace(
+            found[0],
+            panel=max(one.panel for one in found),
+            sums=max(one.sums for one in found),
+            totals=max(one.totals for one in found),
+        )
+        over = shared.bytes(max(shape.itemsize for shape in shapes)) - scratch.room
+        if scratch.declares or over <= 0 or room == 0:
+            return found
+        room = max(0, room - over)
+
+
+def _blocks(shape: _Shape, scratch: Scratch, room: int) -> _Blocks:
+    """The cheapest blocks that fit into the room. While a plan is made: no slower ones than
     `SLOWEST` allows, unless the least is asked for.
     """
-    ways, room = _ways(shape), scratch.room
+    ways = _ways(shape)
     cheapest, _, _ = next((way for way in ways if way[1] <= PREFERRED), ways[0])
     bounded = scratch.declares and not scratch.at_any_price
     bound = SLOWEST * cheapest if bounded else float("inf")
@@ -184,17 +203,16 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     groups).
     """
     calls: list[Call] = []
-    parts: list[tuple[Job, _Blocks]] = []
+    direct: list[Job] = []
     for job in jobs:
-        if not prod(job.taps):
+        if prod(job.taps):
+            direct += _direct(job)
+        else:
             calls += _without_taps(job)
-            continue
-        for direct in _direct(job):
-            shape = _shape(direct)
-            blocks = _blocks(shape, scratch)
-            parts += [(box, blocks) for box in split(direct, blocks.pixels)]
-    if not parts:
+    if not direct:
         return calls
+    chosen = zip(direct, _together([_shape(job) for job in direct], scratch), strict=True)
+    parts = [(box, blocks) for job, blocks in chosen for box in split(job, blocks.pixels)]
     dtype = parts[0][0].weights.dtype
     panel = Store(scratch, (blocks.panel for _, blocks in parts), dtype)
     sums = Store(scratch, (blocks.sums for _, blocks in parts), dtype)
