@@ -82,6 +82,8 @@ def plan(
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
     """
+    if tiles and recompute != DEFAULTS.recompute:
+        raise InputError(f"{option('recompute', recompute)}: tiles '{tiles}' are given already")
     options = PlanOptions(
         str(parse_rows(rows)), fuse, image, policy, frames, goal,
         size_of(memory) if memory is not None else 0,

@@ -32,16 +32,9 @@ def test_rows_in_memory_add_up_to_the_plans_figures(network: Network, rows: int 
     found = moments(plan)
     assert tuple(map(bytes_of, found)) == tuple(plan.lifetimes.live.tolist())
     shown = memory(found, moments(csdfgen.plan(network, rows="whole")))
-    assert max(shown.alive) == plan.figures["peak_live"]
+    assert max(shown.alive) == plan.lifetimes.peak_live
     assert shown.buffers == plan.figures["sum_of_capacities"]
     assert shown.whole == plan.figures["whole_layer_live"]
-
-
-def test_what_is_called_all_buffers_is_the_arena(network: Network) -> None:
-    plan = csdfgen.plan(network, rows=1)
-    blocks = [plan.regions[buffer.name] for buffer in plan.rolling]
-    end = max(block.offset + block.size for block in blocks)
-    assert end == plan.figures["sum_of_capacities"]
 
 
 def test_what_is_read_is_in_memory_and_every_row_is_written_once(network: Network) -> None:

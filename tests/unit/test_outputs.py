@@ -208,7 +208,7 @@ def test_no_row_of_an_output_stays_in_the_arena() -> None:
     plan = csdfgen.plan(large(), rows=1)
     outputs = 20 * 128 * 128 * 4
     assert plan.figures["outputs"] == outputs
-    assert plan.figures["peak_live"] < plan.planned_bytes < outputs / 8
+    assert plan.figures["peak_live"] <= plan.planned_bytes < outputs / 8
     held = {b.name: plan.regions[b.name].capacity for b in plan.rolling}
     for output in plan.network.outputs:
         assert output.tensor is not None
@@ -282,8 +282,12 @@ def test_the_checker_holds_rows_to_their_handing_on() -> None:
 
     plan = csdfgen.plan(large(), rows=1, fuse="none")
     name = plan.sharing.places[plan.network.outputs[0].tensor.name].buffer  # type: ignore[union-attr]
-    other = next(b.name for b in plan.rolling if b.name == plan.network.inputs[0].name)
-    moved = replace(plan.regions[name], offset=plan.regions[other].offset)
+    lives = {one.buffer: one for one in plan.lifetimes.each}
+    image, made = plan.network.inputs[0].name, lives[name].born[0]
+    there = (lives[image].born <= made) & (lives[image].gone > made)
+    table = list(plan.regions[name].table)
+    table[0] = plan.regions[image].address(int(np.flatnonzero(there)[0]))
+    moved = replace(plan.regions[name], table=tuple(table))
     with pytest.raises((PlanError, CapacityExceededError)):
         check(replace(plan, regions={**plan.regions, name: moved}))
 
@@ -296,9 +300,10 @@ def test_a_plan_file_that_keeps_outputs_whole_is_read() -> None:
     outputs = {o.tensor.name for o in network.outputs if o.tensor is not None}
     for item in values["buffers"]:
         if item["name"] in outputs:
-            whole = item["size"] // item["capacity"] * 128
-            item.update(capacity=128, size=whole, offset=values["arena"])
-            values["arena"] += whole
+            size = plan.by_name[item["name"]].row_bytes
+            end = values["arena"] + 128 * size
+            item["offsets"] = ",".join(map(str, range(values["arena"], end, size)))
+            values["arena"] = end
     older = to_plan(from_json(values), network)
     assert older.planned_bytes > plan.planned_bytes + 9 * plan.figures["outputs"] // 10
     x = image(network)
