@@ -105,7 +105,9 @@ PREFERRED = 256 * 1024
 """Bytes of workspace with which kernels are fastest: panels stay in a second-level cache."""
 
 LEAST = 8 * 1024
-"""Bytes that no kernel does without if they make it faster: below, calls outweigh what they do."""
+"""Bytes that no kernel does without if they make it faster: below, calls outweigh what they do. Who
+asks for less gets less, at any price.
+"""
 
 
 class Scratch:
@@ -181,8 +183,8 @@ class DeclaringScratch(CountingScratch):
     declares = True
 
     def __init__(self, limit: int | None = None) -> None:
-        super().__init__(max(limit, LEAST) if limit else limit)
-        self.at_any_price = limit == 0
+        super().__init__(limit)
+        self.at_any_price = limit is not None and limit < LEAST
 
 
 Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]

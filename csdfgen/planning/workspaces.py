@@ -15,6 +15,7 @@ import numpy as np
 from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
@@ -24,7 +25,7 @@ from csdfgen.planning.whole_layers import whole_layer_live
 
 __all__ = ["LEVELS", "Declarations", "least_scratch"]
 
-LEVELS = (1, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
+LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 """Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
 
 
@@ -34,11 +35,13 @@ _SMALL = 1 << 20
 
 def least_scratch(options: PlanOptions, network: Network) -> int:
     """The limit of what kernels are asked to do with: for the least memory, as little as they can at
-    all; else what costs little time. So too where bytes are given that a plan may take,
+    all; else what costs little time; between the two where bytes are given that a plan may take,
     and in small networks, which take little time.
     """
-    scarce = options.goal == "memory" or options.memory > 0 or options.recompute > 1
-    return 0 if scarce or whole_layer_live(network) < _SMALL else 1
+    if options.goal == "memory" or options.recompute > 1:
+        return 0
+    scarce = options.memory > 0 or whole_layer_live(network) < _SMALL
+    return LEAST // 2 if scarce else LEAST
 
 
 class Declarations:
