@@ -4,7 +4,7 @@ Compiling lowers the plan (which checks it), lets a backend bind every step to t
 the calls in order; equal steps are bound once. While firing no shape is computed and no array of
 values is made; before that inputs are checked, and outputs are new arrays unless the caller passes
 some. Rows of outputs go there in the firing that completes them, or to a function of the caller, and
-nothing is stored (docs/model.md).
+nothing is stored, or they stay where they are and the caller looks at the arena (docs/model.md).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY, array_of, copies
-from csdfgen.kernels.steps import Call, KernelSet, Step, structures
+from csdfgen.kernels.steps import Call, KernelSet, Step, View, structures
 from csdfgen.lowering.program import Delivery, Feed, lower
-from csdfgen.model.network import Network
+from csdfgen.model.network import Network, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
@@ -240,7 +240,8 @@ class Executable:
         """Run a frame (all images of the batch).
 
         x: one array, or arrays by input name. out: arrays by output name to write the results into,
-        of their shapes and types; others are made. on_rows: gets the rows of all outputs as they
+        of their shapes and types; others are made or, of a plan with `result="arena"`, lie in the arena:
+        they can be read until the next frame starts, and not written. on_rows: gets the rows of all outputs as they
         are made (see `OnRows`) instead: nothing is stored, and the result is empty; what it raises
         ends the frame. Raises InputError if they do not fit.
         """
@@ -271,7 +272,7 @@ class Executable:
                             one = _image(feeds[tensor.name], network, first + image)
                             self._images[tensor.name, image] = tensor.to_storage(one)
                     if on_rows is None:
-                        self._sink = self._storing(outputs, first)
+                        self._sink = self._storing(outputs, first, out or {})
                     else:
                         self._sink = self._handing_on(on_rows, first)
                     with self._pools.limit(limits=self._threads, user_api="blas"):
@@ -365,6 +366,9 @@ class Executable:
         found = {}
         for output in network.outputs:
             array = given.get(output.name)
+            if array is None and output.name in self._program.results:
+                found[output.name] = self._result(output.tensor, self._program.results[output.name])
+                continue
             if output.tensor is None:
                 assert output.constant is not None
                 shape, dtype = output.constant.shape, output.constant.dtype
@@ -382,20 +386,38 @@ class Executable:
             found[output.name] = array
         return found
 
-    def _storing(self, outputs: Mapping[str, np.ndarray], first: int) -> Sink:
-        """Rows are copied into the arrays that the caller gets, images from `first` on."""
-        network = self.plan.network
+    def _result(self, tensor: Tensor | None, view: View) -> np.ndarray:
+        """An output where it lies in the arena, all images of a run, read only."""
+        assert tensor is not None
+        rows = array_of(view, self._memory)
+        one = tensor.to_onnx(rows[: tensor.rows])
+        if self._program.frames > 1:
+            steps = tensor.rows * rows.strides[0], *one.strides[1:]
+            shape = self._program.frames, *one.shape[1:]
+            one = np.lib.stride_tricks.as_strided(one, shape, steps)
+        one.flags.writeable = False
+        return one
+
+    def _storing(
+        self, outputs: Mapping[str, np.ndarray], first: int, given: Mapping[str, np.ndarray]
+    ) -> Sink:
+        """Rows are copied into the arrays that the caller gets, images from `first` on; not those of
+        outputs that lie in the arena, unless they were given an array.
+        """
+        network, results = self.plan.network, self._program.results
         targets = {
             (output.name, image): output.tensor.to_storage(
                 _image(outputs[output.name], network, first + image)
             )
             for output in network.outputs
-            if output.tensor is not None
+            if output.tensor is not None and (output.name in given or output.name not in results)
             for image in range(self._program.frames)
         }
 
         def store(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-            np.copyto(targets[name, image][start:stop], rows)
+            target = targets.get((name, image))
+            if target is not None:
+                np.copyto(target[start:stop], rows)
 
         return store
 

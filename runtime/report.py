@@ -50,8 +50,10 @@ __all__ = [
 CHECKS = ("outputs", "layers")
 """What is compared with onnxruntime; `layers` too where an output is wrong."""
 
-RESULTS = ("stored", "streamed")
-"""What becomes of output rows: they fill arrays of the caller, or are handed on as they are made."""
+RESULTS = ("stored", "arena", "streamed")
+"""What becomes of output rows: they fill arrays of the caller, stay in the arena until the next
+frame (if the plan has them there), or are handed on as they are made.
+"""
 
 Stage = Callable[..., None]
 """Called as stage("what is done now") or stage("what", done, total)."""
@@ -177,7 +179,7 @@ def measure(
         repeat=repeat,
         firings=program.firings,
         outputs={output.name: _form(output, plan.network) for output in plan.network.outputs},
-        result=result,
+        result="arena" if result == "stored" and plan.options.result == "arena" else result,
     ), outputs
 
 

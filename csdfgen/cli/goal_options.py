@@ -35,6 +35,7 @@ class Result(str, enum.Enum):
     """`PlanOptions.result`."""
 
     stored = "stored"
+    arena = "arena"
     streamed = "streamed"
 
 
@@ -110,7 +111,8 @@ ResultOption = Annotated[
     typer.Option(
         "--result",
         rich_help_panel=_PANEL,
-        help="stored: outputs are kept whole; streamed: their rows are handed on as they are made. \\[default: stored]",
+        help="stored: outputs lie beside the arena; arena: in it, until the next frame; "
+        "streamed: their rows are handed on as they are made. \\[default: stored]",
         show_default=False,
     ),
 ]

@@ -2,7 +2,8 @@
 
 A program says everything by numbers: which rows of an input go to which bytes, which layer works on
 which rows at which bytes with which scratch, and which rows of outputs each firing completes: they
-are handed on before the next firing, which may use their bytes again. A backend binds the steps to
+are handed on before the next firing, which may use their bytes again (or lie in the arena until the
+frame has ended, if the plan has them there). A backend binds the steps to
 memory of its own (`csdfgen.kernels.steps.KernelSet`), or writes them as source; nothing in them is a
 live array, and nothing depends on the images.
 """
@@ -56,13 +57,15 @@ class Delivery:
 class Program:
     """pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
     there is nothing to do (outputs, and layers that are views). deliveries: for every firing what is
-    handed on when it has ended. frames: images that one run takes.
+    handed on when it has ended. frames: images that one run takes. results: outputs that lie in the
+    arena when a run has ended, all rows of all its images.
     """
 
     pools: Mapping[str, int]
     firings: tuple[Step | Feed | None, ...]
     deliveries: tuple[tuple[Delivery, ...], ...]
     frames: int
+    results: Mapping[str, View]
 
 
 def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
@@ -111,7 +114,12 @@ def lower(plan: Plan, kernels: KernelSet) -> Program:
         tuple(_deliveries(number, conversion.actor[name], phase, outputs, addresses))
         for number, (name, phase) in enumerate(plan.order)
     )
-    return Program(plan.pools, tuple(firings), deliveries, conversion.frames)
+    results = {
+        output.name: addresses.view(output.tensor, Rows(0, output.tensor.rows * conversion.frames))
+        for output in plan.network.outputs
+        if output.tensor is not None and plan.options.result == "arena"
+    }
+    return Program(plan.pools, tuple(firings), deliveries, conversion.frames, results)
 
 
 def _deliveries(

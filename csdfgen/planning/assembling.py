@@ -30,7 +30,7 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
         "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
-        "outputs": 0 if draft.options.result == "streamed" else network.output_bytes,
+        "outputs": network.output_bytes if draft.options.result == "stored" else 0,
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))

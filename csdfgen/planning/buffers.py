@@ -66,7 +66,8 @@ class Buffer:
 
     row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
     block. blocks: the first row of every block; rows of a block are claimed together and lie
-    together, blocks anywhere.
+    together, blocks anywhere. kept: it holds an output that lies in the arena: no row is released,
+    and all lie together, in their order.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Buffer:
     alignment: int = ALIGNMENT
     pool: str = ARENA
     blocks: tuple[int, ...] = ()
+    kept: bool = False
 
 
 def state_name(actor: str) -> str:
@@ -102,15 +104,15 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
 
 
 def buffers_of(
-    conversion: Conversion, sharing: Sharing, *, fine: bool = False
+    conversion: Conversion, sharing: Sharing, *, fine: bool = False, kept: bool = False
 ) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
 
     Rows that a firing computes lie together as one block; those of a network input, which nobody
     computes, need not. fine: only those that are released together too, for arenas that waste less
-    at the price of more calls.
+    at the price of more calls. kept: outputs lie in the arena to the end of the frame.
 
-    A tensor that nobody reads is released by its writer, a network output too: its rows are handed on
+    Otherwise a tensor that nobody reads is released by its writer, a network output too: its rows are handed on
     in the firing that completes them (`lowering.program`). Layers without work of their own (views)
     write nothing, but what they wait for is still needed.
     """
@@ -138,6 +140,7 @@ def buffers_of(
             _parts(writers[name], tensor, sharing),
             tuple(readers[name]),
             blocks=_blocks(writers[name], readers[name], tensor.rows * frames, fine=fine),
+            kept=kept and not network.output_tensors.isdisjoint(sharing.members[name]),
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]

@@ -94,7 +94,11 @@ def _check_regions(plan: Plan) -> None:
             raise PlanError(
                 f"buffer '{buffer.name}' has offsets for {len(region.table)} of {buffer.rows} rows"
             )
-        starts = _starts(buffer, region)
+        starts = list(_starts(buffer, region))
+        if buffer.kept and len(starts) > 1:
+            raise PlanError(
+                f"buffer '{buffer.name}' of an output that lies in the arena has {len(starts)} pieces; 1 is needed"
+            )
         wrong = next((at for at in starts if at < 0 or at % buffer.alignment), None)
         if wrong is not None:
             raise PlanError(
@@ -147,8 +151,11 @@ class _Use:
                 name = write.tensor.name
                 self.complete[name] = self._reached(write.complete, rows, at, work)
                 self.claimed[name] = self._reached(write.claimed, rows, at, work)
-        # a network output is handed on in the firing that completes it, and is no longer needed then
+        # a network output is handed on in the firing that completes it, and is no longer needed then,
+        # unless it is to lie in the arena when the frame has ended
         self.last = {name: found.copy() for name, found in self.complete.items()}
+        for name in self.network.output_tensors if plan.options.result == "arena" else ():
+            self.last[name][:] = len(plan.order) - 1
         self.reads = [
             (work, read, *_expanded(read, times[work.name]))
             for work in self.works

@@ -1,9 +1,9 @@
 """When is each row of each buffer alive? From the firing that claims it to the last one that reads it.
 
 A row is claimed when the firing that writes it starts, and free when the last firing that reads it
-has ended (SDF3's rule; docs/model.md). All follows from the order of firings and the row rule: the
-firings in which each row is alive, the rows that a buffer holds at most, and the bytes alive during
-each firing.
+has ended (SDF3's rule; docs/model.md), or with the frame where it is part of an output that lies in
+the arena. All follows from the order of firings and the row rule: the firings in which each row is
+alive, the rows that a buffer holds at most, and the bytes alive during each firing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
         rows = np.arange(buffer.rows)
         claims = [_firing(part.writers, rows, times, np.minimum) for part in buffer.parts]
         born = claims[0] if len(claims) == 1 else np.min(claims, axis=0)
-        gone = _firing(buffer.readers, rows, times, np.maximum) + 1
+        gone = np.full(buffer.rows, firings)
+        if not buffer.kept:
+            gone = _firing(buffer.readers, rows, times, np.maximum) + 1
         for part, claimed in zip(buffer.parts, claims, strict=True):
             np.add.at(changes, claimed, part.row_bytes)
             np.subtract.at(changes, gone, part.row_bytes)

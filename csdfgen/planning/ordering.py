@@ -124,7 +124,7 @@ def problem_of(
     items = [
         Items(np.full(buffer.rows, part.row_bytes, np.int64), claimers, releasers)
         for buffer in buffers
-        for releasers in [_firings(buffer.readers, buffer, number, base)]
+        for releasers in [_firings(() if buffer.kept else buffer.readers, buffer, number, base)]
         for part in buffer.parts
         for claimers in [_firings(part.writers, buffer, number, base)]
     ]

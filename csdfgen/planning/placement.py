@@ -151,7 +151,7 @@ def layout_of(
 ) -> Layout:
     """What is to be packed of these buffers and this scratch."""
     blocks, rows = _blocks(buffers, lifetimes)
-    items = _items(rows, np.full(len(blocks.buffer), FREE), scratch)
+    items = _items(rows, _settled(buffers, blocks), scratch)
     return Layout(buffers, lifetimes, scratch, blocks, items)
 
 
@@ -300,6 +300,19 @@ def _blocks(
         gones.append(np.maximum.reduceat(one.gone, start))
     blocks = _Blocks(np.concatenate(numbers), np.concatenate(starts), np.concatenate(stops))
     return blocks, (np.concatenate(sizes), np.concatenate(borns), np.concatenate(gones))
+
+
+def _settled(buffers: Sequence[Buffer], blocks: _Blocks) -> np.ndarray:
+    """Offsets of blocks that have no choice: rows that are kept follow each other from the start of
+    the pool on, where others may lie until they come; FREE for all others.
+    """
+    fixed, at = np.full(len(blocks.buffer), FREE), 0
+    for number, buffer in enumerate(buffers):
+        if buffer.kept:
+            mine = blocks.buffer == number
+            fixed[mine] = at + blocks.start[mine] * buffer.row_bytes
+            at += -(-buffer.rows * buffer.row_bytes // ALIGNMENT) * ALIGNMENT
+    return fixed
 
 
 def _regions(

@@ -36,7 +36,7 @@ FIGURES = MappingProxyType(
         "lower_bound": "phased: no order of these firings has a lower peak",
         "arena": "phased: the one arena with everything in it",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
-        "outputs": "beside the arena: the arrays that the caller gets; none if rows are handed on",
+        "outputs": "beside the arena: the arrays that the caller gets; none if they lie in it or rows are handed on",
         "parameters": "weights and biases",
     }
 )

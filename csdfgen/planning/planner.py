@@ -87,7 +87,9 @@ class Prepared:
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
         return replace(
-            self, buffers=buffers_of(self.conversion, self.sharing, fine=True), fine=True
+            self,
+            buffers=buffers_of(self.conversion, self.sharing, fine=True, kept=_kept(self.options)),
+            fine=True,
         )
 
 
@@ -180,7 +182,7 @@ def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
 def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels: KernelSet) -> Plan:
     """The plan in which several images follow each other as the order of one lets them."""
     options = prepared.options
-    one = prepare(network, replace(options, frames=1, policy="best"))
+    one = prepare(network, replace(options, frames=1, policy="best", result="stored"))
     found = _searched(one, _scratch(one, kernels, one.least_scratch))
     order = overlapped(one.conversion, found.order, options.frames)
     # what one image cannot go below, several cannot either
@@ -355,11 +357,22 @@ def prepare(
     if options.tiles:
         in_tiles = tiled(fused, regions_of(options.tiles))
         fused, sinks = in_tiles.network, in_tiles.sinks
+    if _kept(options) and fused.batch != options.frames:
+        raise InputError(
+            f"{option('result', options.result)}: the arena holds the outputs of {options.frames} of {fused.batch} "
+            f"images; take {option('frames', fused.batch)}, or a batch of {options.frames}"
+        )
     conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
     fed = fed_slices(fused, options.image)
-    sharing = share(fused, together=options.fuse == "full", apart=apart, fed=fed)
-    buffers = buffers_of(conversion, sharing, fine=fine)
+    kept = _kept(options)
+    sharing = share(fused, together=options.fuse == "full", apart=apart, kept=kept, fed=fed)
+    buffers = buffers_of(conversion, sharing, fine=fine, kept=kept)
     return Prepared(options, conversion, sharing, buffers, sinks, fine)
+
+
+def _kept(options: PlanOptions) -> bool:
+    """Whether outputs lie in the arena."""
+    return options.result == "arena"
 
 
 def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:

@@ -75,6 +75,10 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) ->
         raise PlanError(
             f"{option('pack', 'exact')} proves a placement in one memory; leave it or {option('fast')} out"
         )
+    if plan.options.result == "arena":
+        raise PlanError(
+            f"{option('result', 'arena')} keeps outputs together at the start of one memory; leave it or {option('fast')} out"
+        )
     layout, options = layout_of_plan(plan, kernels), plan.options
     items = layout.named()
     scratch = layout.placed(_nowhere(len(items))).workspaces

@@ -297,12 +297,14 @@ def share(
     *,
     together: bool = True,
     apart: bool = False,
+    kept: bool = False,
     fed: frozenset[str] = frozenset(),
 ) -> Sharing:
     """Places of all tensors of a network; every tensor in a buffer of its own unless `together`.
 
     apart: operands of a Concat that computes nothing keep buffers of their own, over which its result
-    is spread; otherwise they lie side by side in its rows. fed: Slices of an input that is not in the
+    is spread; otherwise they lie side by side in its rows. kept: outputs stay in their buffers, and
+    so in one. fed: Slices of an input that is not in the
     arena (`phases.conversion.fed_slices`), so no views.
     """
     forest = _Forest(network)
@@ -328,19 +330,21 @@ def share(
         if layer.name not in fed and _is_silent(layer, places, network)
     )
     whole = Sharing(MappingProxyType(places), MappingProxyType(buffers), silent)
-    return _taken_apart(network, whole) if apart else whole
+    return _taken_apart(network, whole, kept=kept) if apart else whole
 
 
 # Pieces ------------------------------------------------------------------------------------------
 
 
-def _taken_apart(network: Network, whole: Sharing) -> Sharing:
-    """The same sharing with every buffer that several layers fill side by side in as many pieces."""
+def _taken_apart(network: Network, whole: Sharing, *, kept: bool) -> Sharing:
+    """The same sharing with every buffer that several layers fill side by side in as many pieces, but
+    not those of outputs that are kept.
+    """
     places, buffers = dict(whole.places), dict(whole.buffers)
     spread: dict[str, Spread] = {}
     for home, names in whole.members.items():
         axis = _axis_of_pieces(network, whole, home)
-        if axis is None:
+        if axis is None or (kept and not network.output_tensors.isdisjoint(names)):
             continue
         pieces = _pieces(network, whole, home, axis)
         if len(pieces) < 2:

@@ -1,4 +1,6 @@
-"""Outputs once: rows go to the caller's arrays as they are made, or are handed on and not stored."""
+"""Outputs once: rows go to the caller's arrays as they are made, are handed on and not stored, or lie
+in the arena until the next frame.
+"""
 
 from __future__ import annotations
 
@@ -322,6 +324,96 @@ def test_the_schedule_of_a_graph_keeps_no_outputs_either() -> None:
     assert plan.figures["peak_live"] < plan.figures["outputs"]
 
 
+# In the arena -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("rows", [1, 3, "whole"])
+@pytest.mark.parametrize("level", ["none", "full"])
+def test_outputs_in_the_arena_are_those_that_are_stored(
+    make: Callable[[], onnx.ModelProto], rows: int | str, level: str
+) -> None:
+    network = csdfgen.load(make())
+    x = image(network)
+    plan = csdfgen.plan(network, rows=rows, fuse=level, result="arena")
+    program = runtime.compile(plan)
+    found, measured = program.measure(x)
+    want = runtime.run(csdfgen.plan(network, rows=rows, fuse=level), x)
+    assert found.keys() == want.keys()
+    for name, value in want.items():
+        assert found[name].dtype == value.dtype and found[name].shape == value.shape
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
+    given = {name: np.zeros_like(value) for name, value in want.items()}
+    program(x, out=given)
+    handed, _ = streamed(plan, x)
+    for name, value in found.items():
+        assert np.array_equal(given[name], value) and np.array_equal(handed[name], value)
+    assert measured.touched_bytes == plan.planned_bytes
+    assert plan.figures["outputs"] == 0
+    again = to_plan(from_json(to_json(plan)), network)
+    assert again.regions == plan.regions and again.options.result == "arena"
+
+
+def test_rows_lie_where_outputs_will_be() -> None:
+    """The arena with the outputs is smaller than the arena beside them, and nothing else is taken."""
+    network = csdfgen.load(several())
+    stored = csdfgen.plan(network, rows=1).figures
+    plan = csdfgen.plan(network, rows=1, result="arena")
+    assert plan.planned_bytes < stored["arena"] + stored["outputs"]
+    outputs = [buffer for buffer in plan.rolling if buffer.kept]
+    assert sum(b.rows * b.row_bytes for b in outputs) == stored["outputs"]
+    ends = max(max(plan.regions[b.name].table) + b.row_bytes for b in outputs)
+    others = [plan.regions[b.name].offset for b in plan.rolling if not b.kept]
+    assert min(others) < ends, "some row lies where a row of an output comes later"
+    program = runtime.compile(plan)
+    x = image(network)
+    first = program(x)
+    before = {name: value.copy() for name, value in first.items()}
+    again = program(-x)
+    for name, value in again.items():
+        assert not value.flags.writeable
+        assert np.shares_memory(value, first[name]), "the next frame writes over them"
+        assert not np.array_equal(before[name], value)
+
+
+@pytest.mark.parametrize("rows", [1, "whole"])
+def test_a_batch_lies_in_the_arena_if_one_run_takes_it(rows: int | str) -> None:
+    g = Graph()
+    a = g.node("Relu", g.conv(g.input("x", (2, 3, 9, 7)), 4))
+    network = csdfgen.load(g.model(a, g.node("GlobalAveragePool", a), g.conv(a, 2, 1)))
+    x = image(network)
+    plan = csdfgen.plan(network, rows=rows, frames=2, result="arena")
+    want = runtime.run(csdfgen.plan(network, rows=rows), x)
+    for name, value in runtime.run(plan, x).items():
+        assert value.shape == want[name].shape
+        np.testing.assert_allclose(value, want[name], rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="the outputs of 1 of 2 images; take frames=2"):
+        csdfgen.plan(network, rows=rows, result="arena")
+
+
+def test_outputs_in_the_arena_and_two_memories_are_refused() -> None:
+    with pytest.raises(PlanError, match="leave it or fast out"):
+        csdfgen.plan(large(), result="arena", fast="64KiB", slow="8MiB")
+
+
+def test_the_checker_holds_outputs_in_the_arena_to_the_end() -> None:
+    from dataclasses import replace
+
+    plan = csdfgen.plan(large(), rows=1, result="arena")
+    output = next(b for b in plan.rolling if b.kept)
+    region = plan.regions[output.name]
+    table = (region.table[1], region.table[0], *region.table[2:])
+    pieces = replace(region, table=table)
+    with pytest.raises(PlanError, match="pieces; 1 is needed"):
+        check(replace(plan, regions={**plan.regions, output.name: pieces}))
+    lives = {one.buffer: one for one in plan.lifetimes.each}
+    late = next(b for b in plan.rolling if not b.kept and lives[b.name].born.max() > 100)
+    other = plan.regions[late.name]
+    over = replace(other, table=(*other.table[:-1], region.table[0] // 16 * 16))
+    with pytest.raises((PlanError, CapacityExceededError)):
+        check(replace(plan, regions={**plan.regions, late.name: over}))
+
+
 # Beside onnxruntime -----------------------------------------------------------------------------
 
 
@@ -334,7 +426,7 @@ def test_streamed_rows_are_compared_as_they_are_made() -> None:
         (one.name, one.values) for one in stored.comparisons or ()
     ]
     assert found.outputs == stored.outputs
-    with pytest.raises(InputError, match="not one of stored, streamed"):
+    with pytest.raises(InputError, match="not one of stored, arena, streamed"):
         csdfgen.report(csdfgen.load(proto), reference=proto, result="kept")
 
 
