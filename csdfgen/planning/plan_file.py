@@ -39,6 +39,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.phases.provenance import digest_of
+from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import (
     ARENA,
     Buffer,
@@ -51,7 +52,7 @@ from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_o
 from csdfgen.planning.ordering import lower_bound
 from csdfgen.planning.placement import Region, place_scratch
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, assemble, prepare
+from csdfgen.planning.planner import Prepared, prepare
 from csdfgen.planning.workspaces import Declarations
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 

@@ -29,7 +29,7 @@ from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
-from csdfgen.planning.assembling import assemble, whole_layer_live
+from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
@@ -49,7 +49,6 @@ from schedules.schedule import Schedule
 
 __all__ = [
     "Prepared",
-    "assemble",
     "graph_of",
     "named_order",
     "plan",
@@ -57,7 +56,6 @@ __all__ = [
     "plan_from_schedule",
     "plan_of",
     "prepare",
-    "whole_layer_live",
 ]
 
 Order = tuple[tuple[str, int], ...]
