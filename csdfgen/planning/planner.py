@@ -32,7 +32,7 @@ from csdfgen.phases.provenance import digest_of, origin_of
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
 from csdfgen.planning.ordering import LeastPeak, least_peak, lower_bound, named_order
 from csdfgen.planning.overlapping import overlapped
 from csdfgen.planning.packing.exact import check_solver
@@ -42,7 +42,7 @@ from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.replacing import in_memories
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
+from csdfgen.planning.workspaces import Declarations, timed
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
@@ -77,10 +77,13 @@ class Prepared:
     sinks: tuple[str, ...] = ()
     fine: bool = False
 
-    @property
-    def least_scratch(self) -> int:
-        """See `planning.workspaces.least_scratch`."""
-        return least_scratch(self.options, self.conversion.network)
+    def declared(self, kernels: KernelSet) -> Declarations:
+        """What a backend declares for its firings."""
+        return Declarations(self.conversion, self.sharing, self.buffers, kernels)
+
+    def scratch(self, kernels: KernelSet) -> Scratch:
+        """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
+        return self.declared(kernels).least(self.options)
 
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
@@ -158,7 +161,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     if options.pack == "exact":
         check_solver()  # before a search that may take a minute
     prepared = prepare(network, options)
-    scratch = _scratch(prepared, kernels, prepared.least_scratch)
+    scratch = prepared.scratch(kernels)
     if options.policy == "overlap":
         return _overlapped(network, prepared, scratch, kernels)
     if options.policy != "best":
@@ -179,7 +182,7 @@ def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels:
     """The plan in which several images follow each other as the order of one lets them."""
     options = prepared.options
     one = prepare(network, replace(options, frames=1, policy="best"))
-    found = _searched(one, _scratch(one, kernels, one.least_scratch))
+    found = _searched(one, one.scratch(kernels))
     order = overlapped(one.conversion, found.order, options.frames)
     # what one image cannot go below, several cannot either
     several = _Candidate(prepared, "overlap", order, scratch, found.lower_bound)
@@ -201,7 +204,7 @@ def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
     fine = prepared.in_fine_blocks()
     if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
         return coarse.finished(kernels)
-    scratch = _scratch(fine, kernels, fine.least_scratch)
+    scratch = fine.scratch(kernels)
     # what is alive differs by the scratch alone: its bound holds if kernels need the same
     bound = coarse.known_bound if _equal(scratch, coarse.scratch) else None
     finer = replace(coarse, prepared=fine, scratch=scratch, known_bound=bound)
@@ -222,17 +225,7 @@ def _effort(options: PlanOptions) -> str | float:
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    scratch = _scratch(prepared, kernels, prepared.least_scratch)
-    return _placed_best(_Candidate(prepared, policy, order, scratch), kernels)
-
-
-def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
-    """Actor -> bytes of scratch of each of its phases, of those that need any; see
-    `KernelSet.workspace` for the limit.
-    """
-    return Declarations(
-        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit
-    ).sizes()
+    return _placed_best(_Candidate(prepared, policy, order, prepared.scratch(kernels)), kernels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +253,7 @@ class _Candidate:
     @cached_property
     def wanted(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Actor -> (bytes of scratch, firing) of each phase."""
-        times = times_of(self.order)
-        return {actor: (sizes, times[actor]) for actor, sizes in self.scratch.items()}
+        return timed(self.scratch, self.order)
 
     @cached_property
     def peak_live(self) -> int:
@@ -284,7 +276,7 @@ class _Candidate:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound
-        levels = [_scratch(prepared, kernels, limit) for limit in LEVELS]
+        levels = prepared.declared(kernels).levels()
         placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
         return assemble(
             Plan(

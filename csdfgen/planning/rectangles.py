@@ -17,7 +17,7 @@ from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Access, Buffer
 from csdfgen.planning.lifetimes import times_of
 from csdfgen.planning.whole_layers import whole_layers
-from csdfgen.planning.workspaces import Declarations, least_scratch
+from csdfgen.planning.workspaces import Declarations
 
 if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
@@ -91,9 +91,8 @@ def footprint(plan: Plan) -> Footprint:
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
     found = np.zeros(len(plan.order), np.int64)
-    limit = least_scratch(plan.options, plan.network)
-    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY, limit)
-    for actor, sizes in declared.sizes().items():
+    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY)
+    for actor, sizes in declared.least(plan.options).items():
         found[times[actor]] = sizes
     return found
 
