@@ -174,7 +174,7 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
 
 def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
     starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
-    effort = _effort(prepared.options)
+    effort = prepared.options.search_effort
     return least_peak(prepared.conversion, prepared.buffers, scratch, effort, starts=starts)
 
 
@@ -217,10 +217,6 @@ def _equal(one: Scratch, other: Scratch) -> bool:
     return one.keys() == other.keys() and all(
         np.array_equal(one[name], other[name]) for name in one
     )
-
-
-def _effort(options: PlanOptions) -> str | float:
-    return options.effort if options.seconds is None else options.seconds
 
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
@@ -268,7 +264,7 @@ class _Candidate:
             self.prepared.buffers,
             self.lifetimes,
             self.wanted,
-            effort=_effort(options),
+            effort=options.search_effort,
             exact=options.pack == "exact",
         )
 

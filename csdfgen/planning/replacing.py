@@ -79,8 +79,7 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) ->
     scratch = layout.placed(_nowhere(len(items))).workspaces
     reads, writes = row_traffic(plan.conversion, plan.sharing, (*plan.rolling, *scratch))
     moved = layout.moved({name: reads[name] + writes[name] for name in reads})
-    effort = options.effort if options.seconds is None else options.seconds
-    found = split(items, moved, fast, slow, effort=effort)
+    found = split(items, moved, fast, slow, effort=options.search_effort)
     # a gap at the border keeps rows in both memories from being taken for one array
     border = -(-found.pools[FAST] // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     offsets = found.offsets + np.where(found.fast | (items.sizes == 0), 0, border)
