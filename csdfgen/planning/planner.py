@@ -40,7 +40,7 @@ from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
-from csdfgen.planning.replacing import in_memories
+from csdfgen.planning.replacing import shared_out
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations, timed
 from csdfgen.rewriting.fuse import fuse as rewritten
@@ -127,11 +127,9 @@ def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) 
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
     with _without_collections():
-        bare = replace(options, fast=0, slow=0)
-        made = _planned(network, _in_tiles(network, bare), kernels)
-        if options.fast:
-            made = in_memories(made, options.fast, options.slow, kernels)
-        return made
+        return shared_out(
+            options, lambda bare: _planned(network, _in_tiles(network, bare), kernels), kernels
+        )
 
 
 def _in_tiles(network: Network, options: PlanOptions) -> PlanOptions:

@@ -11,6 +11,7 @@ that kernels cannot do without. What comes of it goes through the checker like e
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ import numpy as np
 from csdfgen.errors import PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.options import PlanOptions
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
@@ -28,7 +30,7 @@ from csdfgen.planning.placement import Layout, Placement, layout_of, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.workspaces import Declarations, timed
 
-__all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
+__all__ = ["in_memories", "layout_of_plan", "shared_out", "with_offsets", "write_plan_items"]
 
 
 def layout_of_plan(plan: Plan, kernels: KernelSet = NUMPY) -> Layout:
@@ -86,6 +88,17 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) ->
     placed = layout.placed(packed(items, offsets, 0))
     asked = replace(options, fast=fast, slow=slow)
     return _placed(replace(plan, options=asked, border=border), placed, 0)
+
+
+def shared_out(
+    options: PlanOptions, made: Callable[[PlanOptions], Plan], kernels: KernelSet = NUMPY
+) -> Plan:
+    """The plan that is made of the options but for their memories, then shared out to these if they
+    are two. Raises as `in_memories` and `made`.
+    """
+    # memories hold what an order keeps alive: the choice among plans is the same without them
+    plan = made(replace(options, fast=0, slow=0))
+    return in_memories(plan, options.fast, options.slow, kernels) if options.fast else plan
 
 
 def _nowhere(count: int) -> Packing:
