@@ -17,8 +17,9 @@ from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
 from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.memories import memories_of
+from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, named_order
+from csdfgen.planning.planner import Prepared
 
 __all__ = [
     "given_up",

@@ -24,7 +24,10 @@ from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 from csdfgen.planning.whole_layers import whole_layer_live
 
-__all__ = ["Declarations", "timed"]
+__all__ = ["Declarations", "Scratch", "timed"]
+
+Scratch = Mapping[str, np.ndarray]
+"""Actor -> bytes of scratch of each of its phases, of those that need any."""
 
 _LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 """Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
@@ -58,25 +61,23 @@ class Declarations:
         }
         self._addresses = Addresses(sharing, regions)
 
-    def least(self, options: PlanOptions) -> dict[str, np.ndarray]:
-        """Actor -> the bytes of scratch that each of its phases is planned with, see `_least`; more
-        is for speed.
-        """
-        return self.sizes(_least(options, self._network))
-
-    def levels(self) -> list[dict[str, np.ndarray]]:
-        """The same for each limit of which a firing gets the largest that is free, from little to
-        much.
-        """
-        return [self.sizes(limit) for limit in _LEVELS]
-
-    def sizes(self, limit: int | None = None) -> dict[str, np.ndarray]:
+    def sizes(self, limit: int | None = None) -> Scratch:
         """Actor -> bytes of scratch of each of its phases; actors that need none are left out.
 
         limit: bytes that a firing is to do with if it can; None: as many as make it fastest.
         """
         found = {work.name: self._declared(work, limit) for work in self._works}
         return {name: sizes for name, sizes in found.items() if sizes.any()}
+
+    def least(self, options: PlanOptions) -> Scratch:
+        """The same with as few bytes as firings are planned with, see `_least`; more is for speed."""
+        return self.sizes(_least(options, self._network))
+
+    def levels(self) -> list[Scratch]:
+        """The same for each limit of which a firing gets the largest that is free, from little to
+        much.
+        """
+        return [self.sizes(limit) for limit in _LEVELS]
 
     def _declared(self, work: ActorWork, limit: int | None) -> np.ndarray:
         assert work.layer is not None
@@ -92,7 +93,7 @@ class Declarations:
 
 
 def timed(
-    scratch: Mapping[str, np.ndarray], order: Sequence[tuple[str, int]]
+    scratch: Scratch, order: Sequence[tuple[str, int]]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
     times = times_of(order)
