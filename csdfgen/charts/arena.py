@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, binary, ramp
-from csdfgen.charts.plan_axes import ON_PAPER, Axes, Look, ending, facts, joined_spans, label
-from csdfgen.charts.svg import TOP, Drawing, number, wide
+from csdfgen.charts.plan_axes import Axes, Look, chart_of, ending, joined_spans, label
+from csdfgen.charts.svg import Drawing, number, wide
 
 __all__ = ["arena_chart", "draw_arena"]
 
@@ -26,10 +26,7 @@ _FILLED = 0.7
 
 def arena_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    drawing = Drawing()
-    drawing.heading(f"{footprint.title}: the arena over a frame", facts(footprint))
-    draw_arena(drawing, footprint, ON_PAPER, TOP)
-    return drawing.to_bytes(f"{footprint.title}: the arena over a frame")
+    return chart_of(footprint, "the arena over a frame", draw_arena)
 
 
 def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:

@@ -18,8 +18,8 @@ from csdfgen.charts.plan_axes import (
     RIGHT,
     Axes,
     Look,
+    chart_of,
     ending,
-    facts,
     label,
 )
 from csdfgen.charts.svg import TOP, Drawing, number, wide
@@ -48,10 +48,7 @@ class _Columns:
 
 def memory_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    drawing = Drawing()
-    drawing.heading(f"{footprint.title}: memory over a frame", facts(footprint))
-    draw_memory(drawing, footprint, ON_PAPER, TOP + 4)
-    return drawing.to_bytes(f"{footprint.title}: memory over a frame")
+    return chart_of(footprint, "memory over a frame", draw_memory, TOP + 4)
 
 
 def small_memory_chart(footprint: Footprint, width: float = 480, height: float = 150) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, ramp
-from csdfgen.charts.plan_axes import ON_PAPER, RIGHT, Axes, Look, ending, facts, joined_spans
-from csdfgen.charts.svg import TOP, Drawing, labelled_every, wide
+from csdfgen.charts.plan_axes import RIGHT, Axes, Look, chart_of, ending, joined_spans
+from csdfgen.charts.svg import Drawing, labelled_every, wide
 
 __all__ = ["draw_phases", "phases_chart"]
 
@@ -18,10 +18,7 @@ _APART = 0.6
 
 def phases_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    drawing = Drawing()
-    drawing.heading(f"{footprint.title}: phases", facts(footprint))
-    draw_phases(drawing, footprint, ON_PAPER, TOP)
-    return drawing.to_bytes(f"{footprint.title}: phases")
+    return chart_of(footprint, "phases", draw_phases)
 
 
 def draw_phases(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:

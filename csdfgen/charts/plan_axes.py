@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, binary
-from csdfgen.charts.svg import INK, PAPER, Drawing, number, ticks, wide
+from csdfgen.charts.svg import INK, PAPER, TOP, Drawing, number, ticks, wide
 from csdfgen.dataflow.dot import visible
 
-__all__ = ["IN_PAGE", "LEFT", "ON_PAPER", "RIGHT", "Axes", "Look", "ending", "joined_spans"]
+__all__ = [
+    "IN_PAGE",
+    "LEFT",
+    "ON_PAPER",
+    "RIGHT",
+    "Axes",
+    "Look",
+    "chart_of",
+    "ending",
+    "joined_spans",
+    "label",
+]
 
 LEFT, RIGHT = 72.0, 944.0
 """Edges of what is drawn, in pixels of a picture 960 wide."""
@@ -106,6 +117,19 @@ class Axes:
         return f"{path}H{number(self.x(edges[-1]))}V{number(self.bottom)}Z"
 
 
+def chart_of(
+    footprint: Footprint,
+    what: str,
+    draw: Callable[[Drawing, Footprint, Look, float], Axes],
+    top: float = TOP,
+) -> bytes:
+    """A chart of a plan as an SVG file, with a title and the plan's figures above `top`."""
+    drawing, title = Drawing(), f"{footprint.title}: {what}"
+    drawing.heading(title, _facts(footprint))
+    draw(drawing, footprint, ON_PAPER, top)
+    return drawing.to_bytes(title)
+
+
 INK_OF = {ON_PAPER: INK, IN_PAGE: "currentColor"}
 """Colour of lines that are read like text."""
 
@@ -162,7 +186,7 @@ def joined_spans(
     return starts[first], reach[np.append(first[1:], len(starts)) - 1]
 
 
-def facts(footprint: Footprint) -> str:
+def _facts(footprint: Footprint) -> str:
     """One line below a chart's title."""
     figures = footprint.figures
     parts = [

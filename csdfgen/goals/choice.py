@@ -30,7 +30,7 @@ from csdfgen.model.units import shown_size, shown_time, size_of, time_of
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
-from csdfgen.planning.replacing import in_memories
+from csdfgen.planning.replacing import shared_out
 
 __all__ = ["chosen", "front", "pareto", "plan", "profile_for"]
 
@@ -129,12 +129,9 @@ def chosen(
     kernels: KernelSet = NUMPY,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
-    found = _chosen(network, replace(options, fast=0, slow=0), planner, progress)
-    if not options.fast:
-        return found
-    # memories hold what an order keeps alive: the choice among plans is the same without them
-    shared = in_memories(found, options.fast, options.slow, kernels)
-    return _as_asked(shared, options) if options.memory else shared
+    made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
+    # shared out to two memories, a plan may take more than it was chosen for
+    return _as_asked(made, options) if options.fast and options.memory else made
 
 
 def _chosen(

@@ -17,15 +17,15 @@ from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
 from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.memories import memories_of
+from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, named_order
+from csdfgen.planning.planner import Prepared
 
 __all__ = [
     "given_up",
     "heights_used",
     "holders",
     "holders_said",
-    "live_with_scratch",
     "memories_facts",
     "placement_said",
     "schedule_facts",
@@ -34,15 +34,9 @@ __all__ = [
 _SHOWN = 3
 
 
-def live_with_scratch(plan: Plan) -> np.ndarray:
-    """Bytes that are alive during each firing: rows, sums, and the scratch of its kernel."""
-    scratch = [plan.workspace(actor, phase)[1] for actor, phase in plan.order]
-    return np.asarray(plan.lifetimes.live + np.array(scratch, np.int64))
-
-
 def holders(plan: Plan) -> list[tuple[str, int]]:
     """(layer, bytes) of what is alive when most is, largest first; scratch as "workspace of LAYER"."""
-    live = live_with_scratch(plan)
+    live = plan.live
     if not len(live):
         return []
     at = int(live.argmax())

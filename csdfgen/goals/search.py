@@ -18,7 +18,6 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.facts import live_with_scratch
 from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -240,7 +239,7 @@ def _step_of(search: Search, found: Found) -> Step | None:
 
 def _room(plan: Plan) -> dict[str, int]:
     """Actor -> bytes that are free, below the peak, all the time that it is at work."""
-    live = live_with_scratch(plan)
+    live = plan.live
     spans: dict[str, tuple[int, int]] = {}
     for at, (actor, _) in enumerate(plan.order):
         spans[actor] = spans.get(actor, (at, at))[0], at

@@ -133,6 +133,11 @@ class PlanOptions:
         """Seconds that a search may take, None where the effort is a word."""
         return None if self.effort in EFFORTS else float(self.effort.removesuffix("s"))
 
+    @property
+    def search_effort(self) -> str | float:
+        """The effort as searches take it: a word, or seconds."""
+        return self.effort if self.seconds is None else self.seconds
+
     def to_json(self) -> dict[str, Any]:
         """The options as JSON values; of `WISHES` those that are not the default."""
         values = asdict(self)

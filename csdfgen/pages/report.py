@@ -430,7 +430,8 @@ def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
 
 def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
     rows = [
-        [name, FIGURES.get(name, ""), *_figure(name, value)] for name, value in plan.figures.items()
+        [name, FIGURES.get(name, ""), f"{size:,}", binary(size)]
+        for name, size in plan.figures.items()
     ]
     return element(
         "section",
@@ -460,13 +461,6 @@ def _memories(plan: Plan) -> Iterator[Markup]:
     ]  # fmt: skip
     head = ["memory", "bytes", "used", "read a frame", "written a frame", "of all moved"]
     yield table(head, rows, 1, "figures")
-
-
-def _figure(name: str, value: int) -> tuple[str, str]:
-    """A figure exactly, and for people if it is bytes."""
-    if name == "optimal":
-        return ("yes" if value else "no"), ""
-    return f"{value:,}", "" if name.endswith("_ms") else binary(value)
 
 
 def _repeat(told: Told) -> Markup:

@@ -9,7 +9,7 @@ from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.whole_layers import whole_layer_live
 
-__all__ = ["assemble", "whole_layer_live"]
+__all__ = ["assemble"]
 
 
 def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:

@@ -21,7 +21,7 @@ from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
 from schedules.peak.search import bound_for, search
 
-__all__ = ["LeastPeak", "Order", "least_peak", "named_order", "problem_of"]
+__all__ = ["LeastPeak", "Order", "least_peak", "lower_bound", "named_order", "problem_of"]
 
 Order = tuple[tuple[str, int], ...]
 Scratch = Mapping[str, Sequence[int] | np.ndarray]

@@ -225,10 +225,8 @@ def widened(
             if fits:
                 offsets[phase], wider[phase] = at, fits[-1]
         total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))
-        buffer = workspace_buffer(actor, wider.tolist())
+        buffer, regions[name] = _workspace(actor, wider, offsets)
         workspaces.append(buffer)
-        table = tuple(offsets.tolist())
-        regions[name] = Region(name, min(table), buffer.row_bytes, 1, table)
     return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
 
 
@@ -264,12 +262,17 @@ def _scratch(scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], packed: np.nd
     offsets[sizes > 0] = packed
     regions, workspaces, at = {}, [], 0
     for actor, (needs, _) in scratch.items():
-        table = tuple(offsets[at : at + len(needs)].tolist())
-        buffer = workspace_buffer(actor, needs.tolist())
+        buffer, region = _workspace(actor, needs, offsets[at : at + len(needs)])
         workspaces.append(buffer)
-        regions[buffer.name] = Region(buffer.name, min(table), buffer.row_bytes, 1, table)
+        regions[buffer.name] = region
         at += len(needs)
     return Placement(regions, tuple(workspaces), 0, 0, False)
+
+
+def _workspace(actor: str, sizes: np.ndarray, offsets: np.ndarray) -> tuple[Buffer, Region]:
+    """The scratch of an actor, with the bytes and the offset of each of its phases."""
+    buffer, table = workspace_buffer(actor, sizes.tolist()), tuple(offsets.tolist())
+    return buffer, Region(buffer.name, min(table), buffer.row_bytes, 1, table)
 
 
 def _listed(

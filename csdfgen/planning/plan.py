@@ -50,9 +50,10 @@ class Plan(Pickled):
     policy: the order that was chosen. order: firings (actor, phase), phases counted through the
     images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
     pools: bytes by pool. border: where the fast memory ends and the slow one begins, 0 where a plan
-    lies in one memory. arena_bound: bytes that no placement is below, 0 if not known. figures: bytes
-    by name, see `FIGURES`. notes: what else is to be said of how it was chosen. interrupted: the
-    search for it was broken off; it is the best that was found.
+    lies in one memory. arena_bound: bytes that no placement is below, 0 if not known. fine: blocks of
+    rows are of those that are released together too (see `buffers_of`). figures: bytes by name, see
+    `FIGURES`. notes: what else is to be said of how it was chosen. interrupted: the search for it was
+    broken off; it is the best that was found.
     """
 
     conversion: Conversion
@@ -140,9 +141,7 @@ class Plan(Pickled):
         from csdfgen.charts.memory import small_memory_chart
         from csdfgen.planning.rectangles import footprint
 
-        figures = {
-            name: mebibytes(size) for name, size in self.figures.items() if name != "optimal"
-        }
+        figures = {name: mebibytes(size) for name, size in self.figures.items()}
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
         return table + small_memory_chart(footprint(self))

@@ -39,6 +39,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.phases.provenance import digest_of
+from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import (
     ARENA,
     Buffer,
@@ -47,12 +48,12 @@ from csdfgen.planning.buffers import (
 )
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
 from csdfgen.planning.ordering import lower_bound
 from csdfgen.planning.placement import Region, place_scratch
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, assemble, prepare
-from csdfgen.planning.workspaces import Declarations
+from csdfgen.planning.planner import Prepared, prepare
+from csdfgen.planning.workspaces import timed
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
 __all__ = [
@@ -262,7 +263,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Pla
             fine=file.fine,
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take
-        needs = _needs(prepared, kernels)
+        needs = prepared.scratch(kernels)
         whole = _with_scratch(file, draft, prepared, needs)
         bound = lower_bound(prepared.conversion, prepared.buffers, needs, file.order)
         return assemble(whole, peak_of(draft.lifetimes, needs, file.order), bound)
@@ -321,20 +322,12 @@ def _rolling(rows: _Rows, buffer: Buffer) -> tuple[int, ...]:
     return ring.addresses(0, buffer.rows)
 
 
-def _needs(prepared: Prepared, kernels: KernelSet) -> Mapping[str, np.ndarray]:
-    """Actor -> the least scratch of each of its phases."""
-    return Declarations(
-        prepared.conversion, prepared.sharing, prepared.buffers, kernels, prepared.least_scratch
-    ).sizes()
-
-
 def _with_scratch(
     file: PlanFile, draft: Plan, prepared: Prepared, needs: Mapping[str, np.ndarray]
 ) -> Plan:
     """The plan with the scratch of its file; of one before version 3 placed anew beside the rows."""
     if file.version < 3:
-        times = times_of(file.order)
-        wanted = {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
+        wanted = timed(needs, file.order)
         placed = place_scratch(prepared.buffers, draft.lifetimes, draft.regions, wanted)
         buffers, regions, arena = placed.workspaces, placed.regions, placed.total
     else:

@@ -10,14 +10,10 @@ needs an external tool to get a schedule, and no plan leaves this room unchecked
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from types import MappingProxyType
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, PlanError, option
@@ -29,39 +25,32 @@ from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.phases.provenance import digest_of, origin_of
-from csdfgen.planning.assembling import assemble, whole_layer_live
-from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
+from csdfgen.planning.buffers import Buffer, buffers_of
+from csdfgen.planning.candidates import Candidate
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, times_of
-from csdfgen.planning.ordering import LeastPeak, least_peak, lower_bound, named_order
+from csdfgen.planning.lifetimes import lifetimes_of
+from csdfgen.planning.ordering import LeastPeak, Order, least_peak, named_order
 from csdfgen.planning.overlapping import overlapped
 from csdfgen.planning.packing.exact import check_solver
-from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.recompute import recomputed
-from csdfgen.planning.replacing import in_memories
+from csdfgen.planning.replacing import shared_out
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
+from csdfgen.planning.workspaces import Declarations, Scratch
 from csdfgen.rewriting.fuse import fuse as rewritten
 from csdfgen.rewriting.tiles import regions_of, tiled
 from schedules.schedule import Schedule
 
 __all__ = [
     "Prepared",
-    "assemble",
     "graph_of",
-    "named_order",
     "plan",
     "plan_for",
     "plan_from_schedule",
     "plan_of",
     "prepare",
-    "whole_layer_live",
 ]
-
-Order = tuple[tuple[str, int], ...]
-Scratch = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +68,13 @@ class Prepared:
     sinks: tuple[str, ...] = ()
     fine: bool = False
 
-    @property
-    def least_scratch(self) -> int:
-        """See `planning.workspaces.least_scratch`."""
-        return least_scratch(self.options, self.conversion.network)
+    def declared(self, kernels: KernelSet) -> Declarations:
+        """What a backend declares for its firings."""
+        return Declarations(self.conversion, self.sharing, self.buffers, kernels)
+
+    def scratch(self, kernels: KernelSet) -> Scratch:
+        """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
+        return self.declared(kernels).least(self.options)
 
     def in_fine_blocks(self) -> Prepared:
         """The same with blocks of rows that are released together too."""
@@ -128,11 +120,9 @@ def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) 
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
     with _without_collections():
-        bare = replace(options, fast=0, slow=0)
-        made = _planned(network, _in_tiles(network, bare), kernels)
-        if options.fast:
-            made = in_memories(made, options.fast, options.slow, kernels)
-        return made
+        return shared_out(
+            options, lambda bare: _planned(network, _in_tiles(network, bare), kernels), kernels
+        )
 
 
 def _in_tiles(network: Network, options: PlanOptions) -> PlanOptions:
@@ -162,20 +152,20 @@ def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan
     if options.pack == "exact":
         check_solver()  # before a search that may take a minute
     prepared = prepare(network, options)
-    scratch = _scratch(prepared, kernels, prepared.least_scratch)
+    scratch = prepared.scratch(kernels)
     if options.policy == "overlap":
         return _overlapped(network, prepared, scratch, kernels)
     if options.policy != "best":
         order = named_order(prepared.conversion, options.policy)
-        return _placed_best(_Candidate(prepared, options.policy, order, scratch), kernels)
+        return Candidate(prepared, options.policy, order, scratch).planned(kernels)
     found = _searched(prepared, scratch)
-    coarse = _Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
-    return replace(_placed_best(coarse, kernels), interrupted=found.interrupted)
+    best = Candidate(prepared, found.origin, found.order, scratch, found.lower_bound)
+    return replace(best.planned(kernels), interrupted=found.interrupted)
 
 
 def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
     starts = {"tiles": pulled(prepared.conversion, prepared.sinks)} if prepared.sinks else {}
-    effort = _effort(prepared.options)
+    effort = prepared.options.search_effort
     return least_peak(prepared.conversion, prepared.buffers, scratch, effort, starts=starts)
 
 
@@ -183,129 +173,16 @@ def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels:
     """The plan in which several images follow each other as the order of one lets them."""
     options = prepared.options
     one = prepare(network, replace(options, frames=1, policy="best", result="stored"))
-    found = _searched(one, _scratch(one, kernels, one.least_scratch))
+    found = _searched(one, one.scratch(kernels))
     order = overlapped(one.conversion, found.order, options.frames)
     # what one image cannot go below, several cannot either
-    several = _Candidate(prepared, "overlap", order, scratch, found.lower_bound)
-    return replace(_placed_best(several, kernels), interrupted=found.interrupted)
-
-
-_WASTE = 1.04
-"""Arena of its peak above which a plan is placed again in finer blocks."""
-
-_WORTH = 0.98
-"""Part of the arena that finer blocks must leave, as they take more calls."""
-
-
-def _placed_best(coarse: _Candidate, kernels: KernelSet) -> Plan:
-    """The plan of an order, in blocks of whole slabs or, where that saves memory, of what is also
-    released together.
-    """
-    placed, prepared = coarse.placed, coarse.prepared
-    fine = prepared.in_fine_blocks()
-    if placed.total <= _WASTE * coarse.peak_live or fine.buffers == prepared.buffers:
-        return coarse.finished(kernels)
-    scratch = _scratch(fine, kernels, fine.least_scratch)
-    # what is alive differs by the scratch alone: its bound holds if kernels need the same
-    bound = coarse.known_bound if _equal(scratch, coarse.scratch) else None
-    finer = replace(coarse, prepared=fine, scratch=scratch, known_bound=bound)
-    if finer.placed.total < _WORTH * placed.total:
-        return finer.finished(kernels)
-    return coarse.finished(kernels)
-
-
-def _equal(one: Scratch, other: Scratch) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[name], other[name]) for name in one
-    )
-
-
-def _effort(options: PlanOptions) -> str | float:
-    return options.effort if options.seconds is None else options.seconds
+    several = Candidate(prepared, "overlap", order, scratch, found.lower_bound)
+    return replace(several.planned(kernels), interrupted=found.interrupted)
 
 
 def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
-    scratch = _scratch(prepared, kernels, prepared.least_scratch)
-    return _placed_best(_Candidate(prepared, policy, order, scratch), kernels)
-
-
-def _scratch(prepared: Prepared, kernels: KernelSet, limit: int | None) -> Scratch:
-    """Actor -> bytes of scratch of each of its phases, of those that need any; see
-    `KernelSet.workspace` for the limit.
-    """
-    return Declarations(
-        prepared.conversion, prepared.sharing, prepared.buffers, kernels, limit
-    ).sizes()
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """An order of firings with what it keeps alive."""
-
-    prepared: Prepared
-    policy: str
-    order: Order
-    scratch: Scratch
-    known_bound: int | None = None
-
-    @cached_property
-    def lower_bound(self) -> int:
-        """Bytes that no order of these firings has a peak below."""
-        if self.known_bound is not None:
-            return self.known_bound
-        one = self.prepared
-        return lower_bound(one.conversion, one.buffers, self.scratch, self.order)
-
-    @cached_property
-    def lifetimes(self) -> Lifetimes:
-        return lifetimes_of(self.order, self.prepared.buffers)
-
-    @cached_property
-    def wanted(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """Actor -> (bytes of scratch, firing) of each phase."""
-        times = times_of(self.order)
-        return {actor: (sizes, times[actor]) for actor, sizes in self.scratch.items()}
-
-    @cached_property
-    def peak_live(self) -> int:
-        """Most bytes alive at one time."""
-        return peak_of(self.lifetimes, self.scratch, self.order)
-
-    @cached_property
-    def placed(self) -> Placement:
-        """Everything at its offset."""
-        options = self.prepared.options
-        return place(
-            self.prepared.buffers,
-            self.lifetimes,
-            self.wanted,
-            effort=_effort(options),
-            exact=options.pack == "exact",
-        )
-
-    def finished(self, kernels: KernelSet) -> Plan:
-        """The plan with everything placed, checked; kernels get what is free as scratch."""
-        prepared, placed = self.prepared, self.placed
-        bound = placed.lower_bound
-        levels = [_scratch(prepared, kernels, limit) for limit in LEVELS]
-        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
-        return assemble(
-            Plan(
-                prepared.conversion,
-                prepared.sharing,
-                prepared.options,
-                self.policy,
-                self.order,
-                (*prepared.buffers, *placed.workspaces),
-                MappingProxyType(dict(placed.regions)),
-                MappingProxyType({ARENA: placed.total}),
-                arena_bound=bound,
-                fine=prepared.fine,
-            ),
-            self.peak_live,
-            self.lower_bound,
-        )
+    return Candidate(prepared, policy, order, prepared.scratch(kernels)).planned(kernels)
 
 
 def graph_of(

@@ -13,16 +13,16 @@ import numpy as np
 
 from csdfgen.charts.footprint import Footprint, Layer, Owner
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.model.network import Network
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Access, Buffer
 from csdfgen.planning.lifetimes import times_of
-from csdfgen.planning.workspaces import Declarations, least_scratch
+from csdfgen.planning.whole_layers import whole_layers
+from csdfgen.planning.workspaces import Declarations
 
 if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
 
-__all__ = ["footprint", "whole_layers"]
+__all__ = ["footprint"]
 
 _LISTED = 3
 """Tensors of a part that are named; the others are counted."""
@@ -91,9 +91,8 @@ def footprint(plan: Plan) -> Footprint:
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
     found = np.zeros(len(plan.order), np.int64)
-    limit = least_scratch(plan.options, plan.network)
-    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY, limit)
-    for actor, sizes in declared.sizes().items():
+    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY)
+    for actor, sizes in declared.least(plan.options).items():
         found[times[actor]] = sizes
     return found
 
@@ -112,20 +111,3 @@ def _named(buffer: Buffer, tensors: Sequence[str]) -> str:
     names = list(dict.fromkeys(tensors)) or [buffer.name]
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
-
-
-def whole_layers(network: Network) -> list[tuple[str, int]]:
-    """Bytes alive during each layer when layers run whole, one after another, and dead tensors are
-    freed; the largest is the figure `whole_layer_live`.
-    """
-    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
-    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
-    found = []
-    for at, layer in enumerate(network.layers):
-        live += sum(tensor.nbytes for tensor in layer.outputs)
-        found.append((layer.name, live))
-        touched = {t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None}
-        for tensor in touched.values():
-            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
-                live -= tensor.nbytes
-    return found

@@ -11,7 +11,7 @@ that kernels cannot do without. What comes of it goes through the checker like e
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -20,22 +20,23 @@ import numpy as np
 from csdfgen.errors import PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.options import PlanOptions
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
-from csdfgen.planning.lifetimes import times_of
 from csdfgen.planning.memories import FAST, row_traffic, split
 from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
 from csdfgen.planning.placement import Layout, Placement, layout_of, widened
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import LEVELS, Declarations, least_scratch
+from csdfgen.planning.workspaces import Declarations, timed
 
-__all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
+__all__ = ["in_memories", "layout_of_plan", "shared_out", "with_offsets", "write_plan_items"]
 
 
 def layout_of_plan(plan: Plan, kernels: KernelSet = NUMPY) -> Layout:
     """What of a plan is packed, its scratch as small as its kernels can do with."""
-    return layout_of(plan.rolling, plan.lifetimes, _least(plan, kernels))
+    needs = _declared(plan, kernels).least(plan.options)
+    return layout_of(plan.rolling, plan.lifetimes, timed(needs, plan.order))
 
 
 def write_plan_items(
@@ -58,7 +59,7 @@ def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet = 
     layout = layout_of_plan(plan, kernels)
     items = layout.named()
     found = packed(items, read_offsets(path, items), lower_bound(items))
-    levels = [_declared(plan, kernels, limit) for limit in LEVELS]
+    levels = _declared(plan, kernels).levels()
     placed = widened(layout.buffers, layout.lifetimes, layout.placed(found), layout.scratch, levels)
     return _placed(plan, placed, found.lower_bound)
 
@@ -84,14 +85,24 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) ->
     scratch = layout.placed(_nowhere(len(items))).workspaces
     reads, writes = row_traffic(plan.conversion, plan.sharing, (*plan.rolling, *scratch))
     moved = layout.moved({name: reads[name] + writes[name] for name in reads})
-    effort = options.effort if options.seconds is None else options.seconds
-    found = split(items, moved, fast, slow, effort=effort)
+    found = split(items, moved, fast, slow, effort=options.search_effort)
     # a gap at the border keeps rows in both memories from being taken for one array
     border = -(-found.pools[FAST] // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     offsets = found.offsets + np.where(found.fast | (items.sizes == 0), 0, border)
     placed = layout.placed(packed(items, offsets, 0))
     asked = replace(options, fast=fast, slow=slow)
     return _placed(replace(plan, options=asked, border=border), placed, 0)
+
+
+def shared_out(
+    options: PlanOptions, made: Callable[[PlanOptions], Plan], kernels: KernelSet = NUMPY
+) -> Plan:
+    """The plan that is made of the options but for their memories, then shared out to these if they
+    are two. Raises as `in_memories` and `made`.
+    """
+    # memories hold what an order keeps alive: the choice among plans is the same without them
+    plan = made(replace(options, fast=0, slow=0))
+    return in_memories(plan, options.fast, options.slow, kernels) if options.fast else plan
 
 
 def _nowhere(count: int) -> Packing:
@@ -109,15 +120,5 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
     return assemble(draft, plan.figures["peak_live"], plan.figures["lower_bound"])
 
 
-def _least(plan: Plan, kernels: KernelSet) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Actor -> (bytes of scratch of each phase, firing of each phase)."""
-    times, needs = (
-        times_of(plan.order),
-        _declared(plan, kernels, least_scratch(plan.options, plan.network)),
-    )
-    return {actor: (sizes, times[actor]) for actor, sizes in needs.items()}
-
-
-def _declared(plan: Plan, kernels: KernelSet, limit: int | None) -> Mapping[str, np.ndarray]:
-    made = Declarations(plan.conversion, plan.sharing, plan.rolling, kernels, limit)
-    return made.sizes()
+def _declared(plan: Plan, kernels: KernelSet) -> Declarations:
+    return Declarations(plan.conversion, plan.sharing, plan.rolling, kernels)

@@ -7,7 +7,7 @@ then is enough wherever the blocks are placed. Firings that agree in these are d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,35 +19,27 @@ from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
+from csdfgen.planning.lifetimes import times_of
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 from csdfgen.planning.whole_layers import whole_layer_live
 
-__all__ = ["LEVELS", "Declarations", "least_scratch"]
+__all__ = ["Declarations", "Scratch", "timed"]
 
-LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
+Scratch = Mapping[str, np.ndarray]
+"""Actor -> bytes of scratch of each of its phases, of those that need any."""
+
+_LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 """Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
-
 
 _SMALL = 1 << 20
 """Bytes of whole layers below which scratch for speed would outweigh the rows."""
 
 
-def least_scratch(options: PlanOptions, network: Network) -> int:
-    """The limit of what kernels are asked to do with: for the least memory, as little as they can at
-    all; else what costs little time; between the two where bytes are given that a plan may take,
-    and in small networks, which take little time.
-    """
-    if options.goal == "memory" or options.recompute > 1:
-        return 0
-    scarce = options.memory > 0 or whole_layer_live(network) < _SMALL
-    return LEAST // 2 if scarce else LEAST
-
-
 class Declarations:
     """What a backend declares for the layers of a conversion, for any order and any placement.
 
-    limit: bytes that a firing is to do with if it can; None: as many as make it fastest.
+    buffers: those of tensors and states.
     """
 
     def __init__(
@@ -56,9 +48,8 @@ class Declarations:
         sharing: Sharing,
         buffers: Sequence[Buffer],
         kernels: KernelSet,
-        limit: int | None = None,
     ) -> None:
-        self._kernels, self._limit = kernels, limit
+        self._kernels, self._network = kernels, conversion.network
         self._works = [
             work
             for work in conversion.actors
@@ -70,12 +61,25 @@ class Declarations:
         }
         self._addresses = Addresses(sharing, regions)
 
-    def sizes(self) -> dict[str, np.ndarray]:
-        """Actor -> bytes of scratch of each of its phases; actors that need none are left out."""
-        found = {work.name: self._declared(work) for work in self._works}
+    def sizes(self, limit: int | None = None) -> Scratch:
+        """Actor -> bytes of scratch of each of its phases; actors that need none are left out.
+
+        limit: bytes that a firing is to do with if it can; None: as many as make it fastest.
+        """
+        found = {work.name: self._declared(work, limit) for work in self._works}
         return {name: sizes for name, sizes in found.items() if sizes.any()}
 
-    def _declared(self, work: ActorWork) -> np.ndarray:
+    def least(self, options: PlanOptions) -> Scratch:
+        """The same with as few bytes as firings are planned with, see `_least`; more is for speed."""
+        return self.sizes(_least(options, self._network))
+
+    def levels(self) -> list[Scratch]:
+        """The same for each limit of which a firing gets the largest that is free, from little to
+        much.
+        """
+        return [self.sizes(limit) for limit in _LEVELS]
+
+    def _declared(self, work: ActorWork, limit: int | None) -> np.ndarray:
         assert work.layer is not None
         known: dict[tuple[Any, ...], int] = {}
         declared = []
@@ -83,9 +87,28 @@ class Declarations:
             step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
             key = kind, step.phase.images, _relations(step)
             if key not in known:
-                known[key] = self._kernels.workspace(step, self._extents, self._limit)
+                known[key] = self._kernels.workspace(step, self._extents, limit)
             declared.append(known[key])
         return np.array(declared)
+
+
+def timed(
+    scratch: Scratch, order: Sequence[tuple[str, int]]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
+    times = times_of(order)
+    return {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
+
+
+def _least(options: PlanOptions, network: Network) -> int:
+    """The limit of what kernels are asked to do with: for the least memory, as little as they can at
+    all; else what costs little time; between the two where bytes are given that a plan may take,
+    and in small networks, which take little time.
+    """
+    if options.goal == "memory" or options.recompute > 1:
+        return 0
+    scarce = options.memory > 0 or whole_layer_live(network) < _SMALL
+    return LEAST // 2 if scarce else LEAST
 
 
 def _apart(buffer: Buffer) -> Region:

@@ -8,14 +8,14 @@ there. The cuts are those that make the largest peak of a segment least.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 import numpy as np
 
 from schedules.peak.problem import Problem, evaluate
 
-__all__ = ["Tables", "barriers", "pull"]
+__all__ = ["State", "Tables", "barriers", "pulled"]
 
 Array = np.ndarray
 
@@ -132,15 +132,14 @@ class State:
         return during
 
 
-def pull(state: State, actor: int, target: int, order: list[int], limit: float = inf) -> float:
-    """Fire `actor` until `target` phases of it are done, each after all that it waits for, and
-    nothing else; the most bytes alive meanwhile, or more than `limit` as soon as it is exceeded.
+def pulled(state: State, actor: int, order: list[int]) -> Iterator[int]:
+    """Fire all phases of an actor that are not done, each after all that it waits for, and nothing
+    else; firing after firing the bytes alive meanwhile.
 
     order: where the firings are appended.
     """
     waits, base, done, fire = state.tables.waits, state.tables.base, state.done, state.fire
-    peak: float = 0
-    stack = [(actor, target)]
+    stack = [(actor, state.tables.phases[actor])]
     while stack:
         one, goal = stack[-1]
         phase = done[one]
@@ -154,12 +153,7 @@ def pull(state: State, actor: int, target: int, order: list[int], limit: float =
         else:
             firing = base[one] + phase
             order.append(firing)
-            during = fire(firing)
-            if during > peak:
-                peak = during
-                if peak > limit:
-                    break
-    return peak
+            yield fire(firing)
 
 
 def barriers(
@@ -215,9 +209,11 @@ def _segment(
     order: list[int] = []
     peak: float = 0
     for actor in range(end - 1, begin - 1, -1):
-        peak = max(peak, pull(state, actor, state.tables.phases[actor], order, limit))
-        if peak > limit:
-            return None, len(order)
+        for during in pulled(state, actor, order):
+            if during > peak:
+                peak = during
+                if peak > limit:
+                    return None, len(order)
     return (peak, order), len(order)
 
 

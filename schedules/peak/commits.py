@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedules.peak.barriers import State, Tables
+from schedules.peak.barriers import State, Tables, pulled
 
 __all__ = ["followed"]
 
@@ -91,26 +91,13 @@ def _dip(state: State, actor: int, limit: int, reach: int) -> list[int]:
     """The firings to the first state with no more alive than now that pulling an actor comes to; -1
     at their end if it comes to none.
     """
-    tables, done, start = state.tables, state.done, state.live
-    waits, base, goal = tables.waits, tables.base, tables.phases[actor]
-    way: list[int] = []
-    stack = [(actor, goal)]
-    while stack and len(way) < reach:
-        one, goal = stack[-1]
-        phase = done[one]
-        if phase >= goal:
-            stack.pop()
-            continue
-        for source, counts in waits[one]:
-            if done[source] < counts[phase]:
-                stack.append((source, counts[phase]))
-                break
-        else:
-            firing = base[one] + phase
-            way.append(firing)
-            if state.fire(firing) > limit:
-                break
-            if state.live <= start:
-                return way
+    start, way = state.live, list[int]()
+    for during in pulled(state, actor, way):
+        if during > limit:
+            break
+        if state.live <= start:
+            return way
+        if len(way) >= reach:
+            break
     way.append(-1)
     return way

@@ -15,8 +15,9 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
+from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, named_order, plan_for
+from csdfgen.planning.planner import Prepared, plan_for
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph

@@ -21,6 +21,7 @@ from csdfgen.planning.packing import pack
 from csdfgen.planning.packing.minimalloc import read_items, write_items
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
+from csdfgen.planning.planner import plan_of
 from csdfgen.planning.replacing import in_memories, layout_of_plan, with_offsets, write_plan_items
 from runtime.images import random_inputs
 from tests.random_networks import models
@@ -137,5 +138,6 @@ def test_a_plan_with_memories_is_that_of_one_call() -> None:
     one = csdfgen.plan(network, fast="4KiB", slow="1MiB")
     two = in_memories(csdfgen.plan(network), 4096, 2**20)
     assert one.regions == two.regions and one.options == two.options
+    assert plan_of(network, one.options).regions == one.regions
     small = csdfgen.plan(network, goal="memory", fast="4KiB", slow="1MiB")
     assert small.border and small.figures["peak_live"] <= one.figures["peak_live"]

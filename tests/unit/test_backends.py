@@ -23,10 +23,10 @@ from csdfgen.lowering.program import lower
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.planning.addressing import Addresses
+from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import assemble
 from csdfgen.planning.planner import plan as planned_by
 from runtime.executor import Executable
 from tests.builder import Graph, reference

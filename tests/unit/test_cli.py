@@ -20,7 +20,6 @@ import onnx
 import pytest
 
 from csdfgen import __version__
-from csdfgen.cli import main
 from csdfgen.cli.diagnosis import second_owners
 from csdfgen.cli.options import Fuse
 from csdfgen.dataflow import graph_json
@@ -28,66 +27,18 @@ from csdfgen.planning.plan import FIGURES
 from csdfgen.rewriting.fuse import FUSE_LEVELS
 from runtime.reference import Reference
 from sdf3_bridge import sdf3xml
+from tests.command import ROOT, Call, refused, start
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Result:
-    """Exit code and what was printed."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.out)
 
 
 @pytest.fixture
-def csdfgen(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
+def csdfgen(call: Call) -> Call:
     """The command, in a folder with the small models."""
-    monkeypatch.chdir(tmp_path)
     onnx.save(residual_classifier(), "net.onnx")
     onnx.save(residual_classifier(batch="N"), "free.onnx")
     onnx.save(two_inputs(), "two.onnx")
     onnx.save(squeeze_and_excite(), "gate.onnx")
-
-    def call(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(arguments)
-        return Result(code, *capfd.readouterr())
-
     return call
-
-
-def refused(result: Result, code: int = 1) -> str:
-    """The one line that a refused command leaves on stderr."""
-    assert result.code == code, result.err
-    lines = result.err.splitlines()
-    assert len(lines) == 1 and "Traceback" not in result.err, result.err
-    return lines[0]
-
-
-def heed_interrupts() -> None:
-    """Ctrl-C as at a terminal: a test run in the background is started with SIGINT ignored, and its
-    children inherit that.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "csdfgen", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        preexec_fn=heed_interrupts,
-        **options,
-    )
 
 
 # Convert ----------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,9 @@ from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
 from schedules.throughput import Throughput
 from sdf3_bridge import sdf3xml
 from tests.cnn_graphs import cnn_graph
+from tests.command import ROOT, Call, refused, start
 from tests.graphs import ring
 from tests.small_models import residual_classifier
-from tests.unit.test_cli import ROOT, Result, refused, start
-
-Call = Callable[..., Result]
 
 
 def stages() -> CsdfGraph:
@@ -56,24 +54,15 @@ def unlimited() -> CsdfGraph:
 
 
 @pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Call:
+def call(call: Call) -> Call:
     """`csdfgen analyze`, in a folder with small graphs and a model."""
-    monkeypatch.chdir(tmp_path)
     sdf3xml.write("stages.xml", stages())
     sdf3xml.write("ring.xml", ring(), sdf3xml.WriteOptions("keep"))
     graph_json.write_graph("dead.json", ring(0))
     graph_json.write_graph("unbalanced.json", unbalanced())
     graph_json.write_graph("unlimited.json", unlimited())
     onnx.save(residual_classifier(), "net.onnx")
-
-    def command(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(("analyze", *arguments))
-        return Result(code, *capfd.readouterr())
-
-    return command
+    return partial(call, "analyze")
 
 
 # Answers ----------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,30 +17,19 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.cli import main
 from csdfgen.devices.catalogue import DEFAULT_DEVICE
+from tests.command import Call, refused
 from tests.small_models import residual_classifier
-from tests.unit.test_cli import Result, refused
 
-Call = Callable[..., Result]
 ROOT = Path(__file__).resolve().parents[2]
 
 KEYS = {"peak_live", "lower_bound", "optimal", "arena", "outputs", "planned_bytes", "predicted_ms", "rows"}  # fmt: skip
 
 
 @pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Call:
+def call(call: Call) -> Call:
     """The command, in a folder with a small model."""
-    monkeypatch.chdir(tmp_path)
     onnx.save(residual_classifier(), "net.onnx")
-
-    def call(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(arguments)
-        return Result(code, *capfd.readouterr())
-
     return call
 
 

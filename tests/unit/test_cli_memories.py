@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
 import onnx
 import pytest
 
-from csdfgen.cli import main
 from csdfgen.planning.packing import pack
 from csdfgen.planning.packing.minimalloc import read_items, write_items
+from tests.command import Call, refused
 from tests.small_models import residual_classifier
-from tests.unit.test_cli import Result, refused
-
-Call = Callable[..., Result]
 
 
 @pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Call:
+def call(call: Call) -> Call:
     """The command, in a folder with a small model."""
-    monkeypatch.chdir(tmp_path)
     onnx.save(residual_classifier(), "net.onnx")
-
-    def call(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(arguments)
-        return Result(code, *capfd.readouterr())
-
     return call
 
 

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import onnx
 import pytest
 
-from csdfgen.cli import main
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import REQUIRED
+from tests.command import Call, refused
 from tests.models import model
-from tests.unit.test_cli import Result, refused
-
-Call = Callable[..., Result]
-
-
-@pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Call:
-    """`csdfgen`, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(arguments)
-        return Result(code, *capfd.readouterr())
-
-    return command
 
 
 def test_every_operator_is_listed(call: Call) -> None:

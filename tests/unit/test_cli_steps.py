@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import helper
 
-from csdfgen.cli import main
 from sdf3_bridge import encode_name, sdf3xml
 from sdf3_bridge.iteration import sdf3_iteration
+from tests.command import Call, refused
 from tests.small_models import model, residual_classifier, weight
 from tests.standin import Reply, stand_in
-from tests.unit.test_cli import Result, refused
-
-Call = Callable[..., Result]
 
 ODD = ('conv, "one"=1\\', "π <&> 'two'\n", " blank ")
 """Names of layers that need care in XML, in JSON, in options, on a terminal."""
@@ -38,20 +34,11 @@ def oddly_named() -> onnx.ModelProto:
 
 
 @pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Call:
+def call(call: Call) -> Call:
     """The command, in a folder with small models."""
-    monkeypatch.chdir(tmp_path)
     onnx.save(residual_classifier(), "net.onnx")
     onnx.save(residual_classifier(batch="N"), "free.onnx")
     onnx.save(oddly_named(), "odd.onnx")
-
-    def call(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(arguments)
-        return Result(code, *capfd.readouterr())
-
     return call
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,31 +10,12 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.cli import main
 from csdfgen.cli.zoo import differences
 from runtime.images import random_inputs
 from runtime.verify import check_layers
-from tests.unit.test_cli import Result, refused
+from tests.command import Call, refused
 from tests.zoo_page import PAGE, counted_cells
 from zoo_models import ZOO, count
-
-Call = Callable[..., Result]
-
-
-@pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Call:
-    """The command, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: str) -> Result:
-        capfd.readouterr()
-        code = main(arguments)
-        return Result(code, *capfd.readouterr())
-
-    return command
-
 
 # Listed, shown, written -------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
 from csdfgen.goals.choice import chosen, front
-from csdfgen.goals.facts import given_up, holders, live_with_scratch, schedule_facts
+from csdfgen.goals.facts import given_up, holders, schedule_facts
 from csdfgen.goals.heights import Heights, heights_of, seconds_of
 from csdfgen.goals.search import Found, bytes_of, not_dominated
 from csdfgen.model.network import Network
@@ -425,7 +425,7 @@ def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
     made = csdfgen.plan(chain, rows=1)
     found = dict(holders(made))
     scratch = sum(size for name, size in found.items() if name.startswith("workspace of "))
-    live = live_with_scratch(made)
+    live = made.live
     at = int(live.argmax())
     assert scratch == made.workspace(*made.order[at])[1]
     assert sum(found.values()) == live[at]

@@ -1,9 +1,17 @@
-"""When rows are alive: windows, outputs, parts of a row, images, scratch."""
+"""When rows are alive: windows, outputs, parts of a row, images, scratch; and whole layers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import onnx
+import pytest
+
+import csdfgen
 from csdfgen.planning.buffers import Access, Buffer, Part, workspace_buffer
 from csdfgen.planning.lifetimes import lifetimes_of
+from csdfgen.planning.whole_layers import whole_layer_live, whole_layers
+from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
 
 def line(name: str, writer: str, reader: str, rows: int, window: int, size: int) -> Buffer:
@@ -53,3 +61,22 @@ def test_scratch_is_alive_for_its_firing_alone() -> None:
     order = [("a", 0), ("b", 0), ("a", 1)]
     (one,) = lifetimes_of(order, [workspace_buffer("a", (64, 128))]).each
     assert (one.born.tolist(), one.gone.tolist(), one.capacity) == ([0, 2], [1, 3], 1)
+
+
+@pytest.mark.parametrize("model", [residual_classifier, squeeze_and_excite, two_inputs])
+def test_whole_layers_hold_what_is_made_and_still_read(
+    model: Callable[[], onnx.ModelProto],
+) -> None:
+    """Each tensor from its layer to its last reader, outputs to the end."""
+    network = csdfgen.load(model())
+    made = {t.name: at for at, layer in enumerate(network.layers) for t in layer.outputs}
+    read: dict[str, int] = {}
+    for at, layer in enumerate(network.layers):
+        read |= {t.name: at for t in layer.inputs if t is not None}
+    wanted = []
+    for at, layer in enumerate(network.layers):
+        last = {**made, **read, **dict.fromkeys(network.output_tensors, len(network.layers))}
+        alive = [t for t in network.tensors.values() if made.get(t.name, 0) <= at <= last[t.name]]
+        wanted.append((layer.name, sum(t.nbytes for t in alive)))
+    assert list(whole_layers(network)) == wanted
+    assert whole_layer_live(network) == max(live for _, live in wanted)

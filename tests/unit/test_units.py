@@ -131,4 +131,6 @@ def test_words_that_do_not_exist_are_one_line(name: str, value: str, words: str)
 
 
 def test_a_word_effort_has_no_seconds() -> None:
-    assert DEFAULTS.seconds is None and PlanOptions(effort=2).seconds == 2  # type: ignore[arg-type]
+    timed = PlanOptions(effort=2)  # type: ignore[arg-type]
+    assert DEFAULTS.seconds is None and timed.seconds == 2
+    assert DEFAULTS.search_effort == "low" and timed.search_effort == 2

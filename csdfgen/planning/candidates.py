@@ -1,0 +1,126 @@
+"""Which plan comes of an order of firings? Its rows and scratch placed, in the blocks that take less,
+with what is then free for its kernels; checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.planning.assembling import assemble
+from csdfgen.planning.buffers import ARENA
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
+from csdfgen.planning.ordering import Order, lower_bound
+from csdfgen.planning.placement import Placement, place, widened
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.workspaces import Scratch, timed
+
+if TYPE_CHECKING:
+    from csdfgen.planning.planner import Prepared
+
+__all__ = ["Candidate"]
+
+_WASTE = 1.04
+"""Arena of its peak above which a plan is placed again in finer blocks."""
+
+_WORTH = 0.98
+"""Part of the arena that finer blocks must leave, as they take more calls."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An order of firings with what it keeps alive.
+
+    policy: what the order is called. scratch: the least that kernels need (`Prepared.scratch`).
+    known_bound: bytes that no order of these firings has a peak below, if that is known.
+    """
+
+    prepared: Prepared
+    policy: str
+    order: Order
+    scratch: Scratch
+    known_bound: int | None = None
+
+    @cached_property
+    def lower_bound(self) -> int:
+        """Bytes that no order of these firings has a peak below."""
+        if self.known_bound is not None:
+            return self.known_bound
+        one = self.prepared
+        return lower_bound(one.conversion, one.buffers, self.scratch, self.order)
+
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        return lifetimes_of(self.order, self.prepared.buffers)
+
+    @cached_property
+    def wanted(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """Actor -> (bytes of scratch, firing) of each phase."""
+        return timed(self.scratch, self.order)
+
+    @cached_property
+    def peak_live(self) -> int:
+        """Most bytes alive at one time."""
+        return peak_of(self.lifetimes, self.scratch, self.order)
+
+    @cached_property
+    def placed(self) -> Placement:
+        """Everything at its offset."""
+        options = self.prepared.options
+        return place(
+            self.prepared.buffers,
+            self.lifetimes,
+            self.wanted,
+            effort=options.search_effort,
+            exact=options.pack == "exact",
+        )
+
+    def planned(self, kernels: KernelSet) -> Plan:
+        """The plan of the order, in blocks of whole slabs or, where that saves memory, of what is also
+        released together.
+        """
+        prepared, fine = self.prepared, self.prepared.in_fine_blocks()
+        if self.placed.total <= _WASTE * self.peak_live or fine.buffers == prepared.buffers:
+            return self._finished(kernels)
+        scratch = fine.scratch(kernels)
+        # what is alive differs by the scratch alone: its bound holds if kernels need the same
+        bound = self.known_bound if _equal(scratch, self.scratch) else None
+        finer = replace(self, prepared=fine, scratch=scratch, known_bound=bound)
+        return (finer if finer.placed.total < _WORTH * self.placed.total else self)._finished(
+            kernels
+        )
+
+    def _finished(self, kernels: KernelSet) -> Plan:
+        """The plan with everything placed, checked; kernels get what is free as scratch."""
+        prepared, placed = self.prepared, self.placed
+        bound = placed.lower_bound
+        levels = prepared.declared(kernels).levels()
+        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
+        return assemble(
+            Plan(
+                prepared.conversion,
+                prepared.sharing,
+                prepared.options,
+                self.policy,
+                self.order,
+                (*prepared.buffers, *placed.workspaces),
+                MappingProxyType(dict(placed.regions)),
+                MappingProxyType({ARENA: placed.total}),
+                arena_bound=bound,
+                fine=prepared.fine,
+            ),
+            self.peak_live,
+            self.lower_bound,
+        )
+
+
+def _equal(one: Scratch, other: Scratch) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], other[name]) for name in one
+    )

@@ -1,0 +1,55 @@
+"""The command as tests call it: what it returns and prints, and the one line when it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Result:
+    """Exit code and what was printed."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Result]
+
+
+def refused(result: Result, code: int = 1) -> str:
+    """The one line that a refused command leaves on stderr."""
+    assert result.code == code, result.err
+    lines = result.err.splitlines()
+    assert len(lines) == 1 and "Traceback" not in result.err, result.err
+    return lines[0]
+
+
+def heed_interrupts() -> None:
+    """Ctrl-C as at a terminal: a test run in the background is started with SIGINT ignored, and its
+    children inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "csdfgen", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=heed_interrupts,
+        **options,
+    )
