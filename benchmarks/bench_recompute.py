@@ -4,8 +4,8 @@
 
 Published: the peak of msf-CNN's own model in bytes of int8, so elements, its scratch included, input and
 output left out (repository TinyPART/msf-CNN, msf_CNN_eval_models/result.json). Ours: the most elements
-alive at one time, and the arena that holds them, kernels' scratch left out; the image is streamed from the
-caller. Multiply-accumulates are counted exactly, layer by layer, of the network that runs. Every
+of rows alive at one time; the same with the kernels' scratch; and the arena that holds both. The image is
+streamed from the caller. Multiply-accumulates are counted exactly, layer by layer, of the network that runs. Every
 plan is checked, run, and compared with onnxruntime on the network as it was.
 """
 
@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import runtime
-from csdfgen.kernels.numpy_set import NumpyKernels
-from csdfgen.kernels.steps import Step
-from csdfgen.planning.planner import plan
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.planner import plan_of
 from csdfgen.planning.recompute import EFFORT, Told, recomputed
 from csdfgen.reading.loader import load
 from csdfgen.rewriting.fuse import fuse
@@ -59,24 +58,17 @@ ITEM = 4
 """Bytes of an element here."""
 
 
-class WithoutScratch(NumpyKernels):
-    """Kernels that ask for no scratch: what is planned is rows alone."""
-
-    def workspace(self, step: Step, sizes: Mapping[str, int]) -> int:
-        return 0
-
-
 @dataclass(frozen=True)
 class Point:
-    """A published point and ours beside it, in elements; equal: outputs are onnxruntime's (None: not
-    run).
+    """A published point and ours beside it, in elements: peak and arena with scratch; equal: outputs
+    are onnxruntime's (None: not run).
     """
 
     factor: float
     published: int
     told: Told
+    peak: int
     arena: int
-    scratch: int
     equal: bool | None
 
 
@@ -92,36 +84,36 @@ def points(
         told = recomputed(joined, factor, effort=effort)[1]
         if best is None or told.peak_live < best.peak_live:
             best = told
-        rows_alone = plan(network, rows=1, tiles=best.tiles, kernels=WithoutScratch())
-        scratch, equal = 0, None
+        options = PlanOptions(rows="1", tiles=best.tiles, recompute=factor)
+        made, equal = plan_of(network, options), None
         if run:
-            made = plan(network, rows=1, tiles=best.tiles)
-            scratch = made.figures["workspace"] // ITEM
             rng = np.random.default_rng(0)
             x = {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
             found = check_outputs(model, made, x, runtime.compile(made)(x))
             equal = all(one.ok for one in found)
-        yield Point(factor, published, best, rows_alone.figures["arena"] // ITEM, scratch, equal)
+        peak, arena = (made.figures[name] // ITEM for name in ("peak_live", "arena"))
+        yield Point(factor, published, best, peak, arena, equal)
 
 
 def line(chain: Chain, point: Point) -> str:
     """A row of the table."""
     told = point.told
     live = told.peak_live // ITEM
-    verdict = "live and arena" if point.arena <= point.published else "live"
+    held = {"rows": live, "scratch": point.peak, "arena": point.arena}
+    fits = [name for name, size in held.items() if size <= point.published]
     return " | ".join(
         (
             f"| {chain.name}",
             f"{point.factor:.2f}",
             f"{point.published:,}",
             f"{live:,}",
+            f"{point.peak:,}",
             f"{point.arena:,}",
             f"{told.macs:,}",
             f"{told.factor:.4f}",
-            f"{point.published / live:.2f}",
-            verdict if live <= point.published else "no",
+            f"{point.published / point.arena:.2f}",
+            ", ".join(fits) or "none",
             {True: "equal", False: "DIFFERENT", None: "not run"}[point.equal],
-            f"{point.scratch:,}",
             f"{told.tiles} |",
         )
     )
@@ -141,9 +133,9 @@ def main() -> None:
     parser.add_argument("--live-only", action="store_true", help="do not run the networks")
     given = parser.parse_args()
     print(
-        "| network | factor | msf-CNN | ours, live | ours, arena | multiply-accumulates | factor reached "
-        "| times less | no more than msf-CNN | outputs | scratch beside | tiles |\n"
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---:|---|"
+        "| network | factor | msf-CNN | ours, rows | with scratch | arena | multiply-accumulates "
+        "| factor reached | arena times less | no more than msf-CNN | outputs | tiles |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|---|"
     )
     for name in given.names or CHAINS:
         chain = CHAINS[name]

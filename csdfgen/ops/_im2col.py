@@ -123,6 +123,33 @@ class Job:
     def pixels(self) -> int:
         return prod(self.counts)
 
+    @property
+    def touched(self) -> int:
+        """Bytes that are read and written."""
+        read = (
+            max(0, min(axis.first + axis.span, size) - max(axis.first, 0))
+            for axis, size in zip(self.axes, self.image.shape, strict=False)
+        )
+        return prod(read) * self.channels * self.image.itemsize + self.out.nbytes
+
+    def between(self, start: int, stop: int) -> Job:
+        """The part of the job that computes groups [start, stop) of the channels: single ones, where
+        weights keep channels apart.
+        """
+        grouped = self.weights.ndim > len(self.axes) + 1
+        groups = len(self.weights) if grouped else self.channels
+        read, made = (
+            slice(start * size // groups, stop * size // groups)
+            for size in (self.channels, self.out.shape[-1])
+        )
+        return replace(
+            self,
+            image=self.image.between(read.start, read.stop),
+            weights=self.weights[start:stop] if grouped else self.weights[..., start:stop],
+            out=self.out[..., made],
+            bias=None if self.bias is None else self.bias[made],
+        )
+
     @cached_property
     def under(self) -> np.ndarray | None:
         """The image under the windows where it lies, index 0 at every axis' `first`; None if it
@@ -183,6 +210,7 @@ class Store:
 
     def __init__(self, scratch: Scratch, sizes: Iterable[int], dtype: np.dtype[Any]) -> None:
         size = max(sizes, default=0)
+        self.size = size
         self._array = scratch.take((size,), dtype) if size else np.empty(0, dtype)
 
     def view(self, shape: Shape) -> np.ndarray:

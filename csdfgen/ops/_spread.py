@@ -76,6 +76,17 @@ class Spread:
         sample = pieces[0].arrays[0]
         return Spread((self.shape[0], *sample.shape[1:-1], self.shape[-1]), self.dtype, pieces)
 
+    def between(self, start: int, stop: int) -> Spread:
+        """Channels [start, stop) of the slab."""
+        pieces = []
+        for piece in self.pieces:
+            low, high = max(piece.low, start), min(piece.high, stop)
+            if low < high:
+                own = slice(low - piece.low, high - piece.low)
+                arrays = tuple(array[..., own] for array in piece.arrays)
+                pieces.append(Piece(low - start, high - start, piece.runs, arrays))
+        return Spread((*self.shape[:-1], stop - start), self.dtype, tuple(pieces))
+
     def copies(self, target: np.ndarray) -> Iterator[Call]:
         """Calls that copy all rows into an array."""
         for piece in self.pieces:

@@ -14,7 +14,7 @@ import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -30,9 +30,9 @@ __all__ = ["depthwise_products", "matrix_products", "tiled"]
 DIRECT = 16
 """Pixels of a row that are worth a product of their own where neighbouring rows do not lie together."""
 
-FEWEST = (8, 64, 32)
+FEWEST, LEAST = (8, 64, 32), (1, 16, 8)
 """Least pixels, rows and columns of the weights in a product (less, where there are none): below,
-calls cost far more than products.
+calls cost far more than products. And the very least, where rows are so small that it counts.
 """
 
 CALL, PACKED, MULTIPLIED = 3000, 1.5, 0.08
@@ -50,6 +50,14 @@ TILE_ELEMENTS = 512
 longer ones gain little.
 """
 
+FEWEST_CHANNELS = 16
+"""Least channels of a box: with fewer, calls cost far more than what they compute."""
+
+EINSUM, INNER, COPIES = 18000, 160, 3
+"""What a depthwise product costs, and every run of its inner loop, in elements copied; the calls
+that a padded copy takes.
+"""
+
 GATHER_CHANNELS = 128
 """With fewer channels, strided depthwise windows are copied apart so that they can use repeated
 weights.
@@ -64,7 +72,8 @@ class _Shape:
     """A job as far as its workspace depends on it.
 
     counts: of pixels; depth: of a group's window: taps, then channels. columns: of a group. copied:
-    whether windows go through a panel. apart: whether results do; rounded: in another type.
+    whether windows go through a panel. apart: whether results do; parted: those of some groups;
+    rounded: in another type.
     """
 
     counts: Shape
@@ -74,15 +83,17 @@ class _Shape:
     itemsize: int
     copied: bool
     apart: bool
+    parted: bool
     rounded: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """How a job is cut: most pixels in a box, rows of the weights in a group, columns of a result
-    apart; and the elements of the three arrays that this takes.
+    """How a job is cut: most groups and pixels in a box, rows of the weights at a time, columns of a
+    result apart; and the elements of the three arrays that this takes.
     """
 
+    groups: int
     pixels: int
     depth: int
     columns: int
@@ -99,63 +110,84 @@ class _Blocks:
         return end
 
 
-def _halves(size: int, least: int) -> list[int]:
-    """The size, and what is left of it in ever more equal parts, down to about `least`."""
+def _halves(size: int, least: int, last: int | None = None) -> list[int]:
+    """The size, and what is left of it in ever more equal parts, down to about `least`; by halves on
+    to `last`.
+
+    >>> _halves(40, 8, 2)
+    [40, 20, 14, 10, 8, 4, 2]
+    """
     found = [size]
     parts = 2
     while found[-1] > least:
         found.append(max(least, -(-size // parts)))
         parts += 1 if parts < 8 else parts // 4
+    while last is not None and found[-1] > last:
+        found.append(max(last, -(-found[-1] // 2)))
     return found
+
+
+def _tiling(extents: Shape, limit: int) -> tuple[int, int]:
+    """How many `boxes` there are, and points of the first, which is the largest."""
+    number = points = 1
+    for extent in reversed(extents):
+        length = balanced(extent, limit)[0][1]
+        number, points = number * -(-extent // length), points * length
+        limit //= length
+    return number, points
 
 
 @lru_cache(maxsize=1 << 12)
 def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     """(cost, bytes, blocks), cheapest first, of the ways to cut a job."""
-    least_pixels, least_depth, least_columns = FEWEST
     everything, deep = prod(shape.counts), prod(shape.depth)
+    heights = {_tiling(shape.counts, n) for n in _halves(everything, FEWEST[0], LEAST[0])}
+    depths = {(1, deep)}
+    if shape.copied:
+        depths = {_tiling(shape.depth, n) for n in _halves(deep, FEWEST[1], LEAST[1])}
     widths = [shape.columns]
-    while shape.groups == 1 and widths[-1] >= 2 * least_columns:
+    while shape.groups == 1 and widths[-1] >= 2 * LEAST[2]:
         widths.append(-(-widths[-1] // 2))
-    weights = shape.groups * deep * shape.columns
     found = {}
-    for pixels in _halves(everything, least_pixels):
-        boxes_ = list(boxes(shape.counts, pixels))
-        pixels = _points(boxes_[0])
-        for depth in _halves(deep, least_depth) if shape.copied else [deep]:
-            parts = list(boxes(shape.depth, depth))
-            depth = _points(parts[0])
-            sums = shape.apart or len(parts) > 1
-            held = sums and not (shape.rounded and len(parts) == 1)
-            for columns in widths if sums else widths[:1]:
-                one = _Blocks(
-                    pixels,
-                    depth,
-                    columns,
-                    shape.groups * pixels * depth if shape.copied else 0,
-                    shape.groups * pixels * columns if held else 0,
-                    shape.groups * pixels * shape.columns if shape.rounded else 0,
-                )
-                each = -(-shape.columns // columns) * (2 if sums else 1)
-                calls = len(boxes_) * len(parts) * ((6 if shape.copied else 0) + each)
-                passes = len(parts) * everything * shape.groups * shape.columns if sums else 0
-                cost = (
-                    everything * weights * MULTIPLIED
-                    + len(boxes_) * weights * PACKED
-                    + calls * CALL
-                    + 2 * passes
-                )
-                found[one] = (cost, one.bytes(shape.itemsize), one)
+    for groups, (tall, pixels), (parts, depth) in product(
+        _halves(shape.groups, 1), heights, depths
+    ):
+        cuts = -(-shape.groups // groups)
+        sums = (shape.apart if cuts == 1 else shape.parted) or parts > 1
+        held = sums and not (shape.rounded and parts == 1)
+        for columns in widths if sums else widths[:1]:
+            one = _Blocks(
+                groups,
+                pixels,
+                depth,
+                columns,
+                groups * pixels * depth if shape.copied else 0,
+                groups * pixels * columns if held else 0,
+                groups * pixels * shape.columns if shape.rounded else 0,
+            )
+            copies = 6 * groups if shape.copied else 0
+            each = -(-shape.columns // columns) * (2 if sums else 1)
+            passes = parts * everything * shape.columns if sums else 0
+            cost = cuts * tall * parts * (copies + each) * CALL + shape.groups * (
+                everything * deep * shape.columns * MULTIPLIED
+                + tall * deep * shape.columns * PACKED
+                + 2 * passes
+            )
+            found[one] = (cost, one.bytes(shape.itemsize), one)
     return tuple(sorted(found.values(), key=lambda way: way[:2]))
 
 
-def _together(shapes: Sequence[_Shape], scratch: Scratch) -> list[_Blocks]:
+def _together(shapes: Sequence[_Shape], touched: Sequence[int], scratch: Scratch) -> list[_Blocks]:
     """Blocks for jobs that share their arrays: each array is as large as the largest that a job wants.
-    Where that is more than there is, jobs are given less until it fits.
+    Where that is more than there is, jobs are given less until it fits. touched: bytes that each
+    reads and writes.
     """
     room = scratch.room
     while True:
-        found = [_blocks(shape, scratch, room) for shape in shapes]
+        found = [
+            _blocks(shape, scratch, max(room, scratch.little(bytes_)))
+            for shape, bytes_ in zip(shapes, touched, strict=True)
+        ]
         shared = replace(
             found[0],
             panel=max(one.panel for one in found),
@@ -194,6 +226,7 @@ def _shape(job: Job) -> _Shape:
         job.weights.itemsize,
         job.left is None,
         job.add or job.target is None,
+        job.add or job.target is None or job.bias is not None,
         job.out.dtype != job.weights.dtype,
     )
 
@@ -211,8 +244,14 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
             calls += _without_taps(job)
     if not direct:
         return calls
-    chosen = zip(direct, _together([_shape(job) for job in direct], scratch), strict=True)
-    parts = [(box, blocks) for job, blocks in chosen for box in split(job, blocks.pixels)]
+    blocks_ = _together([_shape(job) for job in direct], [job.touched for job in direct], scratch)
+    chosen = zip(direct, blocks_, strict=True)
+    parts = [
+        (part, blocks)
+        for job, blocks in chosen
+        for box in split(job, blocks.pixels)
+        for part in _in_groups(box, len(box.weights), blocks.groups)
+    ]
     dtype = parts[0][0].weights.dtype
     panel = Store(scratch, (blocks.panel for _, blocks in parts), dtype)
     sums = Store(scratch, (blocks.sums for _, blocks in parts), dtype)
@@ -254,6 +293,13 @@ def _without_taps(job: Job) -> list[Call]:
     if job.add:
         return []
     return [(job.out.fill, (0,))] if job.bias is None else [(np.copyto, (job.out, job.bias))]
+
+
+def _in_groups(job: Job, groups: int, most: int) -> list[Job]:
+    """The job in ranges of at most so many of its groups."""
+    if groups <= most:
+        return [job]
+    return [job.between(start, stop) for start, stop in balanced(groups, most)]
 
 
 def _points(box: Ranges) -> int:
@@ -364,6 +410,123 @@ def tiled(weights: np.ndarray, width: int) -> np.ndarray:
     return np.ascontiguousarray(np.tile(weights, pixels))
 
 
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A depthwise job as far as its workspace depends on it.
+
+    sizes: of the image that the axes read. lies: whether the rows that are read are one array that
+    needs no conversion; dense: whether its pixels lie together too. together: pixels that the weights
+    are repeated for. held: whether results are made apart, if boxes have all channels, and if not.
+    """
+
+    axes: tuple[Axis, ...]
+    sizes: Shape
+    channels: int
+    together: int
+    lies: bool
+    dense: bool
+    held: tuple[bool, bool]
+    itemsize: int
+
+    def blocks(self, pixels: int, channels: int) -> _Depthwise:
+        """The job cut into boxes of at most so many pixels and channels: elements, and cost."""
+        cuts = list(boxes(tuple(axis.count for axis in self.axes), pixels))
+        first = self._part(cuts[0])
+        parts = balanced(self.channels, channels)
+        whole, width = len(parts) == 1, parts[0][1]
+        outside = len(cuts)
+        if self.lies:
+            outside = sum(not self._inside(self._part(cut)) for cut in cuts)
+        # the first box is the largest
+        beside, under = self._copied(first, whole)
+        copied = max(beside if outside else 0, under if outside < len(cuts) else 0)
+        copies = len(cuts) if under else outside
+        points, taps = prod(a.count for a in first), prod(a.taps for a in first)
+        loops = points // first[-1].count * -(-first[-1].count // (self.together if whole else 1))
+        cost = len(cuts) * len(parts) * (EINSUM + loops * taps * INNER)
+        cost += copies * (len(parts) * COPIES * CALL + copied * self.channels)
+        held = points * width if self.held[not whole] else 0
+        return _Depthwise(cost, points, width, copied * width, held)
+
+    def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
+        """Pixels of the copy of a box: where its windows read beside what lies together, and where
+        they do not.
+        """
+        *_, last = axes
+        spans = prod(axis.span for axis in axes)
+        apart = prod(axis.taps * axis.count for axis in axes)
+        gathers = whole and self.together > 1 and last.count > 1 and self.channels < GATHER_CHANNELS
+        gathered = spans // last.span * last.taps * last.count
+        under = gathered if gathers and (last.stride > 1 or not self.dense) else 0
+        if spans > apart:
+            return apart, under
+        return gathered if gathers and last.stride > 1 else spans, under
+
+    def _part(self, ranges: Ranges) -> list[Axis]:
+        return [axis.part(*r) for axis, r in zip(self.axes, ranges, strict=True)]
+
+    def _inside(self, axes: Sequence[Axis]) -> bool:
+        return all(axis.inside(size) for axis, size in zip(axes, self.sizes, strict=True))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Depthwise:
+    """How a depthwise job is cut: at what cost, most pixels and channels in a box, and the elements
+    of the two arrays that this takes.
+    """
+
+    cost: float
+    pixels: int
+    channels: int
+    copies: int
+    totals: int
+
+    def bytes(self, itemsize: int) -> int:
+        """What the arrays take one after the other."""
+        copies = self.copies * itemsize
+        return aligned_size(copies) + self.totals * itemsize if self.totals else copies
+
+
+@lru_cache(maxsize=1 << 12)
+def _depthwise_ways(shape: _Apart) -> tuple[tuple[_Depthwise, ...], float]:
+    """Ways to cut a depthwise job, cheapest first, and what it costs pixel by pixel."""
+    points = prod(axis.count for axis in shape.axes)
+    widths = _halves(shape.channels, min(FEWEST_CHANNELS, shape.channels))
+    found = {shape.blocks(pixels, channels) for pixels in _halves(points, 1) for channels in widths}
+    return tuple(sorted(found)), shape.blocks(1, shape.channels).cost
+
+
+def _depthwise_blocks(shape: _Apart, scratch: Scratch, room: int) -> _Depthwise:
+    """The cheapest blocks that fit into the room. While a plan is made: none that cost more than
+    pixels one by one, with all their channels, unless the least is asked for.
+    """
+    ways, bound = _depthwise_ways(shape)
+    if not scratch.declares or scratch.at_any_price:
+        bound = float("inf")
+    allowed = [way for way in ways if way.cost <= bound]
+    fitting = (way for way in allowed if way.bytes(shape.itemsize) <= room)
+    return next(fitting, None) or min(allowed, key=lambda way: way.bytes(shape.itemsize))
+
+
+def _apart_shape(job: Job) -> _Apart:
+    """What the workspace of a depthwise job depends on."""
+    rows, image = job.axes[0], job.image
+    first = max(rows.first, 0)
+    count = min(rows.first + rows.span, image.shape[0]) - first
+    under = image.at(first, count) if image.dtype == job.weights.dtype and count > 0 else None
+    lies = under is not None and (job.channels == 1 or under.strides[-1] == under.itemsize)
+    return _Apart(
+        job.axes,
+        image.shape[:-1],
+        job.channels,
+        job.weights.shape[-1] // job.channels,
+        lies,
+        lies and under is not None and _is_dense(under, job.weights.dtype),
+        (_held(job, whole=True), _held(job, whole=False)),
+        job.weights.itemsize,
+    )
+
+
 def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tiled` makes
     them.
@@ -378,53 +541,72 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     if not whole:
         return calls
     dtype = whole[0].weights.dtype
-    parts = whole
-    most = max(job.pixels for job in whole)
-    for pixels in _halves(most, 1):
-        parts = [part for job in whole for part in split(job, pixels)]
-        sizes = max(map(_copied, parts)), max(_apart(part, dtype) for part in parts)
-        end = aligned_size(sizes[0] * dtype.itemsize) if sizes[1] else sizes[0] * dtype.itemsize
-        if end + sizes[1] * dtype.itemsize <= scratch.room:
-            break
-    copies = Store(scratch, map(_copied, parts), dtype)
-    totals = Store(scratch, (_apart(part, dtype) for part in parts), dtype)
+    chosen = _depthwise_together(
+        [_apart_shape(job) for job in whole], [job.touched for job in whole], scratch
+    )
+    copies = Store(scratch, (blocks.copies for blocks in chosen), dtype)
+    totals = Store(scratch, (blocks.totals for blocks in chosen), dtype)
     if scratch.declares:
         return []
-    for part in parts:
-        calls += _depthwise_part(part, copies, totals)
+    for job, blocks in zip(whole, chosen, strict=True):
+        for box in split(job, blocks.pixels):
+            for part in _in_groups(box, box.channels, blocks.channels):
+                calls += _depthwise_part(part, copies, totals, part is box)
     return calls
 
 
-def _apart(job: Job, dtype: np.dtype[Any]) -> int:
-    """Elements of results that do not go straight into the output."""
-    return job.out.size if job.add or not _is_dense(job.out, dtype) else 0
+def _depthwise_together(
+    shapes: Sequence[_Apart], touched: Sequence[int], scratch: Scratch
+) -> list[_Depthwise]:
+    """Blocks for jobs that share their arrays, see `_together`."""
+    room = scratch.room
+    while True:
+        found = [
+            _depthwise_blocks(shape, scratch, max(room, scratch.little(bytes_)))
+            for shape, bytes_ in zip(shapes, touched, strict=True)
+        ]
+        shared = replace(
+            found[0],
+            copies=max(one.copies for one in found),
+            totals=max(one.totals for one in found),
+        )
+        over = shared.bytes(shapes[0].itemsize) - scratch.room
+        if scratch.declares or over <= 0 or room == 0:
+            return found
+        room = max(0, room - over)
 
 
-def _copied(job: Job) -> int:
-    """Elements of the copy that a depthwise job works on."""
-    if job.copies_taps:
-        return prod(job.taps) * job.out.size
-    if _gathers(job):
-        return prod(_gathered_shape(job))
-    return prod(job.spans) * job.channels if job.under is None else 0
+def _held(job: Job, whole: bool) -> bool:
+    """Whether results do not go straight into the output. whole: boxes have all channels: then pixels
+    must lie together too, for weights that are repeated, and for the bias.
+    """
+    out = job.out
+    if job.add or out.dtype != job.weights.dtype:
+        return True
+    return not _is_dense(out, out.dtype) if whole else not _channels_lie_together(out)
 
 
 def _is_dense(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
     """Whether pixels along the last axis lie together, in the dtype that is computed in."""
     pixels, channels = array.shape[-2:]
-    together = channels == 1 or array.strides[-1] == array.itemsize
     return (
         array.dtype == dtype
-        and together
+        and _channels_lie_together(array)
         and (pixels == 1 or array.strides[-2] == channels * array.itemsize)
     )
 
 
-def _gathers(job: Job) -> bool:
+def _channels_lie_together(array: np.ndarray) -> bool:
+    return array.shape[-1] == 1 or array.strides[-1] == array.itemsize
+
+
+def _gathers(job: Job, copies: Store) -> bool:
     """Whether windows whose neighbours do not lie together (strides, slabs out of wider rows) are
-    copied apart.
+    copied apart: for weights that are repeated, where there is room.
     """
     if job.copies_taps or job.channels >= GATHER_CHANNELS or job.axes[-1].count == 1:
+        return False
+    if prod(_gathered_shape(job)) > copies.size or job.weights.shape[-1] == job.channels:
         return False
     return job.axes[-1].stride > 1 or not (
         job.under is None or _is_dense(job.under, job.weights.dtype)
@@ -445,7 +627,7 @@ def _depthwise_windows(job: Job, copies: Store) -> tuple[list[Call], np.ndarray]
         view = panel.transpose(*range(n, 2 * n), *range(n), 2 * n)
         return fill(job.axes, job.image, view), view
     plain = [Axis(axis.span, axis.first) for axis in job.axes]
-    if not _gathers(job):
+    if not _gathers(job, copies):
         if job.under is not None:
             return [], windows(job.under, job.axes)
         copy = copies.view((*job.spans, job.channels))
@@ -464,13 +646,13 @@ def _depthwise_windows(job: Job, copies: Store) -> tuple[list[Call], np.ndarray]
     return calls, view.reshape((*job.counts, *job.taps, job.channels))
 
 
-def _depthwise_part(job: Job, copies: Store, totals: Store) -> list[Call]:
+def _depthwise_part(job: Job, copies: Store, totals: Store, whole: bool) -> list[Call]:
     """One box: an einsum over as many neighbouring pixels at a time as the repeated weights hold,
-    and one for the rest.
+    and one for the rest. whole: it has all channels.
     """
     calls, view = _depthwise_windows(job, copies)
     dtype = job.weights.dtype
-    total = totals.view(job.out.shape) if _apart(job, dtype) else job.out
+    total = totals.view(job.out.shape) if _held(job, whole) else job.out
     n, count, channels = len(job.axes), job.axes[-1].count, job.channels
     together = count == 1 or view.strides[n - 1] == channels * dtype.itemsize
     pixels = min(count, job.weights.shape[-1] // channels) if together else 1

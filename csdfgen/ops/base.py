@@ -109,6 +109,11 @@ LEAST = 8 * 1024
 asks for less gets less, at any price.
 """
 
+LITTLE, SHARE = 512, 32
+"""Bytes, and part of what is read and written, below which less scratch would save nothing worth its
+calls: who asks for the least gets that much.
+"""
+
 
 class Scratch:
     """Bump allocator over the workspace of one step; every step starts at its beginning again.
@@ -132,6 +137,10 @@ class Scratch:
     def room(self) -> int:
         """Bytes that the next array may have."""
         return max(0, self.limit - aligned_size(self._at))
+
+    def little(self, touched: int) -> int:
+        """Bytes that work which reads and writes so many is given at any price; 0 otherwise."""
+        return max(LITTLE, touched // SHARE) if self.at_any_price else 0
 
     @property
     def mark(self) -> int:

@@ -222,6 +222,8 @@ def widened(
             alive = (born <= times[phase]) & (gone > times[phase])
             at, size = _largest_gap(low[alive], high[alive], placed.total)
             fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
+            # any size from the least on will do: what is free, where that is less than all levels
+            fits = fits or [size] if size > sizes[phase] else []
             if fits:
                 offsets[phase], wider[phase] = at, fits[-1]
         total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))

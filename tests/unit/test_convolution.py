@@ -17,7 +17,8 @@ from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops.base import Call, CountingScratch, Mode, Phase, Scratch, phases
+from csdfgen.ops._spread import Piece, Spread
+from csdfgen.ops.base import Call, CountingScratch, DeclaringScratch, Mode, Phase, Scratch, phases
 from csdfgen.ops.convolution import window
 from tests.op_harness import Sample, heights, run_in_slabs
 from tests.op_samples.convolution import SAMPLES
@@ -181,6 +182,69 @@ def test_a_pointwise_convolution_needs_no_workspace() -> None:
     )
     assert used == 0
     assert [function for function, _ in found] == [np.matmul, np.add]
+
+
+LITTLE_SCRATCH: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "depthwise": ((1, 240, 7, 9), (240, 1, 5, 5), {"pads": [2] * 4, "group": 240}),
+    "depthwise, strided": ((1, 96, 9, 9), (96, 1, 3, 3), {"strides": [2, 2], "group": 96}),
+    "depthwise, dilated": (
+        (1, 80, 12, 12),
+        (80, 1, 3, 3),
+        {"pads": [4] * 4, "dilations": [4, 4], "group": 80},
+    ),
+    "grouped": ((1, 96, 7, 9), (64, 3, 3, 3), {"pads": [1] * 4, "group": 32}),
+    "dense": ((1, 24, 7, 9), (40, 24, 3, 3), {"pads": [1] * 4}),
+    "first": ((1, 1, 32, 32), (6, 1, 5, 5), {}),
+}
+
+
+@pytest.mark.parametrize("name", LITTLE_SCRATCH)
+@pytest.mark.parametrize("scattered", [False, True], ids=["together", "scattered"])
+@pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
+def test_at_any_price_a_convolution_does_with_a_kibibyte_of_scratch_or_two(
+    name: str, scattered: bool, biased: bool
+) -> None:
+    x, w, attributes = LITTLE_SCRATCH[name]
+    more = [np.arange(w[0], dtype=np.float32)] if biased else []
+    layer = build("Conv", x, w, *more, **attributes)
+    array, want = random_input(layer), run(layer, random_input(layer), 99)
+    source = layer.inputs[0]
+    assert source is not None
+    stored = np.ascontiguousarray(source.to_storage(array))
+    out = np.full(layer.output.storage_shape, np.nan, np.float32)
+    emit = operator_of(layer).kernel(layer)
+    for phase in phases(operator_of(layer), layer, 1):
+        rows = phase.ins[0]
+        assert rows is not None
+        slab: Any = stored[rows.start : rows.stop]
+        if scattered:
+            runs = tuple((k, k + 1) for k in range(len(slab)))
+            piece = Piece(0, x[1], runs, tuple(slab[a:b].copy() for a, b in runs))
+            slab = Spread(slab.shape, slab.dtype, (piece,))
+        asked = [slab, None, None], [out[phase.out.start : phase.out.stop]]
+        declared = DeclaringScratch(0)
+        list(emit(phase, *asked, declared))
+        assert declared.end <= 1700
+        for function, arguments in emit(phase, *asked, Scratch(np.empty(declared.end, np.uint8))):
+            function(*arguments)
+    np.testing.assert_allclose(layer.output.to_onnx(out), want, rtol=1e-5, atol=1e-5)
+
+
+def test_who_does_not_ask_for_the_least_pays_no_more_than_pixels_one_by_one() -> None:
+    layer = build("Conv", (1, 1152, 7, 7), (1152, 1, 5, 5), pads=[2] * 4, group=1152)
+    emit = operator_of(layer).kernel(layer)
+    ends: dict[int, int] = {}
+    for limit in (0, 4096, 8192):
+        scratch = DeclaringScratch(limit)
+        rows = np.zeros((5, 7, 1, 1152), np.float32)
+        list(
+            emit(
+                Phase(Rows(3, 4), (Rows(1, 6), None, None)), [rows, None, None], [rows[:1]], scratch
+            )
+        )
+        ends[limit] = scratch.end
+    pixel = 5 * 5 * 1152 * 4
+    assert max(ends[0], ends[4096]) <= 8192 < ends[8192] <= pixel
 
 
 class Poisoned(CountingScratch):
