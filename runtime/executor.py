@@ -4,12 +4,16 @@ Compiling lowers the plan (which checks it), lets a backend bind every step to t
 the calls in order; equal steps are bound once. While firing no shape is computed and no array of
 values is made; before that inputs are checked, and outputs are new arrays unless the caller passes
 some. Rows of outputs go there in the firing that completes them, or to a function of the caller, and
-nothing is stored, or they stay where they are and the caller looks at the arena (docs/model.md).
+nothing is stored, or they stay where they are: outputs that lie in the arena are lent to the caller.
+Who still holds them when the next frame starts keeps them; the program then goes on in another arena,
+and from then on gives arrays (docs/model.md).
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +23,13 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.numpy_set import NUMPY, array_of, copies
 from csdfgen.kernels.steps import Call, KernelSet, Step, View, structures
-from csdfgen.lowering.program import Delivery, Feed, lower
+from csdfgen.lowering.program import Delivery, Feed, Program, lower
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -119,26 +124,31 @@ class Executable:
         self._one_frame = threading.Lock()
         self._pools, self._threads = ThreadpoolController(), threads
         self._program = lower(plan, kernels)
-        self._memory = {
-            name: aligned_bytes(size + GUARD_BYTES) for name, size in self._program.pools.items()
-        }
+        self._memory = _memory_of(self._program)
         self._images: dict[tuple[str, int], np.ndarray] = {}
         self._sink: Sink = _nowhere
         self._running_in: int | None = None
+        self._kernels, self._lends = kernels, bool(self._program.results)
+        self._lent: weakref.ref[Any] | None = None
         tensors = plan.network.tensors
         self._taps = {
             name: np.empty((_frames(plan), *tensors[name].storage_shape), tensors[name].dtype)
             for name in taps
         }
-        per_firing = self._bound(kernels)
+        self._bind()
+
+    # Compiling -----------------------------------------------------------------------------------
+
+    def _bind(self) -> None:
+        """Bind every firing to the memory."""
+        per_firing = self._bound(self._kernels)
         self.firings = len(per_firing)
         self._calls = tuple(map(len, per_firing))
         self._segments = [
             [call for calls in per_firing[start : start + SEGMENT] for call in calls]
             for start in range(0, self.firings, SEGMENT)
         ]
-
-    # Compiling -----------------------------------------------------------------------------------
+        self.__dict__.pop("_per_firing", None)
 
     def _bound(self, kernels: KernelSet) -> list[tuple[Call, ...]]:
         """The calls of every firing."""
@@ -240,8 +250,8 @@ class Executable:
         """Run a frame (all images of the batch).
 
         x: one array, or arrays by input name. out: arrays by output name to write the results into,
-        of their shapes and types; others are made or, of a plan with `result="arena"`, lie in the arena:
-        they can be read until the next frame starts, and not written. on_rows: gets the rows of all outputs as they
+        of their shapes and types; others are made or, of a plan with `result="arena"`, lent: they lie in
+        the arena, and let go of before the next frame they take nothing beside it. on_rows: gets the rows of all outputs as they
         are made (see `OnRows`) instead: nothing is stored, and the result is empty; what it raises
         ends the frame. Raises InputError if they do not fit.
         """
@@ -262,10 +272,13 @@ class Executable:
             raise InputError(
                 "called from within its own frame; compile the plan once more for that"
             )
-        outputs = {} if on_rows is not None else self._outputs(out or {})
+        outputs: dict[str, np.ndarray] = {}
         with self._one_frame:
             self._running_in = threading.get_ident()
             try:
+                self._take_back()
+                if on_rows is None:
+                    outputs = self._outputs(out or {})
                 for first in range(0, network.batch, frames):
                     for tensor in network.inputs:
                         for image in range(frames):
@@ -366,8 +379,9 @@ class Executable:
         found = {}
         for output in network.outputs:
             array = given.get(output.name)
-            if array is None and output.name in self._program.results:
-                found[output.name] = self._result(output.tensor, self._program.results[output.name])
+            if array is None and self._lends and output.name in self._program.results:
+                assert output.tensor is not None
+                found[output.name] = self._lend(output.tensor, self._program.results[output.name])
                 continue
             if output.tensor is None:
                 assert output.constant is not None
@@ -386,31 +400,46 @@ class Executable:
             found[output.name] = array
         return found
 
-    def _result(self, tensor: Tensor | None, view: View) -> np.ndarray:
-        """An output where it lies in the arena, all images of a run, read only."""
-        assert tensor is not None
-        rows = array_of(view, self._memory)
+    def _lend(self, tensor: Tensor, view: View) -> np.ndarray:
+        """An output where it lies in the arena, all images of a run."""
+        owner: Any = self._lent() if self._lent is not None else None
+        if owner is None:
+            memory: Any = self._memory[view.pool]
+            # alive as long as any array that looks at the arena through it
+            owner = (ctypes.c_uint8 * memory.size).from_buffer(memory)
+            self._lent = weakref.ref(owner)
+        lent = np.frombuffer(owner, np.uint8)
+        rows = array_of(view, {view.pool: lent})
         one = tensor.to_onnx(rows[: tensor.rows])
-        if self._program.frames > 1:
-            steps = tensor.rows * rows.strides[0], *one.strides[1:]
-            shape = self._program.frames, *one.shape[1:]
-            one = np.lib.stride_tricks.as_strided(one, shape, steps)
-        one.flags.writeable = False
-        return one
+        if self._program.frames == 1:
+            return one
+        steps = tensor.rows * rows.strides[0], *one.strides[1:]
+        return as_strided(one, (self._program.frames, *one.shape[1:]), steps)
+
+    def _take_back(self) -> None:
+        """The arena without outputs that were lent: if the caller still holds any they stay as they
+        are, and so does the arena that they lie in.
+        """
+        if self._lent is not None and self._lent() is not None:
+            self._lends = False
+            self._memory = _memory_of(self._program)
+            self._bind()
+        self._lent = None
 
     def _storing(
         self, outputs: Mapping[str, np.ndarray], first: int, given: Mapping[str, np.ndarray]
     ) -> Sink:
         """Rows are copied into the arrays that the caller gets, images from `first` on; not those of
-        outputs that lie in the arena, unless they were given an array.
+        outputs that are lent.
         """
-        network, results = self.plan.network, self._program.results
+        network = self.plan.network
+        lent = self._program.results.keys() - given.keys() if self._lends else ()
         targets = {
             (output.name, image): output.tensor.to_storage(
                 _image(outputs[output.name], network, first + image)
             )
             for output in network.outputs
-            if output.tensor is not None and (output.name in given or output.name not in results)
+            if output.tensor is not None and output.name not in lent
             for image in range(self._program.frames)
         }
 
@@ -460,7 +489,6 @@ class Executable:
         """
         import tracemalloc
 
-        (memory,) = self._memory.values()
         planned, touched, firing, whole = self.plan.planned_bytes, 0, 0, 0
         outputs: dict[str, np.ndarray] = {}
 
@@ -474,6 +502,9 @@ class Executable:
             firing, whole = max(firing, peak - before), max(whole, peak)
 
         for pattern in (_PATTERN, ~_PATTERN):
+            outputs = {}
+            self._take_back()
+            (memory,) = self._memory.values()
             _fill(memory, pattern)
             tracemalloc.start()
             try:
@@ -489,6 +520,10 @@ class Executable:
             if touched == planned:
                 break
         return outputs, Measurement(touched, firing, whole)
+
+
+def _memory_of(program: Program) -> dict[str, np.ndarray]:
+    return {name: aligned_bytes(size + GUARD_BYTES) for name, size in program.pools.items()}
 
 
 def _frames(plan: Plan) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from csdfgen.charts.front import Dot, front_chart
-from csdfgen.cli.models import plan_options
+from csdfgen.cli.models import wished
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage, console, counted, mebibytes, plain, table
 from csdfgen.devices.profile import DeviceProfile
@@ -29,7 +29,7 @@ INDEX, PICTURE = "front.json", "front.svg"
 def points_of(network: Network, options: ModelOptions, stage: Stage) -> tuple[Found, ...]:
     """The plans of a network that nothing dominates. Raises InputError, with the model's name."""
     try:
-        return front(network, plan_options(options), progress=stage)
+        return front(network, wished(options), progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

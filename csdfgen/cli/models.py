@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
@@ -20,6 +22,7 @@ __all__ = [
     "network_graph",
     "plan_network",
     "plan_options",
+    "wished",
 ]
 
 
@@ -56,6 +59,11 @@ def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOp
     return PlanOptions(rows, policy=policy, **given, **options.wishes)
 
 
+def wished(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOptions:
+    """The options of a plan that is to be run. Raises InputError."""
+    return replace(plan_options(options, policy), result=options.wishes.get("result", "auto"))
+
+
 def plan_network(
     network: Network,
     options: ModelOptions,
@@ -66,7 +74,7 @@ def plan_network(
     far a search has come. Errors name the model.
     """
     try:
-        return chosen(network, plan_options(options, policy), progress=stage)
+        return chosen(network, wished(options, policy), progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

@@ -21,6 +21,7 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
 from csdfgen.goals.facts import holders_said
+from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
@@ -52,7 +53,7 @@ def plan(
     effort: str | float = DEFAULTS.effort,
     recompute: float = DEFAULTS.recompute,
     pack: str = DEFAULTS.pack,
-    result: str = DEFAULTS.result,
+    result: str = "auto",
     tiles: str = DEFAULTS.tiles,
     fast: str | int | None = None,
     slow: str | int | None = None,
@@ -74,8 +75,9 @@ def plan(
     effort: "low", "normal", "high", or seconds that a search may take. Ctrl-C ends a search, with
         the best plan so far if there is one.
     recompute: at most so many times the multiply-accumulates. pack: "fast" or "exact". result:
-        "stored" or "streamed". tiles: regions of layers that are computed a few columns at a time, as
-        `recompute` finds them.
+        where outputs go: "stored" (to arrays of the caller), "arena" (they lie in it until the next
+        frame), "streamed" (their rows are handed on), or what `goals.results` says. tiles: regions
+        of layers that are computed a few columns at a time, as `recompute` finds them.
     fast, slow: bytes, or "256KiB" and "8MiB": of two memories that the plan is shared out to, with
         few bytes moved to and from the slow one (`planning.memories`).
     kernels: the backend whose workspace is planned. progress: called as progress("what", done, total).
@@ -105,7 +107,7 @@ def pareto(
     effort: str | float = DEFAULTS.effort,
     recompute: float = DEFAULTS.recompute,
     pack: str = DEFAULTS.pack,
-    result: str = DEFAULTS.result,
+    result: str = "auto",
     kernels: KernelSet = NUMPY,
     progress: Progress | None = None,
 ) -> tuple[Found, ...]:
@@ -129,6 +131,7 @@ def chosen(
     kernels: KernelSet = NUMPY,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
+    options = with_result(network, options)
     made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
     # shared out to two memories, a plan may take more than it was chosen for
     return _as_asked(made, options) if options.fast and options.memory else made
@@ -184,6 +187,7 @@ def front(
     if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
+    options = with_result(network, options)
     searched = Search(network, options, profile_for(options), planner, progress)
     searched.run(explored.front)
     points = explored.not_dominated(searched.found)

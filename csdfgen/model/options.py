@@ -27,7 +27,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "policy": ("demand", "eager", "layers", "bounded", "best", "overlap"),
         "goal": ("balanced", "memory", "speed"),
         "pack": ("fast", "exact"),
-        "result": ("stored", "arena", "streamed"),
+        "result": ("auto", "stored", "arena", "streamed"),
     }
 )
 """Option -> the words that it takes."""
@@ -64,7 +64,8 @@ class PlanOptions:
     `device`, 0 for any; device: a profile's name or file, "" for the default.
     effort: "low", "normal", "high" or seconds ("30s"). recompute: at most so many times the
     multiply-accumulates. pack: "fast" or "exact". result: "stored" (outputs are arrays of the caller),
-    "arena" (they lie in the arena until the next frame) or "streamed" (their rows are handed on).
+    "arena" (they lie in the arena until the next frame), "streamed" (their rows are handed on), or
+    "auto" until it is settled which (`goals.results`).
     tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
     by default. fast, slow: bytes of a fast and of a slow memory that the plan is shared out to, 0 for
     one memory.

@@ -5,6 +5,7 @@ in the arena until the next frame.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -165,7 +166,7 @@ def test_stored_given_and_streamed_outputs_are_onnxruntimes(
     x = image(network) * np.array(100 if make is integers else 1, np.float32)
     x = x.astype(network.inputs[0].dtype)
     want = onnxruntime_outputs(proto, {network.inputs[0].name: x})
-    plan = csdfgen.plan(network, rows=rows, fuse=level)
+    plan = csdfgen.plan(network, rows=rows, fuse=level, result="stored")
     program = runtime.compile(plan)
     stored, measured = program.measure(x)
     given = {name: np.zeros_like(value) for name, value in stored.items()}
@@ -365,15 +366,53 @@ def test_rows_lie_where_outputs_will_be() -> None:
     ends = max(max(plan.regions[b.name].table) + b.row_bytes for b in outputs)
     others = [plan.regions[b.name].offset for b in plan.rolling if not b.kept]
     assert min(others) < ends, "some row lies where a row of an output comes later"
-    program = runtime.compile(plan)
+
+
+def test_outputs_that_were_let_go_of_make_room_for_the_next() -> None:
+    network = csdfgen.load(several())
+    program = runtime.compile(csdfgen.plan(network, rows=1, result="arena"))
     x = image(network)
-    first = program(x)
-    before = {name: value.copy() for name, value in first.items()}
-    again = program(-x)
-    for name, value in again.items():
-        assert not value.flags.writeable
-        assert np.shares_memory(value, first[name]), "the next frame writes over them"
-        assert not np.array_equal(before[name], value)
+    addresses = []
+    for _ in range(3):
+        found = program(x)
+        addresses.append({name: value.ctypes.data for name, value in found.items()})
+        del found
+    assert addresses[0] == addresses[1] == addresses[2]
+
+
+@pytest.mark.parametrize("hold", [dict, lambda found: next(iter(found.values()))[..., 1:]])
+def test_outputs_that_are_held_stay_as_they_are(hold: Callable[[Any], Any]) -> None:
+    """All of them, or a view of one; after that every frame gives arrays of its own."""
+    network = csdfgen.load(several())
+    program = runtime.compile(csdfgen.plan(network, rows=1, result="arena"))
+    x = image(network)
+    want = runtime.run(csdfgen.plan(network, rows=1), x)
+    held = [hold(program(x))]
+    copies = [np.copy(one) for one in _values(held[0])]
+    for _ in range(3):
+        found = program(x)
+        assert not any(np.shares_memory(a, b) for a in _values(found) for b in _values(held[0]))
+        for name, value in want.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
+            found[name][...] = 0  # nobody else's
+        program(-x)
+    for now, before in zip(_values(held[0]), copies, strict=True):
+        assert np.array_equal(now, before)
+
+
+def _values(found: Any) -> list[np.ndarray]:
+    return list(found.values()) if isinstance(found, dict) else [found]
+
+
+def test_large_outputs_go_to_the_arena_and_few_scores_do_not() -> None:
+    detector, classifier = csdfgen.load(several()), csdfgen.load(residual_classifier())
+    assert csdfgen.plan(detector).options.result == "arena"
+    assert csdfgen.plan(classifier).options.result == "stored"
+    assert csdfgen.plan(detector, result="stored").options.result == "stored"
+    assert csdfgen.plan(detector, recompute=1.5).options.result == "stored"
+    batch = Graph()
+    made = batch.conv(batch.input("x", (2, 3, SIZE, SIZE)), 4)
+    assert csdfgen.plan(csdfgen.load(batch.model(made))).options.result == "stored"
 
 
 @pytest.mark.parametrize("rows", [1, "whole"])
