@@ -165,7 +165,7 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
                 groups * pixels * columns if held else 0,
                 groups * pixels * shape.columns if shape.rounded else 0,
             )
-            copies = 6 * groups if shape.copied else 0
+            copies = 6 if shape.copied else 0
             each = -(-shape.columns // columns) * (2 if sums else 1)
             passes = parts * everything * shape.columns if sums else 0
             cost = cuts * tall * parts * (copies + each) * CALL + shape.groups * (
