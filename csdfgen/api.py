@@ -242,7 +242,7 @@ def report(
     threads: int = 1,
     repeat: int = 1,
     seed: int = 0,
-    result: str = "stored",
+    result: str | None = None,
 ) -> Report:
     """Run a model, measure its memory and its time, compare it with onnxruntime: `csdfgen run MODEL
     --check`.
@@ -252,8 +252,8 @@ def report(
         without. check: "outputs", "layers" (one by one), or None (onnxruntime is left out).
     reference: what onnxruntime runs, by default the file (or the name of the zoo) that the network
         was loaded from. threads: of matrix products, on both sides. repeat: frames that are timed;
-        the median counts. result: "stored", or "streamed": output rows are compared as they are
-        made, and not stored.
+        the median counts. result: what becomes of outputs, as in `csdfgen.plan`; "streamed": rows
+        are compared as they are made, and not stored.
     `report(...).ok` says whether the outputs are onnxruntime's; a difference is no error.
     `runtime.report.to_json` has it as JSON values. Raises InputError, ModelError.
     """
@@ -271,7 +271,7 @@ def report(
             _refuse(options, "a plan")
             plan = model
         else:
-            plan = planned(_network(model), **_given(options))
+            plan = planned(_network(model), **_given({**options, "result": result}))
         network = plan.network
         source = reference if reference is not None else network.source
         if reference is None and not isinstance(model, Plan | Network):
@@ -281,8 +281,9 @@ def report(
         elif not isinstance(inputs, Mapping):
             inputs = _only(network, inputs)
         return measure_and_compare(
-            plan, inputs, source, check=check, threads=threads, repeat=repeat, result=result
-        )
+            plan, inputs, source, check=check, threads=threads, repeat=repeat,
+            result=result or "stored",
+        )  # fmt: skip
 
 
 # What is given ----------------------------------------------------------------------------------

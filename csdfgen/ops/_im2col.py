@@ -230,18 +230,23 @@ def balanced(size: int, limit: int) -> list[tuple[int, int]]:
 
 def boxes(extents: Shape, limit: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """Boxes of at most `limit` points that tile the extents, each a contiguous range in row-major
-    order.
+    order; the first is the largest.
 
     >>> list(boxes((2, 3), 4))
     [((0, 1), (0, 3)), ((1, 2), (0, 3))]
     """
+    return product(*cuts_of(extents, limit))
+
+
+def cuts_of(extents: Shape, limit: int) -> list[list[tuple[int, int]]]:
+    """Ranges of every axis, of which the boxes are the products."""
     cuts = []
     for extent in reversed(extents):
         cuts.append(balanced(extent, limit))
         # a cut axis leaves 1 here, since balanced ranges are longer than half the limit: outer axes
         # go by single steps
         limit //= cuts[-1][0][1]
-    return product(*reversed(cuts))
+    return cuts[::-1]
 
 
 def split(job: Job, limit: int) -> list[Job]:

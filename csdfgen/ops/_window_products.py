@@ -22,7 +22,18 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
-from csdfgen.ops._im2col import Axis, Job, Ranges, Store, balanced, boxes, fill, split, windows
+from csdfgen.ops._im2col import (
+    Axis,
+    Job,
+    Ranges,
+    Store,
+    balanced,
+    boxes,
+    cuts_of,
+    fill,
+    split,
+    windows,
+)
 from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 
 __all__ = ["depthwise_products", "matrix_products", "tiled"]
@@ -430,20 +441,22 @@ class _Apart:
 
     def blocks(self, pixels: int, channels: int) -> _Depthwise:
         """The job cut into boxes of at most so many pixels and channels: elements, and cost."""
-        cuts = list(boxes(tuple(axis.count for axis in self.axes), pixels))
-        first = self._part(cuts[0])
+        cuts = cuts_of(tuple(axis.count for axis in self.axes), pixels)
+        number, inside = prod(map(len, cuts)), 0
+        # the first box is the largest
+        first = [axis.part(*ranges[0]) for axis, ranges in zip(self.axes, cuts, strict=True)]
         parts = balanced(self.channels, channels)
         whole, width = len(parts) == 1, parts[0][1]
-        outside = len(cuts)
-        if self.lies:
-            outside = sum(not self._inside(self._part(cut)) for cut in cuts)
-        # the first box is the largest
+        if self.lies:  # a box is inside where its range of every axis is
+            each = zip(self.axes, self.sizes, cuts, strict=True)
+            inside = prod(sum(axis.part(*r).inside(n) for r in ranges) for axis, n, ranges in each)
+        outside = number - inside
         beside, under = self._copied(first, whole)
-        copied = max(beside if outside else 0, under if outside < len(cuts) else 0)
-        copies = len(cuts) if under else outside
+        copied = max(beside if outside else 0, under if inside else 0)
+        copies = number if under else outside
         points, taps = prod(a.count for a in first), prod(a.taps for a in first)
         loops = points // first[-1].count * -(-first[-1].count // (self.together if whole else 1))
-        cost = len(cuts) * len(parts) * (EINSUM + loops * taps * INNER)
+        cost = number * len(parts) * (EINSUM + loops * taps * INNER)
         cost += copies * (len(parts) * COPIES * CALL + copied * self.channels)
         held = points * width if self.held[not whole] else 0
         return _Depthwise(cost, points, width, copied * width, held)
@@ -461,12 +474,6 @@ class _Apart:
         if spans > apart:
             return apart, under
         return gathered if gathers and last.stride > 1 else spans, under
-
-    def _part(self, ranges: Ranges) -> list[Axis]:
-        return [axis.part(*r) for axis, r in zip(self.axes, ranges, strict=True)]
-
-    def _inside(self, axes: Sequence[Axis]) -> bool:
-        return all(axis.inside(size) for axis, size in zip(axes, self.sizes, strict=True))
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -208,7 +208,7 @@ def large() -> Network:
 
 def test_no_row_of_an_output_stays_in_the_arena() -> None:
     """Of 20 channels a row each at most, where 128 rows were."""
-    plan = csdfgen.plan(large(), rows=1)
+    plan = csdfgen.plan(large(), rows=1, result="stored")
     outputs = 20 * 128 * 128 * 4
     assert plan.figures["outputs"] == outputs
     assert plan.figures["peak_live"] <= plan.planned_bytes < outputs / 8
@@ -219,7 +219,7 @@ def test_no_row_of_an_output_stays_in_the_arena() -> None:
 
 
 def test_a_frame_allocates_its_outputs_and_nothing_else() -> None:
-    plan = csdfgen.plan(large(), rows=1)
+    plan = csdfgen.plan(large(), rows=1, result="stored")
     program, outputs = runtime.compile(plan), plan.figures["outputs"]
     x = image(plan.network)
     program(x)
@@ -242,7 +242,7 @@ def test_arrays_in_any_order_in_memory_are_filled() -> None:
 
 
 def test_what_the_function_raises_ends_the_frame_and_the_next_one_is_whole() -> None:
-    plan = csdfgen.plan(large(), rows=1)
+    plan = csdfgen.plan(large(), rows=1, result="stored")
     program, x = runtime.compile(plan), image(plan.network)
     want = program(x)
 
@@ -257,7 +257,7 @@ def test_what_the_function_raises_ends_the_frame_and_the_next_one_is_whole() -> 
 
 
 def test_the_function_sees_floating_point_errors_as_the_caller_does() -> None:
-    plan = csdfgen.plan(large(), rows=1)
+    plan = csdfgen.plan(large(), rows=1, result="stored")
 
     def divide(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
         np.ones(1) / np.zeros(1)
@@ -267,7 +267,7 @@ def test_the_function_sees_floating_point_errors_as_the_caller_does() -> None:
 
 
 def test_a_frame_within_a_frame_and_two_places_for_rows_are_refused() -> None:
-    plan = csdfgen.plan(large(), rows=1)
+    plan = csdfgen.plan(large(), rows=1, result="stored")
     program, x = runtime.compile(plan), image(plan.network)
 
     def again(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
@@ -283,7 +283,7 @@ def test_the_checker_holds_rows_to_their_handing_on() -> None:
     """A row that is overwritten in the firing that completes it would be handed on wrong."""
     from dataclasses import replace
 
-    plan = csdfgen.plan(large(), rows=1, fuse="none")
+    plan = csdfgen.plan(large(), rows=1, fuse="none", result="stored")
     name = plan.sharing.places[plan.network.outputs[0].tensor.name].buffer  # type: ignore[union-attr]
     lives = {one.buffer: one for one in plan.lifetimes.each}
     image, made = plan.network.inputs[0].name, lives[name].born[0]
@@ -358,7 +358,7 @@ def test_outputs_in_the_arena_are_those_that_are_stored(
 def test_rows_lie_where_outputs_will_be() -> None:
     """The arena with the outputs is smaller than the arena beside them, and nothing else is taken."""
     network = csdfgen.load(several())
-    stored = csdfgen.plan(network, rows=1).figures
+    stored = csdfgen.plan(network, rows=1, result="stored").figures
     plan = csdfgen.plan(network, rows=1, result="arena")
     assert plan.planned_bytes < stored["arena"] + stored["outputs"]
     outputs = [buffer for buffer in plan.rolling if buffer.kept]
@@ -459,13 +459,15 @@ def test_the_checker_holds_outputs_in_the_arena_to_the_end() -> None:
 def test_streamed_rows_are_compared_as_they_are_made() -> None:
     proto = several()
     found = csdfgen.report(csdfgen.load(proto), reference=proto, rows=1, result="streamed")
-    assert found.ok and found.figures["outputs"] == 0 < found.plan.figures["outputs"]
-    stored = csdfgen.report(csdfgen.load(proto), reference=proto, rows=1)
+    assert found.ok and found.figures["outputs"] == 0
+    assert found.plan.options.result == "streamed"
+    stored = csdfgen.report(csdfgen.load(proto), reference=proto, rows=1, result="stored")
+    assert stored.figures["outputs"] > 0
     assert [(one.name, one.values) for one in found.comparisons or ()] == [
         (one.name, one.values) for one in stored.comparisons or ()
     ]
     assert found.outputs == stored.outputs
-    with pytest.raises(InputError, match="not one of stored, arena, streamed"):
+    with pytest.raises(InputError, match="not one of auto, stored, arena, streamed"):
         csdfgen.report(csdfgen.load(proto), reference=proto, result="kept")
 
 
