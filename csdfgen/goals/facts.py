@@ -44,8 +44,7 @@ def holders(plan: Plan) -> list[tuple[str, int]]:
     for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
         rows = int(np.count_nonzero((lifetime.born <= at) & (lifetime.gone > at)))
         if rows:
-            writers = [access.actor for part in buffer.parts for access in part.writers]
-            name = writers[0] if writers else buffer.name
+            name = buffer.writers[0].actor if buffer.writers else buffer.name
             found[name] = found.get(name, 0) + rows * buffer.row_bytes
     actor, phase = plan.order[at]
     scratch = plan.workspace(actor, phase)[1]

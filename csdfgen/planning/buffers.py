@@ -11,12 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Literal
 
-import numpy as np
-
-from csdfgen.model.network import Tensor
 from csdfgen.phases.conversion import ActorWork, Conversion, Write
 from csdfgen.planning.sharing import Sharing
 
@@ -25,7 +21,6 @@ __all__ = [
     "ARENA",
     "Access",
     "Buffer",
-    "Part",
     "buffers_of",
     "state_name",
     "workspace_buffer",
@@ -52,28 +47,20 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A range of every row that the same actors write: one tensor, or one operand of a Concat."""
-
-    tensors: tuple[str, ...]
-    row_bytes: int
-    writers: tuple[Access, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Buffer:
     """`rows` rows, counted through all images of an iteration.
 
-    row_bytes: of a row; of a workspace the largest, `sizes` has the bytes of each. alignment: of a
-    block. blocks: the first row of every block; rows of a block are claimed together and lie
-    together, blocks anywhere. kept: it holds an output that lies in the arena: no row is released,
-    and all lie together, in their order.
+    writers, readers: a row is there, whole, from the first of the writers on (others may fill in their
+    operands of a Concat later) until the last of the readers. row_bytes: of a row; of a workspace the
+    largest, `sizes` has the bytes of each. alignment: of a block. blocks: the first row of every
+    block; rows of a block are claimed together and lie together, blocks anywhere. kept: it holds an
+    output that lies in the arena: no row is released, and all lie together, in their order.
     """
 
     name: str
     rows: int
     row_bytes: int
-    parts: tuple[Part, ...]
+    writers: tuple[Access, ...]
     readers: tuple[Access, ...]
     kind: Kind = "tensor"
     sizes: tuple[int, ...] = ()
@@ -96,10 +83,9 @@ def workspace_name(actor: str) -> str:
 def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
     """The scratch of an actor's kernel: row i, `sizes[i]` bytes, is alive during its phase i alone."""
     each = Access(actor, tuple(range(1, len(sizes) + 1)))
-    part = Part((), max(sizes), (each,))
     name = workspace_name(actor)
     return Buffer(
-        name, len(sizes), max(sizes), (part,), (each,), kind="workspace", sizes=tuple(sizes)
+        name, len(sizes), max(sizes), (each,), (each,), kind="workspace", sizes=tuple(sizes)
     )
 
 
@@ -137,7 +123,7 @@ def buffers_of(
             name,
             tensor.rows * frames,
             tensor.row_bytes,
-            _parts(writers[name], tensor, sharing),
+            tuple(Access(work.name, write.claimed) for work, write in writers[name]),
             tuple(readers[name]),
             blocks=_blocks(writers[name], readers[name], tensor.rows * frames, fine=fine),
             kept=kept and not network.output_tensors.isdisjoint(sharing.members[name]),
@@ -172,52 +158,13 @@ def _states(conversion: Conversion) -> list[Buffer]:
     for work in conversion.actors:
         if work.state is not None:
             state = work.state
-            part = Part((), state.nbytes, (Access(work.name, state.claimed),))
+            made = (Access(work.name, state.claimed),)
             free = (Access(work.name, state.released),)
             rows = state.claimed[-1]
             name = state_name(work.name)
             alone = tuple(range(rows))
-            found.append(
-                Buffer(name, rows, state.nbytes, (part,), free, kind="state", blocks=alone)
-            )
+            found.append(Buffer(name, rows, state.nbytes, made, free, kind="state", blocks=alone))
     return found
-
-
-def _parts(
-    written: Sequence[tuple[ActorWork, Write]], whole: Tensor, sharing: Sharing
-) -> tuple[Part, ...]:
-    """Writers grouped by the range of the row that they write; in-place results join their operand's
-    range.
-
-    Each element of a row counts for the smallest range that holds it: a Concat which copies one
-    operand beside others that were written in place adds that operand's bytes only.
-    """
-    ranges: dict[tuple[int, int], list[tuple[ActorWork, Write]]] = {}
-    for work, write in written:
-        place, shape = sharing.piece(write.tensor, whole.name)
-        ranges.setdefault((place.offset, prod(shape)), []).append((work, write))
-    by_size = sorted(ranges.items(), key=lambda item: -item[0][1])
-    groups, sizes = [members for _, members in by_size], [size for (_, size), _ in by_size]
-    if len(groups) > 1:
-        owner = np.zeros(whole.row_elements, np.int32)
-        for index, members in enumerate(groups):
-            _elements_of(members[0][1].tensor, whole.name, sharing, owner)[...] = index
-        sizes = np.bincount(owner, minlength=len(groups)).tolist()
-    return tuple(
-        Part(
-            tuple(write.tensor.name for _, write in members),
-            size * whole.itemsize,
-            tuple(Access(work.name, write.claimed) for work, write in members),
-        )
-        for size, members in zip(sizes, groups, strict=True)
-    )
-
-
-def _elements_of(tensor: Tensor, home: str, sharing: Sharing, row: np.ndarray) -> np.ndarray:
-    """View of the places that a tensor's row has in a row of one of its buffers (a 1-D array)."""
-    where, shape = sharing.piece(tensor, home)
-    steps = tuple(row.itemsize * step for step in where.strides)
-    return np.lib.stride_tricks.as_strided(row[where.offset :], shape, steps)
 
 
 def names_of(buffers: Sequence[Buffer]) -> Mapping[str, Buffer]:

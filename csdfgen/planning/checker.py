@@ -294,7 +294,7 @@ class _Use:
         """Scratch, each for its firing."""
         for buffer in self.plan.buffers:
             if buffer.kind == "workspace":
-                actor = buffer.parts[0].writers[0].actor
+                actor = buffer.writers[0].actor
                 if actor not in self.times or len(self.times[actor]) != buffer.rows:
                     raise PlanError(
                         f"buffer '{buffer.name}' is of no actor with {buffer.rows} phases"

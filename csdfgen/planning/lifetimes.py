@@ -72,9 +72,7 @@ def times_of(order: Order) -> dict[str, np.ndarray]:
 def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
     """Follow an order of firings, of each actor all phases in turn, through all buffers.
 
-    >>> from csdfgen.planning.buffers import Part
-    >>> line = Part(("x",), 10, (Access("a", (1, 2, 3, 4)),))
-    >>> x = Buffer("x", 4, 10, (line,), (Access("b", (0, 4)),))
+    >>> x = Buffer("x", 4, 10, (Access("a", (1, 2, 3, 4)),), (Access("b", (0, 4)),))
     >>> order = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("a", 3), ("b", 1)]
     >>> found = lifetimes_of(order, [x])
     >>> found.each[0].born.tolist(), found.each[0].capacity, found.peak_live
@@ -85,14 +83,12 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
     found = []
     for buffer in buffers:
         rows = np.arange(buffer.rows)
-        claims = [_firing(part.writers, rows, times, np.minimum) for part in buffer.parts]
-        born = claims[0] if len(claims) == 1 else np.min(claims, axis=0)
+        born = _firing(buffer.writers, rows, times, np.minimum)
         gone = np.full(buffer.rows, firings)
         if not buffer.kept:
             gone = _firing(buffer.readers, rows, times, np.maximum) + 1
-        for part, claimed in zip(buffer.parts, claims, strict=True):
-            np.add.at(changes, claimed, part.row_bytes)
-            np.subtract.at(changes, gone, part.row_bytes)
+        np.add.at(changes, born, buffer.row_bytes)
+        np.subtract.at(changes, gone, buffer.row_bytes)
         found.append(Lifetime(buffer.name, born, gone, _capacity(born, gone)))
     return Lifetimes(tuple(found), np.cumsum(changes[:-1]))
 

@@ -122,11 +122,10 @@ def problem_of(
     for name, sizes in (workspaces or {}).items():
         extra[base[number[name]] : base[number[name] + 1]] = sizes
     items = [
-        Items(np.full(buffer.rows, part.row_bytes, np.int64), claimers, releasers)
+        Items(np.full(buffer.rows, buffer.row_bytes, np.int64), claimers, releasers)
         for buffer in buffers
         for releasers in [_firings(() if buffer.kept else buffer.readers, buffer, number, base)]
-        for part in buffer.parts
-        for claimers in [_firings(part.writers, buffer, number, base)]
+        for claimers in [_firings(buffer.writers, buffer, number, base)]
     ]
     return Problem.of(phases, _links(conversion, number), items, extra)
 

@@ -95,7 +95,7 @@ class Plan(Pickled):
         times = times_of(self.order)
         for buffer in self.buffers:
             if buffer.kind == "workspace":
-                found[times[buffer.parts[0].writers[0].actor]] += buffer.sizes
+                found[times[buffer.writers[0].actor]] += buffer.sizes
         return found
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from csdfgen.charts.footprint import Footprint, Layer, Owner
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.phases.conversion import function_of
-from csdfgen.planning.buffers import ARENA, Access, Buffer
+from csdfgen.planning.buffers import ARENA, Buffer
 from csdfgen.planning.lifetimes import times_of
 from csdfgen.planning.whole_layers import whole_layers
 from csdfgen.planning.workspaces import Declarations
@@ -29,11 +29,7 @@ _LISTED = 3
 
 
 def footprint(plan: Plan) -> Footprint:
-    """Every row of a plan as a rectangle, a row that is written in parts as one for each part.
-
-    The parts of a row are drawn one behind the other, in as many bytes as they have; in memory
-    the operands of a Concat alternate pixel by pixel.
-    """
+    """Every row of a plan as a rectangle, from the first claim on."""
     actors = plan.conversion.actors
     place = {work.name: at for at, work in enumerate(actors)}
     times = times_of(plan.order)
@@ -43,21 +39,12 @@ def footprint(plan: Plan) -> Footprint:
         region = plan.regions[buffer.name]
         rows = np.arange(buffer.rows)
         low = np.array(region.addresses(0, buffer.rows), np.int64)
-        for part in buffer.parts:
-            born = _claimed(part.writers, rows, times)
-            owners.append(
-                Owner(
-                    place[part.writers[0].actor],
-                    _named(buffer, part.tensors),
-                    buffer.kind,
-                    region.pool,
-                )
-            )
-            columns.append((rows, low, low + part.row_bytes, born, lifetime.gone))
-            low = low + part.row_bytes
+        writer, tensors = buffer.writers[0].actor, _written(plan, buffer)
+        owners.append(Owner(place[writer], _named(buffer, tensors), buffer.kind, region.pool))
+        columns.append((rows, low, low + buffer.row_bytes, lifetime.born, lifetime.gone))
     for buffer in plan.buffers:
         if buffer.kind == "workspace":
-            actor, region = buffer.parts[0].writers[0].actor, plan.regions[buffer.name]
+            actor, region = buffer.writers[0].actor, plan.regions[buffer.name]
             sizes = np.array(buffer.sizes, np.int64)
             rows = np.flatnonzero(sizes)
             low = np.array(region.addresses(0, buffer.rows), np.int64)[rows]
@@ -97,14 +84,11 @@ def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     return found
 
 
-def _claimed(
-    writers: Sequence[Access], rows: np.ndarray, times: dict[str, np.ndarray]
-) -> np.ndarray:
-    """The firing in which the first of the writers claims each row."""
-    reached = [
-        times[one.actor][np.searchsorted(np.array(one.rows), rows, side="right")] for one in writers
-    ]
-    return np.asarray(np.minimum.reduce(reached))
+def _written(plan: Plan, buffer: Buffer) -> list[str]:
+    """The tensors of a buffer that are more than views of others."""
+    producer, silent = plan.network.producer, plan.sharing.silent
+    layers = [(name, producer.get(name)) for name in plan.sharing.members.get(buffer.name, ())]
+    return [name for name, layer in layers if layer is None or layer.name not in silent]
 
 
 def _named(buffer: Buffer, tensors: Sequence[str]) -> str:

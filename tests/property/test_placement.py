@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from csdfgen.planning.buffers import ALIGNMENT, Access, Buffer, Part
+from csdfgen.planning.buffers import ALIGNMENT, Access, Buffer
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Placement, Region, place, place_scratch
 
@@ -36,13 +36,11 @@ def chains(draw: st.DrawFn) -> tuple[list[Buffer], list[tuple[str, int]], dict[s
         )
         rows = np.cumsum(heights)
         steps = sorted(draw(st.integers(0, int(rows[-1]))) for _ in range(phases[number + 1] - 1))
-        made = Part(("x",), draw(st.integers(1, 90)), (Access(str(number), tuple(rows.tolist())),))
+        size, made = draw(st.integers(1, 90)), Access(str(number), tuple(rows.tolist()))
         freed = Access(str(number + 1), (*steps, int(rows[-1])))
         blocks = range(int(rows[-1])) if draw(st.booleans()) else (0, *rows[:-1].tolist())
         buffers.append(
-            Buffer(
-                f"b{number}", int(rows[-1]), made.row_bytes, (made,), (freed,), blocks=tuple(blocks)
-            )
+            Buffer(f"b{number}", int(rows[-1]), size, (made,), (freed,), blocks=tuple(blocks))
         )
     # all of an actor's readings happen after all of the writing: any order of actors in turn is one
     order = [(str(a), phase) for a in range(actors) for phase in range(phases[a])]
@@ -62,7 +60,7 @@ def pieces_of(
         for row, low in enumerate(placed.regions[buffer.name].table):
             found.append((low, low + buffer.row_bytes, int(one.born[row]), int(one.gone[row])))
     for buffer in placed.workspaces:
-        at = times[buffer.parts[0].writers[0].actor].tolist()
+        at = times[buffer.writers[0].actor].tolist()
         table = placed.regions[buffer.name].table
         for low, size, t in zip(table, buffer.sizes, at, strict=True):
             found.append((low, low + size, t, t + 1))

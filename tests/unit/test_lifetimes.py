@@ -1,4 +1,4 @@
-"""When rows are alive: windows, outputs, parts of a row, images, scratch; and whole layers."""
+"""When rows are alive: windows, outputs, rows that several fill, images, scratch; and whole layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.planning.buffers import Access, Buffer, Part, workspace_buffer
+from csdfgen.planning.buffers import Access, Buffer, workspace_buffer
 from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.whole_layers import whole_layer_live, whole_layers
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
@@ -17,8 +17,8 @@ from tests.small_models import residual_classifier, squeeze_and_excite, two_inpu
 def line(name: str, writer: str, reader: str, rows: int, window: int, size: int) -> Buffer:
     """Rows written one a phase, read through a window of `window` rows."""
     released = tuple(max(0, i + 2 - window) if i < rows - 1 else rows for i in range(rows))
-    part = Part((name,), size, (Access(writer, tuple(range(1, rows + 1))),))
-    return Buffer(name, rows, size, (part,), (Access(reader, released),))
+    written = Access(writer, tuple(range(1, rows + 1)))
+    return Buffer(name, rows, size, (written,), (Access(reader, released),))
 
 
 def test_a_window_keeps_its_rows_and_no_more() -> None:
@@ -40,19 +40,19 @@ def test_a_row_that_nobody_reads_is_alive_while_it_is_written() -> None:
     assert found.live.tolist() == [8, 0, 8, 0, 8, 0, 8, 0]
 
 
-def test_two_parts_of_a_row_count_when_they_are_written() -> None:
-    left = Part(("l",), 6, (Access("a", (1, 2)),))
-    right = Part(("r",), 4, (Access("b", (1, 2)),))
+def test_a_row_that_two_fill_is_there_from_the_first_on() -> None:
+    """Its bytes lie together: nothing else can lie where the second will write."""
+    left, right = Access("a", (1, 2)), Access("b", (1, 2))
     buffer = Buffer("c", 2, 10, (left, right), (Access("d", (1, 2)),))
     order = [("a", 0), ("a", 1), ("b", 0), ("d", 0), ("b", 1), ("d", 1)]
     found = lifetimes_of(order, [buffer])
-    assert found.live.tolist() == [6, 12, 16, 16, 10, 10]
+    assert found.live.tolist() == [10, 20, 20, 20, 10, 10]
     assert found.each[0].capacity == 2
 
 
 def test_a_buffer_with_two_readers_frees_a_row_after_the_later_one() -> None:
-    part = Part(("x",), 1, (Access("a", (1, 2)),))
-    buffer = Buffer("x", 2, 1, (part,), (Access("b", (1, 2)), Access("c", (0, 2))))
+    written = Access("a", (1, 2))
+    buffer = Buffer("x", 2, 1, (written,), (Access("b", (1, 2)), Access("c", (0, 2))))
     order = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]
     assert lifetimes_of(order, [buffer]).each[0].gone.tolist() == [6, 6]
 
