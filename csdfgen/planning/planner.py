@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from csdfgen.dataflow.graph import CsdfGraph
@@ -67,10 +67,15 @@ class Prepared:
     buffers: tuple[Buffer, ...]
     sinks: tuple[str, ...] = ()
     fine: bool = False
+    _declared: dict[KernelSet, Declarations] = field(default_factory=dict, repr=False)
 
     def declared(self, kernels: KernelSet) -> Declarations:
-        """What a backend declares for its firings."""
-        return Declarations(self.conversion, self.sharing, self.buffers, kernels)
+        """What a backend declares for its firings; asked for once."""
+        if kernels not in self._declared:
+            self._declared[kernels] = Declarations(
+                self.conversion, self.sharing, self.buffers, kernels
+            )
+        return self._declared[kernels]
 
     def scratch(self, kernels: KernelSet) -> Scratch:
         """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
@@ -82,6 +87,7 @@ class Prepared:
             self,
             buffers=buffers_of(self.conversion, self.sharing, fine=True, kept=_kept(self.options)),
             fine=True,
+            _declared={},
         )
 
 

@@ -8,6 +8,7 @@ then is enough wherever the blocks are placed. Firings that agree in these are d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class Declarations:
             name: max(region.table) + region.row_bytes for name, region in regions.items()
         }
         self._addresses = Addresses(sharing, regions)
+        self._asked: dict[tuple[str, int, int | None], int] = {}
 
     def sizes(self, limit: int | None = None) -> Scratch:
         """Actor -> bytes of scratch of each of its phases; actors that need none are left out.
@@ -77,19 +79,42 @@ class Declarations:
         """The same for each limit of which a firing gets the largest that is free, from little to
         much.
         """
-        return [self.sizes(limit) for limit in _LEVELS]
+        return [self.sizes(limit) for limit in reversed(_LEVELS)][::-1]
 
     def _declared(self, work: ActorWork, limit: int | None) -> np.ndarray:
-        assert work.layer is not None
-        known: dict[tuple[Any, ...], int] = {}
-        declared = []
-        for number, kind in enumerate(demands(work.layer, work.phases)):
-            step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
-            key = kind, step.phase.images, _relations(step)
-            if key not in known:
-                known[key] = self._kernels.workspace(step, self._extents, limit)
-            declared.append(known[key])
-        return np.array(declared)
+        steps, kinds = self._kinds[work.name]
+        sizes = [self._ask(work.name, number, step, limit) for number, step in enumerate(steps)]
+        return np.array(sizes)[kinds]
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, tuple[list[Step], np.ndarray]]:
+        """Actor -> a step of every kind that its firings are of, and the kind of each phase."""
+        found = {}
+        for work in self._works:
+            assert work.layer is not None
+            known: dict[tuple[Any, ...], int] = {}
+            steps: list[Step] = []
+            kinds: list[int] = []
+            for number, kind in enumerate(demands(work.layer, work.phases)):
+                step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
+                key = kind, step.phase.images, _relations(step)
+                if key not in known:
+                    known[key] = len(steps)
+                    steps.append(step)
+                kinds.append(known[key])
+            found[work.name] = steps, np.array(kinds)
+        return found
+
+    def _ask(self, actor: str, kind: int, step: Step, limit: int | None) -> int:
+        """Bytes for one kind of firing; what is fastest is not asked for again where it fits."""
+        key = actor, kind, limit
+        if key not in self._asked:
+            most = None if limit is None else self._asked.get((actor, kind, None))
+            fits = most is not None and limit is not None and limit >= LEAST and most <= limit
+            found = most if fits else self._kernels.workspace(step, self._extents, limit)
+            assert found is not None
+            self._asked[key] = found
+        return self._asked[key]
 
 
 def timed(
