@@ -94,6 +94,11 @@ def _detect(picture: np.ndarray, rows: str) -> Shown:
     return Shown(picture, plan, comparison, faces, grown_by_onnxruntime(*picture.shape[:2]))
 
 
+def _outputs_in(plan: Plan) -> int:
+    """Bytes of the outputs that lie in the arena."""
+    return plan.network.output_bytes - plan.figures["outputs"]
+
+
 def _size(shown: Shown) -> str:
     return "x".join(str(n) for n in shown.picture.shape[:2])
 
@@ -146,6 +151,11 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             ("csdfgen, the arena", "planned", figure("arena")),
             ("  of which written in a frame", "measured", [_mib(c.touched_bytes) for c in runs]),
             ("  of which workspace at most", "planned", figure("workspace")),
+            (
+                "  of which outputs, in the end",
+                "planned",
+                [_mib(_outputs_in(s.plan)) for s in shown],
+            ),
             ("csdfgen, outputs beside it", "planned", figure("outputs")),
             (
                 "[bold]less memory by a factor of[/bold]",
