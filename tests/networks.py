@@ -19,8 +19,18 @@ import onnx
 from onnx import helper, numpy_helper
 
 from csdfgen.demo.centerface import packaged_file
+from csdfgen.planning.plan import Plan
 
-__all__ = ["LIGHT", "TRAINED", "Trained", "feeds", "light", "trained", "with_last_scores"]
+__all__ = [
+    "LIGHT",
+    "TRAINED",
+    "Trained",
+    "check_touched",
+    "feeds",
+    "light",
+    "trained",
+    "with_last_scores",
+]
 
 LIGHT = (
     "bvlc_alexnet",
@@ -164,3 +174,11 @@ def _random(rng: np.random.Generator, role: str, shape: tuple[int, ...]) -> np.n
         return rng.normal(0, 0.1, shape).astype(np.float32)
     gain = 2 if role == "rectified" else 1
     return rng.standard_normal(shape, np.float32) * np.float32((gain / prod(shape[1:])) ** 0.5)
+
+
+def check_touched(plan: Plan, touched: int) -> None:
+    """A frame touches what was planned, all of it unless scratch lies on top: a kernel takes less than
+    it would need for rows that lie elsewhere, where they happen to lie side by side.
+    """
+    rows = max(max(plan.regions[b.name].table) + b.row_bytes for b in plan.rolling)
+    assert rows <= touched <= plan.planned_bytes

@@ -59,9 +59,14 @@ def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOp
     return PlanOptions(rows, policy=policy, **given, **options.wishes)
 
 
-def wished(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOptions:
-    """The options of a plan that is to be run. Raises InputError."""
-    return replace(plan_options(options, policy), result=options.wishes.get("result", "auto"))
+def wished(
+    options: ModelOptions, policy: str = DEFAULTS.policy, *, movable: bool = False
+) -> PlanOptions:
+    """The options of a plan that is to be run. movable: every row is to be placed by another packer,
+    so that outputs do not lie in the arena unless that is asked for. Raises InputError.
+    """
+    result = options.wishes.get("result", DEFAULTS.result if movable else "auto")
+    return replace(plan_options(options, policy), result=result)
 
 
 def plan_network(
@@ -69,12 +74,14 @@ def plan_network(
     options: ModelOptions,
     policy: str = DEFAULTS.policy,
     stage: Stage | None = None,
+    *,
+    movable: bool = False,
 ) -> Plan:
     """The plan with the options given, and the defaults; policy as in `planner.plan`. stage: told how
-    far a search has come. Errors name the model.
+    far a search has come. movable: see `wished`. Errors name the model.
     """
     try:
-        return chosen(network, wished(options, policy), progress=stage)
+        return chosen(network, wished(options, policy, movable=movable), progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

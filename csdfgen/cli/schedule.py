@@ -135,7 +135,10 @@ def _schedule_model(request: ScheduleRequest) -> None:
         if request.pareto:
             points = points_of(network, request.options, stage)
         else:
-            plan = plan_network(network, request.options, request.policy or "best", stage)
+            elsewhere = request.items is not None or request.offsets is not None
+            plan = plan_network(
+                network, request.options, request.policy or "best", stage, movable=elsewhere
+            )
             if request.items is not None:
                 count, bound = write_plan_items(request.items, plan)
             if request.offsets is not None:

@@ -171,7 +171,7 @@ def test_scratch_that_reaches_into_a_live_row_is_refused(
     plan = made[0]
     scratch = [buffer for buffer in plan.buffers if buffer.kind == "workspace"]
     buffer = data.draw(st.sampled_from(scratch))
-    actor = buffer.parts[0].writers[0].actor
+    actor = buffer.writers[0].actor
     phase = data.draw(st.integers(0, buffer.rows - 1))
     read = plan.conversion.actor[actor].reads[0]
     home = plan.sharing.homes(read.tensor.name)[0].buffer

@@ -15,7 +15,7 @@ import runtime
 from csdfgen.planning.checker import check as check_plan
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
-from tests.networks import feeds
+from tests.networks import check_touched, feeds
 from tests.random_networks import models, row_choices
 
 PARTS, NETWORKS_A_PART = 20, 25
@@ -34,7 +34,7 @@ def check(
         np.testing.assert_allclose(
             got[name], want, rtol=1e-3, atol=1e-4 + 1e-5 * scale, err_msg=name
         )
-    assert measured.touched_bytes == plan.planned_bytes
+    check_touched(plan, measured.touched_bytes)
     figures = plan.figures
     assert figures["lower_bound"] <= figures["peak_live"] <= figures["arena"]
     assert plan.lifetimes.peak_live <= figures["sum_of_capacities"]
