@@ -77,7 +77,7 @@ def test_light_networks_with_random_weights(name: str) -> None:
     model = with_last_scores(light(name))
     network = csdfgen.load(model)
     check(model, network)
-    plan = csdfgen.plan(network, rows="1", fuse="full")
+    plan = csdfgen.plan(network, rows="1", goal="memory")
     figures, rows = plan.figures, plan.lifetimes  # the latter without scratch
     assert rows.peak_live <= 1.05 * PEAK_LIVE.get(name, math.inf) * MB
     if name == "shufflenet":

@@ -118,11 +118,11 @@ def _bytes(moment: Moment) -> int:
 def picture() -> bytes:
     """The picture as an SVG file."""
     network = csdfgen.load(three_layers())
-    plan = csdfgen.plan(network, rows=1)
+    plan = csdfgen.plan(network, rows=1, result="stored")
     found = moments(plan)
     numbers = {firing: number for number, firing in enumerate(fired(plan))}
     shown = [found[numbers[firing]] for firing in SHOWN]
-    whole = moments(csdfgen.plan(network, rows="whole"))
+    whole = moments(csdfgen.plan(network, rows="whole", result="stored"))
     return method_chart(
         "Only the rows that are still needed are in memory",
         f"A {SIZE} x {SIZE} image, two 3x3 convolutions, a 2x2 pool: three of a frame's {len(found)} firings",

@@ -28,17 +28,17 @@ def test_the_picture_is_the_one_that_is_drawn() -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, "whole"])
 def test_rows_in_memory_add_up_to_the_plans_figures(network: Network, rows: int | str) -> None:
-    plan = csdfgen.plan(network, rows=rows)
+    plan = csdfgen.plan(network, rows=rows, result="stored")
     found = moments(plan)
     assert tuple(map(bytes_of, found)) == tuple(plan.lifetimes.live.tolist())
-    shown = memory(found, moments(csdfgen.plan(network, rows="whole")))
+    shown = memory(found, moments(csdfgen.plan(network, rows="whole", result="stored")))
     assert max(shown.alive) == plan.lifetimes.peak_live
     assert shown.buffers == plan.figures["sum_of_capacities"]
     assert shown.whole == plan.figures["whole_layer_live"]
 
 
 def test_what_is_read_is_in_memory_and_every_row_is_written_once(network: Network) -> None:
-    found = moments(csdfgen.plan(network, rows=1))
+    found = moments(csdfgen.plan(network, rows=1, result="stored"))
     written: dict[str, list[int]] = {}
     for moment in found:
         for column in moment.columns:
@@ -58,7 +58,7 @@ def test_what_is_read_is_in_memory_and_every_row_is_written_once(network: Networ
 
 
 def test_each_layer_is_shown_at_work(network: Network) -> None:
-    order = list(fired(csdfgen.plan(network, rows=1)))
+    order = list(fired(csdfgen.plan(network, rows=1, result="stored")))
     assert [name for name, _ in SHOWN] == ["conv 1", "conv 2", "pool"]
     places = [order.index(firing) for firing in SHOWN]
     assert places == sorted(places)
