@@ -36,7 +36,7 @@ demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
 
 test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
-	@$(ONE_THREAD) $(PY) -m pytest -n 2 $(ARGS)
+	@$(ONE_THREAD) $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-zoo: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m tests.zoo_page $(ARGS)

@@ -282,6 +282,8 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
 
 def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
     """Why all rows of a buffer are there at one time, the strongest reason first."""
+    if plan.by_name[buffer].kept:
+        yield "is an output, and lies in the arena to the end of the frame"
     members = set(plan.sharing.members[buffer])
     rows = plan.sharing.buffers[buffer].rows
     actors = plan.conversion.actors

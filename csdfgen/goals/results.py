@@ -15,9 +15,9 @@ from csdfgen.planning.whole_layers import whole_layer_live
 
 __all__ = ["with_result"]
 
-_LARGE = 1 / 48
+_LARGE = 1 / 64
 """Part of what whole layers take from which on outputs are large: plans take a tenth of whole layers
-or less, of which that is a fifth.
+or less, of which that is a sixth.
 """
 
 

@@ -50,7 +50,7 @@ def runs_as(plan: Plan, other: Plan) -> None:
         np.testing.assert_allclose(got[name], values, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(models(), st.sampled_from(["1", "auto", "whole"]))
 def test_offsets_of_another_packer(model: onnx.ModelProto, rows: str) -> None:
     plan = some_plan(model, rows)
@@ -81,7 +81,7 @@ def test_offsets_that_share_bytes_are_refused(tmp_path: Path) -> None:
         with_offsets(plan, tmp_path / "solution.csv")
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(models(), st.sampled_from(["1", "auto", "whole"]), st.sampled_from([0.1, 0.5, 2.0]))
 def test_two_memories(model: onnx.ModelProto, rows: str, share: float) -> None:
     plan = some_plan(model, rows)

@@ -100,7 +100,7 @@ def written(graph: CsdfGraph, options: WriteOptions, folder: Path) -> Sdf3File:
     return sdf3xml.read_file(folder / "g.xml")
 
 
-@settings(SEEDED, max_examples=300)
+@settings(SEEDED, max_examples=150)
 @given(graphs_and_options())
 def test_what_is_written_is_read_back(pair: tuple[CsdfGraph, WriteOptions]) -> None:
     graph, options = pair
@@ -125,7 +125,7 @@ def test_a_file_is_analysed_as_the_graph_is(graph: CsdfGraph) -> None:
     assert to_json(analyze(back, with_latency=True)) == to_json(analyze(graph, with_latency=True))
 
 
-@settings(SEEDED, max_examples=200)
+@settings(SEEDED, max_examples=100)
 @given(graphs_and_options())
 def test_capacities_as_channels_give_the_throughput_of_capacities(
     pair: tuple[CsdfGraph, WriteOptions],
@@ -137,7 +137,7 @@ def test_capacities_as_channels_give_the_throughput_of_capacities(
     assert repetition_vector(bounded) == repetition_vector(graph)
 
 
-@settings(SEEDED, max_examples=200)
+@settings(SEEDED, max_examples=100)
 @given(graphs_and_options())
 def test_larger_tokens_change_nothing_but_the_unit(pair: tuple[CsdfGraph, WriteOptions]) -> None:
     graph, options = pair

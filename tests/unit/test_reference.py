@@ -222,10 +222,13 @@ def test_a_fault_is_traced_to_its_layer() -> None:
 
 
 def test_tensors_kept_whole_have_a_reason() -> None:
-    plan = csdfgen.plan(csdfgen.load(squeeze_and_excite()), rows=1)
+    network = csdfgen.load(squeeze_and_excite())
+    plan = csdfgen.plan(network, rows=1, result="stored")
     reasons = {entry.tensor: entry.why for entry in kept_whole(plan)}
     assert "'scale' (Mul) also needs the whole of 's'" in reasons["m"]
     assert "y" not in reasons, "rows of an output are handed on, not kept"
+    there = {e.tensor: e.why for e in kept_whole(csdfgen.plan(network, rows=1, result="arena"))}
+    assert there["y"] == "is an output, and lies in the arena to the end of the frame"
     whole = csdfgen.plan(csdfgen.load(residual_classifier()), rows="whole", fuse="none")
     assert {entry.tensor: entry.why for entry in kept_whole(whole)}[
         "c1"

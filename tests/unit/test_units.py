@@ -123,7 +123,7 @@ def test_a_factor_below_one_is_one_line(wrong: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [("goal", "small", "balanced, memory, speed"), ("pack", "best", "fast, exact"),
-     ("result", "none", "stored, streamed")],
+     ("result", "none", "auto, stored, arena, streamed")],
 )  # fmt: skip
 def test_words_that_do_not_exist_are_one_line(name: str, value: str, words: str) -> None:
     with pytest.raises(InputError, match=f"^{name}='{value}': not one of {words}$"):
