@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 CANARY = np.float32(-7.25e11)
-_GUARD = 24
+_GUARD = 32
 """Floats between two rows that nobody may write."""
 
 
@@ -81,7 +81,7 @@ class Map:
         starts = [0] * height
         for place, row in enumerate(range(height) if order is None else order):
             starts[row] = _GUARD + place * size
-        memory = np.full(_GUARD + height * size, CANARY, np.float32)
+        memory = packing.aligned(np.full(_GUARD + height * size, CANARY))
         return cls(memory, tuple(starts), width, channels, stride)
 
     @classmethod

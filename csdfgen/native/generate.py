@@ -22,9 +22,9 @@ SOURCES = Path(__file__).parent / "c"
 
 PANEL = 16
 
-TURN = 4
-"""Input channels of a turn of the innermost loop. In each of them a block fetches one line of the
-weights that come next, another one than the blocks beside it.
+TURN = 8
+"""Input channels of a turn of the innermost loop. In each turn a block fetches one line of the weights
+that come next, another one than the blocks beside it.
 """
 
 
@@ -77,6 +77,42 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     # the fewer operands stay in registers, the others come one by one
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
+
+    def inner() -> Iterator[str]:
+        yield "    const float *const *t = table;"
+        yield "    const float *w = pass->weights;"
+        yield f"    const ptrdiff_t ahead = next + k % {TURN} * {PANEL};"
+        for i in range(pixels):
+            yield "    csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
+        for v in range(vectors):
+            names = " = ".join(f"a{i}_{v}" for i in range(pixels))
+            yield f"    {names} = csdf_load(pass->bias + {v * lanes});"
+        yield "    if (init) {"
+        for i, v in grid:
+            yield f"        a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
+        yield "    }"
+        for i in range(pixels):
+            for v in range(0, vectors * lanes, PANEL):
+                yield f"    CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
+        yield "    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
+        yield "        for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {"
+        yield "            const ptrdiff_t count = pass->counts[piece];"
+        for i in range(pixels):
+            yield f"            const float *p{i} = t[{i}];"
+        yield "            ptrdiff_t c = 0;"
+        yield f"            for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{"
+        yield "                CSDF_PREFETCH(w + ahead);"
+        yield "                " + " ".join(f"PRODUCTS({k})" for k in range(TURN))
+        yield "            }"
+        yield f"            for (; c < count; c++, w += {PANEL}) {{"
+        yield "                PRODUCTS(0)"
+        yield "            }"
+        yield "        }"
+        yield "    }"
+        yield from _activation("pass->activation")
+        for i, v in grid:
+            yield f"    csdf_store(out[{i}] + shift + {v * lanes}, a{i}_{v});"
+
     yield "/* All products of the k-th input channel from c on. */"
     yield "#define PRODUCTS(k) \\"
     yield "    { \\"
@@ -90,46 +126,27 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     yield from _all(f"a{i}_{v}" for i, v in grid)
     yield ""
     yield f"static void block_{vectors}x{pixels}(const csdf_pass *pass, const float *const *table,"
-    yield "    const float *const *init, float *const *out, ptrdiff_t next)"
+    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)"
     yield "{"
     yield "    const ptrdiff_t shift = pass->channel;"
     if vectors * lanes > PANEL:
         yield "    const ptrdiff_t panel = pass->panel;"
-    yield "    const float *w = pass->weights;"
-    for i in range(pixels):
-        yield "    csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
-    for v in range(vectors):
-        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
-        yield f"    {names} = csdf_load(pass->bias + {v * lanes});"
-    yield "    if (init) {"
-    for i, v in grid:
-        yield f"        a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
+    yield "    for (int32_t k = 0; k < times; k++) {"
+    yield from _indented(inner())
+    yield f"        table += {pixels};"
+    yield f"        out += {pixels};"
+    yield "        if (init)"
+    yield f"            init += {pixels};"
     yield "    }"
-    for i in range(pixels):
-        for v in range(0, vectors * lanes, PANEL):
-            yield f"    CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
-    yield "    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
-    yield "        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {"
-    yield "            const ptrdiff_t count = pass->counts[piece];"
-    for i in range(pixels):
-        yield f"            const float *p{i} = table[{i}];"
-    yield "            ptrdiff_t c = 0;"
-    yield f"            for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{"
-    yield "                CSDF_PREFETCH(w + next);"
-    yield "                " + " ".join(f"PRODUCTS({k})" for k in range(TURN))
-    yield "            }"
-    yield f"            for (; c < count; c++, w += {PANEL}) {{"
-    yield "                PRODUCTS(0)"
-    yield "            }"
-    yield "        }"
-    yield "    }"
-    yield from _activation("pass->activation")
-    for i, v in grid:
-        yield f"    csdf_store(out[{i}] + shift + {v * lanes}, a{i}_{v});"
     yield "}"
     yield "#undef PRODUCTS"
     yield "#undef ALL"
     yield ""
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"    {line}"
 
 
 def _activation(by: str) -> Iterator[str]:

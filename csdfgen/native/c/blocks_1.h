@@ -2,7 +2,7 @@
 
 #define CSDF_BLOCK_FLOATS 16
 #define CSDF_BLOCK_PIXELS 4
-#define CSDF_TURN 4
+#define CSDF_TURN 8
 
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
@@ -19,47 +19,55 @@
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    a0_0 = csdf_load(pass->bias + 0);
-    a0_1 = csdf_load(pass->bias + 1);
-    a0_2 = csdf_load(pass->bias + 2);
-    a0_3 = csdf_load(pass->bias + 3);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 1);
-        a0_2 += csdf_load(init[0] + shift + 2);
-        a0_3 += csdf_load(init[0] + shift + 3);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 1);
+        a0_2 = csdf_load(pass->bias + 2);
+        a0_3 = csdf_load(pass->bias + 3);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 1);
+            a0_2 += csdf_load(init[0] + shift + 2);
+            a0_3 += csdf_load(init[0] + shift + 3);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 1, a0_1);
+        csdf_store(out[0] + shift + 2, a0_2);
+        csdf_store(out[0] + shift + 3, a0_3);
+        table += 1;
+        out += 1;
+        if (init)
+            init += 1;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 1, a0_1);
-    csdf_store(out[0] + shift + 2, a0_2);
-    csdf_store(out[0] + shift + 3, a0_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -77,58 +85,66 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    a0_0 = a1_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = csdf_load(pass->bias + 1);
-    a0_2 = a1_2 = csdf_load(pass->bias + 2);
-    a0_3 = a1_3 = csdf_load(pass->bias + 3);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 1);
-        a0_2 += csdf_load(init[0] + shift + 2);
-        a0_3 += csdf_load(init[0] + shift + 3);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 1);
-        a1_2 += csdf_load(init[1] + shift + 2);
-        a1_3 += csdf_load(init[1] + shift + 3);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 1);
+        a0_2 = a1_2 = csdf_load(pass->bias + 2);
+        a0_3 = a1_3 = csdf_load(pass->bias + 3);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 1);
+            a0_2 += csdf_load(init[0] + shift + 2);
+            a0_3 += csdf_load(init[0] + shift + 3);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 1);
+            a1_2 += csdf_load(init[1] + shift + 2);
+            a1_3 += csdf_load(init[1] + shift + 3);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 1, a0_1);
+        csdf_store(out[0] + shift + 2, a0_2);
+        csdf_store(out[0] + shift + 3, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 1, a1_1);
+        csdf_store(out[1] + shift + 2, a1_2);
+        csdf_store(out[1] + shift + 3, a1_3);
+        table += 2;
+        out += 2;
+        if (init)
+            init += 2;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 1, a0_1);
-    csdf_store(out[0] + shift + 2, a0_2);
-    csdf_store(out[0] + shift + 3, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 1, a1_1);
-    csdf_store(out[1] + shift + 2, a1_2);
-    csdf_store(out[1] + shift + 3, a1_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -148,69 +164,77 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    csdf_v a2_0, a2_1, a2_2, a2_3;
-    a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 1);
-    a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 2);
-    a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 3);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 1);
-        a0_2 += csdf_load(init[0] + shift + 2);
-        a0_3 += csdf_load(init[0] + shift + 3);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 1);
-        a1_2 += csdf_load(init[1] + shift + 2);
-        a1_3 += csdf_load(init[1] + shift + 3);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 1);
-        a2_2 += csdf_load(init[2] + shift + 2);
-        a2_3 += csdf_load(init[2] + shift + 3);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 1);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 2);
+        a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 3);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 1);
+            a0_2 += csdf_load(init[0] + shift + 2);
+            a0_3 += csdf_load(init[0] + shift + 3);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 1);
+            a1_2 += csdf_load(init[1] + shift + 2);
+            a1_3 += csdf_load(init[1] + shift + 3);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 1);
+            a2_2 += csdf_load(init[2] + shift + 2);
+            a2_3 += csdf_load(init[2] + shift + 3);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 1, a0_1);
+        csdf_store(out[0] + shift + 2, a0_2);
+        csdf_store(out[0] + shift + 3, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 1, a1_1);
+        csdf_store(out[1] + shift + 2, a1_2);
+        csdf_store(out[1] + shift + 3, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 1, a2_1);
+        csdf_store(out[2] + shift + 2, a2_2);
+        csdf_store(out[2] + shift + 3, a2_3);
+        table += 3;
+        out += 3;
+        if (init)
+            init += 3;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 1, a0_1);
-    csdf_store(out[0] + shift + 2, a0_2);
-    csdf_store(out[0] + shift + 3, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 1, a1_1);
-    csdf_store(out[1] + shift + 2, a1_2);
-    csdf_store(out[1] + shift + 3, a1_3);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 1, a2_1);
-    csdf_store(out[2] + shift + 2, a2_2);
-    csdf_store(out[2] + shift + 3, a2_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -231,80 +255,88 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
 
 static void block_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    csdf_v a2_0, a2_1, a2_2, a2_3;
-    csdf_v a3_0, a3_1, a3_2, a3_3;
-    a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 1);
-    a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 2);
-    a0_3 = a1_3 = a2_3 = a3_3 = csdf_load(pass->bias + 3);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 1);
-        a0_2 += csdf_load(init[0] + shift + 2);
-        a0_3 += csdf_load(init[0] + shift + 3);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 1);
-        a1_2 += csdf_load(init[1] + shift + 2);
-        a1_3 += csdf_load(init[1] + shift + 3);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 1);
-        a2_2 += csdf_load(init[2] + shift + 2);
-        a2_3 += csdf_load(init[2] + shift + 3);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 1);
-        a3_2 += csdf_load(init[3] + shift + 2);
-        a3_3 += csdf_load(init[3] + shift + 3);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 1);
+        a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 2);
+        a0_3 = a1_3 = a2_3 = a3_3 = csdf_load(pass->bias + 3);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 1);
+            a0_2 += csdf_load(init[0] + shift + 2);
+            a0_3 += csdf_load(init[0] + shift + 3);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 1);
+            a1_2 += csdf_load(init[1] + shift + 2);
+            a1_3 += csdf_load(init[1] + shift + 3);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 1);
+            a2_2 += csdf_load(init[2] + shift + 2);
+            a2_3 += csdf_load(init[2] + shift + 3);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 1);
+            a3_2 += csdf_load(init[3] + shift + 2);
+            a3_3 += csdf_load(init[3] + shift + 3);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 1, a0_1);
+        csdf_store(out[0] + shift + 2, a0_2);
+        csdf_store(out[0] + shift + 3, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 1, a1_1);
+        csdf_store(out[1] + shift + 2, a1_2);
+        csdf_store(out[1] + shift + 3, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 1, a2_1);
+        csdf_store(out[2] + shift + 2, a2_2);
+        csdf_store(out[2] + shift + 3, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 1, a3_1);
+        csdf_store(out[3] + shift + 2, a3_2);
+        csdf_store(out[3] + shift + 3, a3_3);
+        table += 4;
+        out += 4;
+        if (init)
+            init += 4;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 1, a0_1);
-    csdf_store(out[0] + shift + 2, a0_2);
-    csdf_store(out[0] + shift + 3, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 1, a1_1);
-    csdf_store(out[1] + shift + 2, a1_2);
-    csdf_store(out[1] + shift + 3, a1_3);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 1, a2_1);
-    csdf_store(out[2] + shift + 2, a2_2);
-    csdf_store(out[2] + shift + 3, a2_3);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 1, a3_1);
-    csdf_store(out[3] + shift + 2, a3_2);
-    csdf_store(out[3] + shift + 3, a3_3);
 }
 #undef PRODUCTS
 #undef ALL

@@ -2,7 +2,7 @@
 
 #define CSDF_BLOCK_FLOATS 384
 #define CSDF_BLOCK_PIXELS 12
-#define CSDF_TURN 4
+#define CSDF_TURN 8
 
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
@@ -23,67 +23,75 @@
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
 static void block_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
-    a0_0 = csdf_load(pass->bias + 0);
-    a0_1 = csdf_load(pass->bias + 16);
-    a0_2 = csdf_load(pass->bias + 32);
-    a0_3 = csdf_load(pass->bias + 48);
-    a0_4 = csdf_load(pass->bias + 64);
-    a0_5 = csdf_load(pass->bias + 80);
-    a0_6 = csdf_load(pass->bias + 96);
-    a0_7 = csdf_load(pass->bias + 112);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a0_4 += csdf_load(init[0] + shift + 64);
-        a0_5 += csdf_load(init[0] + shift + 80);
-        a0_6 += csdf_load(init[0] + shift + 96);
-        a0_7 += csdf_load(init[0] + shift + 112);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[0] + shift + 64);
-    CSDF_PREFETCH_OUT(out[0] + shift + 80);
-    CSDF_PREFETCH_OUT(out[0] + shift + 96);
-    CSDF_PREFETCH_OUT(out[0] + shift + 112);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        a0_2 = csdf_load(pass->bias + 32);
+        a0_3 = csdf_load(pass->bias + 48);
+        a0_4 = csdf_load(pass->bias + 64);
+        a0_5 = csdf_load(pass->bias + 80);
+        a0_6 = csdf_load(pass->bias + 96);
+        a0_7 = csdf_load(pass->bias + 112);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a0_4 += csdf_load(init[0] + shift + 64);
+            a0_5 += csdf_load(init[0] + shift + 80);
+            a0_6 += csdf_load(init[0] + shift + 96);
+            a0_7 += csdf_load(init[0] + shift + 112);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[0] + shift + 64);
+        CSDF_PREFETCH_OUT(out[0] + shift + 80);
+        CSDF_PREFETCH_OUT(out[0] + shift + 96);
+        CSDF_PREFETCH_OUT(out[0] + shift + 112);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[0] + shift + 64, a0_4);
+        csdf_store(out[0] + shift + 80, a0_5);
+        csdf_store(out[0] + shift + 96, a0_6);
+        csdf_store(out[0] + shift + 112, a0_7);
+        table += 1;
+        out += 1;
+        if (init)
+            init += 1;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[0] + shift + 64, a0_4);
-    csdf_store(out[0] + shift + 80, a0_5);
-    csdf_store(out[0] + shift + 96, a0_6);
-    csdf_store(out[0] + shift + 112, a0_7);
 }
 #undef PRODUCTS
 #undef ALL
@@ -106,93 +114,101 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7)
 
 static void block_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
-    csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
-    a0_0 = a1_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = csdf_load(pass->bias + 32);
-    a0_3 = a1_3 = csdf_load(pass->bias + 48);
-    a0_4 = a1_4 = csdf_load(pass->bias + 64);
-    a0_5 = a1_5 = csdf_load(pass->bias + 80);
-    a0_6 = a1_6 = csdf_load(pass->bias + 96);
-    a0_7 = a1_7 = csdf_load(pass->bias + 112);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a0_4 += csdf_load(init[0] + shift + 64);
-        a0_5 += csdf_load(init[0] + shift + 80);
-        a0_6 += csdf_load(init[0] + shift + 96);
-        a0_7 += csdf_load(init[0] + shift + 112);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a1_3 += csdf_load(init[1] + shift + 48);
-        a1_4 += csdf_load(init[1] + shift + 64);
-        a1_5 += csdf_load(init[1] + shift + 80);
-        a1_6 += csdf_load(init[1] + shift + 96);
-        a1_7 += csdf_load(init[1] + shift + 112);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[0] + shift + 64);
-    CSDF_PREFETCH_OUT(out[0] + shift + 80);
-    CSDF_PREFETCH_OUT(out[0] + shift + 96);
-    CSDF_PREFETCH_OUT(out[0] + shift + 112);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 48);
-    CSDF_PREFETCH_OUT(out[1] + shift + 64);
-    CSDF_PREFETCH_OUT(out[1] + shift + 80);
-    CSDF_PREFETCH_OUT(out[1] + shift + 96);
-    CSDF_PREFETCH_OUT(out[1] + shift + 112);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = csdf_load(pass->bias + 48);
+        a0_4 = a1_4 = csdf_load(pass->bias + 64);
+        a0_5 = a1_5 = csdf_load(pass->bias + 80);
+        a0_6 = a1_6 = csdf_load(pass->bias + 96);
+        a0_7 = a1_7 = csdf_load(pass->bias + 112);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a0_4 += csdf_load(init[0] + shift + 64);
+            a0_5 += csdf_load(init[0] + shift + 80);
+            a0_6 += csdf_load(init[0] + shift + 96);
+            a0_7 += csdf_load(init[0] + shift + 112);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a1_4 += csdf_load(init[1] + shift + 64);
+            a1_5 += csdf_load(init[1] + shift + 80);
+            a1_6 += csdf_load(init[1] + shift + 96);
+            a1_7 += csdf_load(init[1] + shift + 112);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[0] + shift + 64);
+        CSDF_PREFETCH_OUT(out[0] + shift + 80);
+        CSDF_PREFETCH_OUT(out[0] + shift + 96);
+        CSDF_PREFETCH_OUT(out[0] + shift + 112);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 48);
+        CSDF_PREFETCH_OUT(out[1] + shift + 64);
+        CSDF_PREFETCH_OUT(out[1] + shift + 80);
+        CSDF_PREFETCH_OUT(out[1] + shift + 96);
+        CSDF_PREFETCH_OUT(out[1] + shift + 112);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[0] + shift + 64, a0_4);
+        csdf_store(out[0] + shift + 80, a0_5);
+        csdf_store(out[0] + shift + 96, a0_6);
+        csdf_store(out[0] + shift + 112, a0_7);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[1] + shift + 64, a1_4);
+        csdf_store(out[1] + shift + 80, a1_5);
+        csdf_store(out[1] + shift + 96, a1_6);
+        csdf_store(out[1] + shift + 112, a1_7);
+        table += 2;
+        out += 2;
+        if (init)
+            init += 2;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[0] + shift + 64, a0_4);
-    csdf_store(out[0] + shift + 80, a0_5);
-    csdf_store(out[0] + shift + 96, a0_6);
-    csdf_store(out[0] + shift + 112, a0_7);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[1] + shift + 48, a1_3);
-    csdf_store(out[1] + shift + 64, a1_4);
-    csdf_store(out[1] + shift + 80, a1_5);
-    csdf_store(out[1] + shift + 96, a1_6);
-    csdf_store(out[1] + shift + 112, a1_7);
 }
 #undef PRODUCTS
 #undef ALL
@@ -209,51 +225,59 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    a0_0 = csdf_load(pass->bias + 0);
-    a0_1 = csdf_load(pass->bias + 16);
-    a0_2 = csdf_load(pass->bias + 32);
-    a0_3 = csdf_load(pass->bias + 48);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        a0_2 = csdf_load(pass->bias + 32);
+        a0_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        table += 1;
+        out += 1;
+        if (init)
+            init += 1;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -271,65 +295,73 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    a0_0 = a1_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = csdf_load(pass->bias + 32);
-    a0_3 = a1_3 = csdf_load(pass->bias + 48);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a1_3 += csdf_load(init[1] + shift + 48);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 48);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 48);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        table += 2;
+        out += 2;
+        if (init)
+            init += 2;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[1] + shift + 48, a1_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -349,79 +381,87 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    csdf_v a2_0, a2_1, a2_2, a2_3;
-    a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 32);
-    a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 48);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a1_3 += csdf_load(init[1] + shift + 48);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a2_3 += csdf_load(init[2] + shift + 48);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 48);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 48);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 48);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 48);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        table += 3;
+        out += 3;
+        if (init)
+            init += 3;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[1] + shift + 48, a1_3);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[2] + shift + 48, a2_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -442,93 +482,101 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
 
 static void block_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    csdf_v a2_0, a2_1, a2_2, a2_3;
-    csdf_v a3_0, a3_1, a3_2, a3_3;
-    a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 32);
-    a0_3 = a1_3 = a2_3 = a3_3 = csdf_load(pass->bias + 48);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a1_3 += csdf_load(init[1] + shift + 48);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a2_3 += csdf_load(init[2] + shift + 48);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a3_3 += csdf_load(init[3] + shift + 48);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 48);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 48);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 48);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = a3_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a3_3 += csdf_load(init[3] + shift + 48);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 48);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 48);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 48);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[3] + shift + 48, a3_3);
+        table += 4;
+        out += 4;
+        if (init)
+            init += 4;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[1] + shift + 48, a1_3);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[2] + shift + 48, a2_3);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[3] + shift + 48, a3_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -551,107 +599,115 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3)
 
 static void block_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    csdf_v a2_0, a2_1, a2_2, a2_3;
-    csdf_v a3_0, a3_1, a3_2, a3_3;
-    csdf_v a4_0, a4_1, a4_2, a4_3;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 32);
-    a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = csdf_load(pass->bias + 48);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a1_3 += csdf_load(init[1] + shift + 48);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a2_3 += csdf_load(init[2] + shift + 48);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a3_3 += csdf_load(init[3] + shift + 48);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a4_2 += csdf_load(init[4] + shift + 32);
-        a4_3 += csdf_load(init[4] + shift + 48);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 48);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 48);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 48);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 32);
-    CSDF_PREFETCH_OUT(out[4] + shift + 48);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        csdf_v a4_0, a4_1, a4_2, a4_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a3_3 += csdf_load(init[3] + shift + 48);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a4_3 += csdf_load(init[4] + shift + 48);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 48);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 48);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 48);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 32);
+        CSDF_PREFETCH_OUT(out[4] + shift + 48);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[3] + shift + 48, a3_3);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[4] + shift + 48, a4_3);
+        table += 5;
+        out += 5;
+        if (init)
+            init += 5;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[1] + shift + 48, a1_3);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[2] + shift + 48, a2_3);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[3] + shift + 48, a3_3);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[4] + shift + 32, a4_2);
-    csdf_store(out[4] + shift + 48, a4_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -675,121 +731,129 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3) DO(a5_0) DO(a5_1) DO(a5_2) DO(a5_3)
 
 static void block_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2, a0_3;
-    csdf_v a1_0, a1_1, a1_2, a1_3;
-    csdf_v a2_0, a2_1, a2_2, a2_3;
-    csdf_v a3_0, a3_1, a3_2, a3_3;
-    csdf_v a4_0, a4_1, a4_2, a4_3;
-    csdf_v a5_0, a5_1, a5_2, a5_3;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 32);
-    a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = a5_3 = csdf_load(pass->bias + 48);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a0_3 += csdf_load(init[0] + shift + 48);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a1_3 += csdf_load(init[1] + shift + 48);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a2_3 += csdf_load(init[2] + shift + 48);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a3_3 += csdf_load(init[3] + shift + 48);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a4_2 += csdf_load(init[4] + shift + 32);
-        a4_3 += csdf_load(init[4] + shift + 48);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a5_2 += csdf_load(init[5] + shift + 32);
-        a5_3 += csdf_load(init[5] + shift + 48);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[0] + shift + 48);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 48);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 48);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 48);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 32);
-    CSDF_PREFETCH_OUT(out[4] + shift + 48);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 32);
-    CSDF_PREFETCH_OUT(out[5] + shift + 48);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        csdf_v a4_0, a4_1, a4_2, a4_3;
+        csdf_v a5_0, a5_1, a5_2, a5_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = a5_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a3_3 += csdf_load(init[3] + shift + 48);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a4_3 += csdf_load(init[4] + shift + 48);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            a5_3 += csdf_load(init[5] + shift + 48);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[0] + shift + 48);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 48);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 48);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 48);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 32);
+        CSDF_PREFETCH_OUT(out[4] + shift + 48);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 32);
+        CSDF_PREFETCH_OUT(out[5] + shift + 48);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[3] + shift + 48, a3_3);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[4] + shift + 48, a4_3);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        csdf_store(out[5] + shift + 48, a5_3);
+        table += 6;
+        out += 6;
+        if (init)
+            init += 6;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[0] + shift + 48, a0_3);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[1] + shift + 48, a1_3);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[2] + shift + 48, a2_3);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[3] + shift + 48, a3_3);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[4] + shift + 32, a4_2);
-    csdf_store(out[4] + shift + 48, a4_3);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[5] + shift + 32, a5_2);
-    csdf_store(out[5] + shift + 48, a5_3);
 }
 #undef PRODUCTS
 #undef ALL
@@ -805,47 +869,55 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2)
 
 static void block_3x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    a0_0 = csdf_load(pass->bias + 0);
-    a0_1 = csdf_load(pass->bias + 16);
-    a0_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        a0_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        table += 1;
+        out += 1;
+        if (init)
+            init += 1;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -862,58 +934,66 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2)
 
 static void block_3x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    a0_0 = a1_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        table += 2;
+        out += 2;
+        if (init)
+            init += 2;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -932,69 +1012,77 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
     DO(a2_2)
 
 static void block_3x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    csdf_v a2_0, a2_1, a2_2;
-    a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        table += 3;
+        out += 3;
+        if (init)
+            init += 3;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1014,80 +1102,88 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2)
 
 static void block_3x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    csdf_v a2_0, a2_1, a2_2;
-    csdf_v a3_0, a3_1, a3_2;
-    a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        table += 4;
+        out += 4;
+        if (init)
+            init += 4;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1108,91 +1204,99 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2) DO(a4_0) DO(a4_1) DO(a4_2)
 
 static void block_3x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    csdf_v a2_0, a2_1, a2_2;
-    csdf_v a3_0, a3_1, a3_2;
-    csdf_v a4_0, a4_1, a4_2;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a4_2 += csdf_load(init[4] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        table += 5;
+        out += 5;
+        if (init)
+            init += 5;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[4] + shift + 32, a4_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1215,102 +1319,110 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
     DO(a5_1) DO(a5_2)
 
 static void block_3x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    csdf_v a2_0, a2_1, a2_2;
-    csdf_v a3_0, a3_1, a3_2;
-    csdf_v a4_0, a4_1, a4_2;
-    csdf_v a5_0, a5_1, a5_2;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a4_2 += csdf_load(init[4] + shift + 32);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a5_2 += csdf_load(init[5] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 32);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        csdf_v a5_0, a5_1, a5_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 32);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        table += 6;
+        out += 6;
+        if (init)
+            init += 6;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[4] + shift + 32, a4_2);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[5] + shift + 32, a5_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1334,113 +1446,121 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
     DO(a5_1) DO(a5_2) DO(a6_0) DO(a6_1) DO(a6_2)
 
 static void block_3x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    csdf_v a2_0, a2_1, a2_2;
-    csdf_v a3_0, a3_1, a3_2;
-    csdf_v a4_0, a4_1, a4_2;
-    csdf_v a5_0, a5_1, a5_2;
-    csdf_v a6_0, a6_1, a6_2;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = a6_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a4_2 += csdf_load(init[4] + shift + 32);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a5_2 += csdf_load(init[5] + shift + 32);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a6_2 += csdf_load(init[6] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 32);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 32);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        csdf_v a5_0, a5_1, a5_2;
+        csdf_v a6_0, a6_1, a6_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = a6_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a6_2 += csdf_load(init[6] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 32);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 32);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[6] + shift + 32, a6_2);
+        table += 7;
+        out += 7;
+        if (init)
+            init += 7;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[4] + shift + 32, a4_2);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[5] + shift + 32, a5_2);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[6] + shift + 32, a6_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1465,124 +1585,132 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
     DO(a5_1) DO(a5_2) DO(a6_0) DO(a6_1) DO(a6_2) DO(a7_0) DO(a7_1) DO(a7_2)
 
 static void block_3x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1, a0_2;
-    csdf_v a1_0, a1_1, a1_2;
-    csdf_v a2_0, a2_1, a2_2;
-    csdf_v a3_0, a3_1, a3_2;
-    csdf_v a4_0, a4_1, a4_2;
-    csdf_v a5_0, a5_1, a5_2;
-    csdf_v a6_0, a6_1, a6_2;
-    csdf_v a7_0, a7_1, a7_2;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 16);
-    a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = a6_2 = a7_2 = csdf_load(pass->bias + 32);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a0_2 += csdf_load(init[0] + shift + 32);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a1_2 += csdf_load(init[1] + shift + 32);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a2_2 += csdf_load(init[2] + shift + 32);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a3_2 += csdf_load(init[3] + shift + 32);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a4_2 += csdf_load(init[4] + shift + 32);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a5_2 += csdf_load(init[5] + shift + 32);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a6_2 += csdf_load(init[6] + shift + 32);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a7_1 += csdf_load(init[7] + shift + 16);
-        a7_2 += csdf_load(init[7] + shift + 32);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[0] + shift + 32);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 32);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 32);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 32);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 32);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 32);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 32);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 16);
-    CSDF_PREFETCH_OUT(out[7] + shift + 32);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        csdf_v a5_0, a5_1, a5_2;
+        csdf_v a6_0, a6_1, a6_2;
+        csdf_v a7_0, a7_1, a7_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = a6_2 = a7_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a6_2 += csdf_load(init[6] + shift + 32);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a7_2 += csdf_load(init[7] + shift + 32);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[0] + shift + 32);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 32);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 32);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 32);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 32);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 32);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 32);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 16);
+        CSDF_PREFETCH_OUT(out[7] + shift + 32);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[6] + shift + 32, a6_2);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[7] + shift + 32, a7_2);
+        table += 8;
+        out += 8;
+        if (init)
+            init += 8;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[0] + shift + 32, a0_2);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[1] + shift + 32, a1_2);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[2] + shift + 32, a2_2);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[3] + shift + 32, a3_2);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[4] + shift + 32, a4_2);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[5] + shift + 32, a5_2);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[6] + shift + 32, a6_2);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[7] + shift + 16, a7_1);
-    csdf_store(out[7] + shift + 32, a7_2);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1597,43 +1725,51 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
 static void block_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    a0_0 = csdf_load(pass->bias + 0);
-    a0_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        table += 1;
+        out += 1;
+        if (init)
+            init += 1;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1649,51 +1785,59 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
 static void block_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    a0_0 = a1_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        table += 2;
+        out += 2;
+        if (init)
+            init += 2;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1710,59 +1854,67 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
 static void block_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        table += 3;
+        out += 3;
+        if (init)
+            init += 3;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1780,67 +1932,75 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
 static void block_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        table += 4;
+        out += 4;
+        if (init)
+            init += 4;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1860,75 +2020,83 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1)
 
 static void block_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        table += 5;
+        out += 5;
+        if (init)
+            init += 5;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -1949,83 +2117,91 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
 
 static void block_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        table += 6;
+        out += 6;
+        if (init)
+            init += 6;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2047,91 +2223,99 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1)
 
 static void block_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    csdf_v a6_0, a6_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        table += 7;
+        out += 7;
+        if (init)
+            init += 7;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2154,99 +2338,107 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1)
 
 static void block_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    csdf_v a6_0, a6_1;
-    csdf_v a7_0, a7_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a7_1 += csdf_load(init[7] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        table += 8;
+        out += 8;
+        if (init)
+            init += 8;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[7] + shift + 16, a7_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2271,107 +2463,115 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1)
 
 static void block_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    csdf_v a6_0, a6_1;
-    csdf_v a7_0, a7_1;
-    csdf_v a8_0, a8_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a7_1 += csdf_load(init[7] + shift + 16);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a8_1 += csdf_load(init[8] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 16);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 16);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        table += 9;
+        out += 9;
+        if (init)
+            init += 9;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[7] + shift + 16, a7_1);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[8] + shift + 16, a8_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2397,115 +2597,123 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1)
 
 static void block_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    csdf_v a6_0, a6_1;
-    csdf_v a7_0, a7_1;
-    csdf_v a8_0, a8_1;
-    csdf_v a9_0, a9_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a7_1 += csdf_load(init[7] + shift + 16);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a8_1 += csdf_load(init[8] + shift + 16);
-        a9_0 += csdf_load(init[9] + shift + 0);
-        a9_1 += csdf_load(init[9] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 16);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 16);
-    CSDF_PREFETCH_OUT(out[9] + shift + 0);
-    CSDF_PREFETCH_OUT(out[9] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            const float *p9 = table[9];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 16);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 16);
+        CSDF_PREFETCH_OUT(out[9] + shift + 0);
+        CSDF_PREFETCH_OUT(out[9] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                const float *p9 = t[9];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 16, a9_1);
+        table += 10;
+        out += 10;
+        if (init)
+            init += 10;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[7] + shift + 16, a7_1);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[8] + shift + 16, a8_1);
-    csdf_store(out[9] + shift + 0, a9_0);
-    csdf_store(out[9] + shift + 16, a9_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2532,123 +2740,131 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1)
 
 static void block_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    csdf_v a6_0, a6_1;
-    csdf_v a7_0, a7_1;
-    csdf_v a8_0, a8_1;
-    csdf_v a9_0, a9_1;
-    csdf_v a10_0, a10_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a7_1 += csdf_load(init[7] + shift + 16);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a8_1 += csdf_load(init[8] + shift + 16);
-        a9_0 += csdf_load(init[9] + shift + 0);
-        a9_1 += csdf_load(init[9] + shift + 16);
-        a10_0 += csdf_load(init[10] + shift + 0);
-        a10_1 += csdf_load(init[10] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 16);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 16);
-    CSDF_PREFETCH_OUT(out[9] + shift + 0);
-    CSDF_PREFETCH_OUT(out[9] + shift + 16);
-    CSDF_PREFETCH_OUT(out[10] + shift + 0);
-    CSDF_PREFETCH_OUT(out[10] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            const float *p9 = table[9];
-            const float *p10 = table[10];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        csdf_v a10_0, a10_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 16);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a10_1 += csdf_load(init[10] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 16);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 16);
+        CSDF_PREFETCH_OUT(out[9] + shift + 0);
+        CSDF_PREFETCH_OUT(out[9] + shift + 16);
+        CSDF_PREFETCH_OUT(out[10] + shift + 0);
+        CSDF_PREFETCH_OUT(out[10] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                const float *p9 = t[9];
+                const float *p10 = t[10];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 16, a9_1);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[10] + shift + 16, a10_1);
+        table += 11;
+        out += 11;
+        if (init)
+            init += 11;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[7] + shift + 16, a7_1);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[8] + shift + 16, a8_1);
-    csdf_store(out[9] + shift + 0, a9_0);
-    csdf_store(out[9] + shift + 16, a9_1);
-    csdf_store(out[10] + shift + 0, a10_0);
-    csdf_store(out[10] + shift + 16, a10_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2676,131 +2892,139 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1) DO(a11_0) DO(a11_1)
 
 static void block_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
     const ptrdiff_t panel = pass->panel;
-    const float *w = pass->weights;
-    csdf_v a0_0, a0_1;
-    csdf_v a1_0, a1_1;
-    csdf_v a2_0, a2_1;
-    csdf_v a3_0, a3_1;
-    csdf_v a4_0, a4_1;
-    csdf_v a5_0, a5_1;
-    csdf_v a6_0, a6_1;
-    csdf_v a7_0, a7_1;
-    csdf_v a8_0, a8_1;
-    csdf_v a9_0, a9_1;
-    csdf_v a10_0, a10_1;
-    csdf_v a11_0, a11_1;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
-    a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = a11_1 = csdf_load(pass->bias + 16);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a0_1 += csdf_load(init[0] + shift + 16);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a1_1 += csdf_load(init[1] + shift + 16);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a2_1 += csdf_load(init[2] + shift + 16);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a3_1 += csdf_load(init[3] + shift + 16);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a4_1 += csdf_load(init[4] + shift + 16);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a5_1 += csdf_load(init[5] + shift + 16);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a6_1 += csdf_load(init[6] + shift + 16);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a7_1 += csdf_load(init[7] + shift + 16);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a8_1 += csdf_load(init[8] + shift + 16);
-        a9_0 += csdf_load(init[9] + shift + 0);
-        a9_1 += csdf_load(init[9] + shift + 16);
-        a10_0 += csdf_load(init[10] + shift + 0);
-        a10_1 += csdf_load(init[10] + shift + 16);
-        a11_0 += csdf_load(init[11] + shift + 0);
-        a11_1 += csdf_load(init[11] + shift + 16);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[0] + shift + 16);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 16);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 16);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 16);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 16);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 16);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 16);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 16);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 16);
-    CSDF_PREFETCH_OUT(out[9] + shift + 0);
-    CSDF_PREFETCH_OUT(out[9] + shift + 16);
-    CSDF_PREFETCH_OUT(out[10] + shift + 0);
-    CSDF_PREFETCH_OUT(out[10] + shift + 16);
-    CSDF_PREFETCH_OUT(out[11] + shift + 0);
-    CSDF_PREFETCH_OUT(out[11] + shift + 16);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            const float *p9 = table[9];
-            const float *p10 = table[10];
-            const float *p11 = table[11];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        csdf_v a10_0, a10_1;
+        csdf_v a11_0, a11_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = a11_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 16);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a10_1 += csdf_load(init[10] + shift + 16);
+            a11_0 += csdf_load(init[11] + shift + 0);
+            a11_1 += csdf_load(init[11] + shift + 16);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[0] + shift + 16);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 16);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 16);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 16);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 16);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 16);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 16);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 16);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 16);
+        CSDF_PREFETCH_OUT(out[9] + shift + 0);
+        CSDF_PREFETCH_OUT(out[9] + shift + 16);
+        CSDF_PREFETCH_OUT(out[10] + shift + 0);
+        CSDF_PREFETCH_OUT(out[10] + shift + 16);
+        CSDF_PREFETCH_OUT(out[11] + shift + 0);
+        CSDF_PREFETCH_OUT(out[11] + shift + 16);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                const float *p9 = t[9];
+                const float *p10 = t[10];
+                const float *p11 = t[11];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 16, a9_1);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[10] + shift + 16, a10_1);
+        csdf_store(out[11] + shift + 0, a11_0);
+        csdf_store(out[11] + shift + 16, a11_1);
+        table += 12;
+        out += 12;
+        if (init)
+            init += 12;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[0] + shift + 16, a0_1);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[1] + shift + 16, a1_1);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[2] + shift + 16, a2_1);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[3] + shift + 16, a3_1);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[4] + shift + 16, a4_1);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[5] + shift + 16, a5_1);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[6] + shift + 16, a6_1);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[7] + shift + 16, a7_1);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[8] + shift + 16, a8_1);
-    csdf_store(out[9] + shift + 0, a9_0);
-    csdf_store(out[9] + shift + 16, a9_1);
-    csdf_store(out[10] + shift + 0, a10_0);
-    csdf_store(out[10] + shift + 16, a10_1);
-    csdf_store(out[11] + shift + 0, a11_0);
-    csdf_store(out[11] + shift + 16, a11_1);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2814,38 +3038,46 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0)
 
 static void block_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    a0_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        a0_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        table += 1;
+        out += 1;
+        if (init)
+            init += 1;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2860,43 +3092,51 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
 static void block_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    a0_0 = a1_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        table += 2;
+        out += 2;
+        if (init)
+            init += 2;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2912,48 +3152,56 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
 static void block_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        table += 3;
+        out += 3;
+        if (init)
+            init += 3;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -2970,53 +3218,61 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
 static void block_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        table += 4;
+        out += 4;
+        if (init)
+            init += 4;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3034,58 +3290,66 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
 static void block_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        table += 5;
+        out += 5;
+        if (init)
+            init += 5;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3104,63 +3368,71 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
 static void block_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        table += 6;
+        out += 6;
+        if (init)
+            init += 6;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3180,68 +3452,76 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
 static void block_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    csdf_v a6_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a6_0 += csdf_load(init[6] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        table += 7;
+        out += 7;
+        if (init)
+            init += 7;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[6] + shift + 0, a6_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3262,73 +3542,81 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
 static void block_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    csdf_v a6_0;
-    csdf_v a7_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a7_0 += csdf_load(init[7] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        table += 8;
+        out += 8;
+        if (init)
+            init += 8;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[7] + shift + 0, a7_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3351,78 +3639,86 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0)
 
 static void block_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    csdf_v a6_0;
-    csdf_v a7_0;
-    csdf_v a8_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a8_0 += csdf_load(init[8] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        table += 9;
+        out += 9;
+        if (init)
+            init += 9;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[8] + shift + 0, a8_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3446,83 +3742,91 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0)
 
 static void block_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    csdf_v a6_0;
-    csdf_v a7_0;
-    csdf_v a8_0;
-    csdf_v a9_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a9_0 += csdf_load(init[9] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[9] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            const float *p9 = table[9];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[9] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                const float *p9 = t[9];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        table += 10;
+        out += 10;
+        if (init)
+            init += 10;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[9] + shift + 0, a9_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3547,88 +3851,96 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0)
 
 static void block_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    csdf_v a6_0;
-    csdf_v a7_0;
-    csdf_v a8_0;
-    csdf_v a9_0;
-    csdf_v a10_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a9_0 += csdf_load(init[9] + shift + 0);
-        a10_0 += csdf_load(init[10] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[9] + shift + 0);
-    CSDF_PREFETCH_OUT(out[10] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            const float *p9 = table[9];
-            const float *p10 = table[10];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[9] + shift + 0);
+        CSDF_PREFETCH_OUT(out[10] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                const float *p9 = t[9];
+                const float *p10 = t[10];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        table += 11;
+        out += 11;
+        if (init)
+            init += 11;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[9] + shift + 0, a9_0);
-    csdf_store(out[10] + shift + 0, a10_0);
 }
 #undef PRODUCTS
 #undef ALL
@@ -3654,93 +3966,101 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)
 
 static void block_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
 {
     const ptrdiff_t shift = pass->channel;
-    const float *w = pass->weights;
-    csdf_v a0_0;
-    csdf_v a1_0;
-    csdf_v a2_0;
-    csdf_v a3_0;
-    csdf_v a4_0;
-    csdf_v a5_0;
-    csdf_v a6_0;
-    csdf_v a7_0;
-    csdf_v a8_0;
-    csdf_v a9_0;
-    csdf_v a10_0;
-    csdf_v a11_0;
-    a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
-    if (init) {
-        a0_0 += csdf_load(init[0] + shift + 0);
-        a1_0 += csdf_load(init[1] + shift + 0);
-        a2_0 += csdf_load(init[2] + shift + 0);
-        a3_0 += csdf_load(init[3] + shift + 0);
-        a4_0 += csdf_load(init[4] + shift + 0);
-        a5_0 += csdf_load(init[5] + shift + 0);
-        a6_0 += csdf_load(init[6] + shift + 0);
-        a7_0 += csdf_load(init[7] + shift + 0);
-        a8_0 += csdf_load(init[8] + shift + 0);
-        a9_0 += csdf_load(init[9] + shift + 0);
-        a10_0 += csdf_load(init[10] + shift + 0);
-        a11_0 += csdf_load(init[11] + shift + 0);
-    }
-    CSDF_PREFETCH_OUT(out[0] + shift + 0);
-    CSDF_PREFETCH_OUT(out[1] + shift + 0);
-    CSDF_PREFETCH_OUT(out[2] + shift + 0);
-    CSDF_PREFETCH_OUT(out[3] + shift + 0);
-    CSDF_PREFETCH_OUT(out[4] + shift + 0);
-    CSDF_PREFETCH_OUT(out[5] + shift + 0);
-    CSDF_PREFETCH_OUT(out[6] + shift + 0);
-    CSDF_PREFETCH_OUT(out[7] + shift + 0);
-    CSDF_PREFETCH_OUT(out[8] + shift + 0);
-    CSDF_PREFETCH_OUT(out[9] + shift + 0);
-    CSDF_PREFETCH_OUT(out[10] + shift + 0);
-    CSDF_PREFETCH_OUT(out[11] + shift + 0);
-    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-        for (int32_t piece = 0; piece < pass->pieces; piece++, table += pass->pixels) {
-            const ptrdiff_t count = pass->counts[piece];
-            const float *p0 = table[0];
-            const float *p1 = table[1];
-            const float *p2 = table[2];
-            const float *p3 = table[3];
-            const float *p4 = table[4];
-            const float *p5 = table[5];
-            const float *p6 = table[6];
-            const float *p7 = table[7];
-            const float *p8 = table[8];
-            const float *p9 = table[9];
-            const float *p10 = table[10];
-            const float *p11 = table[11];
-            ptrdiff_t c = 0;
-            for (; c + 4 <= count; c += 4, w += 64) {
-                CSDF_PREFETCH(w + next);
-                PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3)
-            }
-            for (; c < count; c++, w += 16) {
-                PRODUCTS(0)
+    for (int32_t k = 0; k < times; k++) {
+        const float *const *t = table;
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        csdf_v a11_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a11_0 += csdf_load(init[11] + shift + 0);
+        }
+        CSDF_PREFETCH_OUT(out[0] + shift + 0);
+        CSDF_PREFETCH_OUT(out[1] + shift + 0);
+        CSDF_PREFETCH_OUT(out[2] + shift + 0);
+        CSDF_PREFETCH_OUT(out[3] + shift + 0);
+        CSDF_PREFETCH_OUT(out[4] + shift + 0);
+        CSDF_PREFETCH_OUT(out[5] + shift + 0);
+        CSDF_PREFETCH_OUT(out[6] + shift + 0);
+        CSDF_PREFETCH_OUT(out[7] + shift + 0);
+        CSDF_PREFETCH_OUT(out[8] + shift + 0);
+        CSDF_PREFETCH_OUT(out[9] + shift + 0);
+        CSDF_PREFETCH_OUT(out[10] + shift + 0);
+        CSDF_PREFETCH_OUT(out[11] + shift + 0);
+        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
+            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[piece];
+                const float *p0 = t[0];
+                const float *p1 = t[1];
+                const float *p2 = t[2];
+                const float *p3 = t[3];
+                const float *p4 = t[4];
+                const float *p5 = t[5];
+                const float *p6 = t[6];
+                const float *p7 = t[7];
+                const float *p8 = t[8];
+                const float *p9 = t[9];
+                const float *p10 = t[10];
+                const float *p11 = t[11];
+                ptrdiff_t c = 0;
+                for (; c + 8 <= count; c += 8, w += 128) {
+                    CSDF_PREFETCH(w + ahead);
+                    PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+                }
+                for (; c < count; c++, w += 16) {
+                    PRODUCTS(0)
+                }
             }
         }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[11] + shift + 0, a11_0);
+        table += 12;
+        out += 12;
+        if (init)
+            init += 12;
     }
-    if (pass->activation.kind == CSDF_CLIP) {
-        const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
-        ALL(CLIPPED)
-    } else if (pass->activation.kind == CSDF_LEAKY) {
-        const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
-        ALL(LEAKING)
-    }
-    csdf_store(out[0] + shift + 0, a0_0);
-    csdf_store(out[1] + shift + 0, a1_0);
-    csdf_store(out[2] + shift + 0, a2_0);
-    csdf_store(out[3] + shift + 0, a3_0);
-    csdf_store(out[4] + shift + 0, a4_0);
-    csdf_store(out[5] + shift + 0, a5_0);
-    csdf_store(out[6] + shift + 0, a6_0);
-    csdf_store(out[7] + shift + 0, a7_0);
-    csdf_store(out[8] + shift + 0, a8_0);
-    csdf_store(out[9] + shift + 0, a9_0);
-    csdf_store(out[10] + shift + 0, a10_0);
-    csdf_store(out[11] + shift + 0, a11_0);
 }
 #undef PRODUCTS
 #undef ALL

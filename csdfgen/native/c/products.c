@@ -1,9 +1,10 @@
 /* Blocks of pixels by vectors of output channels, until a pass is done. */
 #include "products.h"
 
-/* A block of the pass's first vectors. next: floats to the weights that it fetches, for later. */
+/* Blocks of the pass's first vectors, `times` of them, one behind the other. next: floats to the
+ * weights that they fetch, for later. */
 typedef void csdf_block(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next);
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times);
 
 /* Blocks of `vectors` vectors and 1 to `pixels` pixels, for passes of at most `most` pixels
  * (0: any number). */
@@ -49,7 +50,7 @@ static void tail(csdf_pass pass, csdf_block *block, int32_t pixel, int32_t pixel
             out[i][c] = pass.init && c < channels ? pass.init[pixel + i][shift + c] : 0.0f;
     }
     pass.channel = 0;
-    block(&pass, pass.table + pixel, pass.init ? (const float *const *)out : NULL, out, 0);
+    block(&pass, pass.table + pixel, pass.init ? (const float *const *)out : NULL, out, 0, 1);
     for (int32_t i = 0; i < pixels; i++)
         for (int32_t c = 0; c < channels; c++)
             pass.out[pixel + i][shift + c] = out[i][c];
@@ -69,15 +70,20 @@ void csdf_products(const csdf_pass *whole)
         /* blocks of equal size, or one pixel more: none is left with few */
         const uint32_t size = pixels / count, more = pixels % count;
         const ptrdiff_t ahead = pass.panel * ((lanes + CSDF_PANEL - 1) / CSDF_PANEL);
-        for (uint32_t k = 0, pixel = 0; k < count; k++) {
-            const uint32_t n = size + (k < more);
+        uint32_t pixel = 0;
+        for (int32_t larger = 1; larger >= 0; larger--) {
+            const uint32_t n = size + (uint32_t)larger, times = larger ? more : count - more;
+            if (!times)
+                continue;
             csdf_block *block = shape->blocks[n - 1];
             if (pass.channels < lanes)
-                tail(pass, block, (int32_t)pixel, (int32_t)n, pass.channels, lanes);
+                for (uint32_t k = 0; k < times; k++)
+                    tail(pass, block, (int32_t)(pixel + k * n), (int32_t)n, pass.channels, lanes);
             else
                 block(&pass, pass.table + pixel, pass.init ? pass.init + pixel : NULL,
-                    pass.out + pixel, ahead + (ptrdiff_t)(k % CSDF_TURN * CSDF_PANEL));
-            pixel += n;
+                    pass.out + pixel, ahead + (ptrdiff_t)(larger ? 0 : more % CSDF_TURN * CSDF_PANEL),
+                    (int32_t)times);
+            pixel += times * n;
         }
         /* so many lanes are part of a panel, or whole ones */
         lane += lanes;
