@@ -62,7 +62,7 @@ _HEADER = "/* Written by csdfgen/native/generate.py: change that. */\n"
 
 
 def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
-    """The function that computes one block."""
+    """The functions that compute blocks of a shape: of any pass, and of one with a single run."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
 
     def at(v: int) -> str:
@@ -77,42 +77,6 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     # the fewer operands stay in registers, the others come one by one
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
-
-    def inner() -> Iterator[str]:
-        yield "    const float *const *t = table;"
-        yield "    const float *w = pass->weights;"
-        yield f"    const ptrdiff_t ahead = next + k % {TURN} * {PANEL};"
-        for i in range(pixels):
-            yield "    csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
-        for v in range(vectors):
-            names = " = ".join(f"a{i}_{v}" for i in range(pixels))
-            yield f"    {names} = csdf_load(pass->bias + {v * lanes});"
-        yield "    if (init) {"
-        for i, v in grid:
-            yield f"        a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
-        yield "    }"
-        for i in range(pixels):
-            for v in range(0, vectors * lanes, PANEL):
-                yield f"    CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
-        yield "    for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
-        yield "        for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {"
-        yield "            const ptrdiff_t count = pass->counts[piece];"
-        for i in range(pixels):
-            yield f"            const float *p{i} = t[{i}];"
-        yield "            ptrdiff_t c = 0;"
-        yield f"            for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{"
-        yield "                CSDF_PREFETCH(w + ahead);"
-        yield "                " + " ".join(f"PRODUCTS({k})" for k in range(TURN))
-        yield "            }"
-        yield f"            for (; c < count; c++, w += {PANEL}) {{"
-        yield "                PRODUCTS(0)"
-        yield "            }"
-        yield "        }"
-        yield "    }"
-        yield from _activation("pass->activation")
-        for i, v in grid:
-            yield f"    csdf_store(out[{i}] + shift + {v * lanes}, a{i}_{v});"
-
     yield "/* All products of the k-th input channel from c on. */"
     yield "#define PRODUCTS(k) \\"
     yield "    { \\"
@@ -125,28 +89,77 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     yield "    }"
     yield from _all(f"a{i}_{v}" for i, v in grid)
     yield ""
-    yield f"static void block_{vectors}x{pixels}(const csdf_pass *pass, const float *const *table,"
-    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)"
-    yield "{"
-    yield "    const ptrdiff_t shift = pass->channel;"
-    if vectors * lanes > PANEL:
-        yield "    const ptrdiff_t panel = pass->panel;"
-    yield "    for (int32_t k = 0; k < times; k++) {"
-    yield from _indented(inner())
-    yield f"        table += {pixels};"
-    yield f"        out += {pixels};"
-    yield "        if (init)"
-    yield f"            init += {pixels};"
-    yield "    }"
-    yield "}"
+    for single in (False, True):
+        yield from _blocks(lanes, vectors, pixels, single)
     yield "#undef PRODUCTS"
     yield "#undef ALL"
     yield ""
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str]:
+    """One of the two functions; single: of passes with one tap and one piece."""
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+    run = [f"const float *p{i} = {'table' if single else 't'}[{i}];" for i in range(pixels)]
+    run += [
+        "ptrdiff_t c = 0;",
+        f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
+        "    CSDF_PREFETCH(w + ahead);",
+        "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
+        "}",
+        f"for (; c < count; c++, w += {PANEL}) {{",
+        "    PRODUCTS(0)",
+        "}",
+    ]
+    name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
+    yield f"static void {name}(const csdf_pass *pass, const float *const *table,"
+    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)"
+    yield "{"
+    yield "    const ptrdiff_t shift = pass->channel;"
+    if single:
+        yield "    const ptrdiff_t count = pass->counts[0];"
+    if vectors * lanes > PANEL:
+        yield "    const ptrdiff_t panel = pass->panel;"
+    yield "    for (int32_t k = 0; k < times; k++) {"
+    if not single:
+        yield "        const float *const *t = table;"
+    yield "        const float *w = pass->weights;"
+    yield f"        const ptrdiff_t ahead = next + k % {TURN} * {PANEL};"
+    for i in range(pixels):
+        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
+    for v in range(vectors):
+        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
+        yield f"        {names} = csdf_load(pass->bias + {v * lanes});"
+    yield "        if (init) {"
+    for i, v in grid:
+        yield f"            a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
+    yield f"            init += {pixels};"
+    yield "        }"
+    if single:
+        yield from _indented(run, 2)
+    else:
+        # long sums leave time to fetch where they go; short ones are faster without
+        for i in range(pixels):
+            for v in range(0, vectors * lanes, PANEL):
+                yield f"        CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
+        yield "        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
+        yield "            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {"
+        yield "                const ptrdiff_t count = pass->counts[i];"
+        yield from _indented(run, 4)
+        yield "            }"
+        yield "        }"
+    yield from _indented(_activation("pass->activation"), 1)
+    for i, v in grid:
+        yield f"        csdf_store(out[{i}] + shift + {v * lanes}, a{i}_{v});"
+    yield f"        table += {pixels};"
+    yield f"        out += {pixels};"
+    yield "    }"
+    yield "}"
+    yield ""
+
+
+def _indented(lines: Iterable[str], levels: int) -> Iterator[str]:
     for line in lines:
-        yield f"    {line}"
+        yield "    " * levels + line
 
 
 def _activation(by: str) -> Iterator[str]:
@@ -187,15 +200,17 @@ def blocks(lanes: int) -> Iterator[str]:
         for pixels in range(1, shape.pixels + 1):
             yield from block(lanes, shape.vectors, pixels)
     for shape in shapes:
-        names = [f"block_{shape.vectors}x{n}" for n in range(1, shape.pixels + 1)]
-        yield f"static csdf_block *const blocks_{shape.vectors}[] = {{"
-        for start in range(0, len(names), 6):
-            yield "    " + ", ".join(names[start : start + 6]) + ","
-        yield "};"
+        for kind in ("block", "run"):
+            names = [f"{kind}_{shape.vectors}x{n}" for n in range(1, shape.pixels + 1)]
+            yield f"static csdf_block *const {kind}s_{shape.vectors}[] = {{"
+            for start in range(0, len(names), 6):
+                yield "    " + ", ".join(names[start : start + 6]) + ","
+            yield "};"
     yield ""
     yield "static const csdf_shape shapes[] = {"
     for shape in shapes:
-        yield f"    {{{shape.vectors}, {shape.pixels}, {shape.most}, blocks_{shape.vectors}}},"
+        functions = f"{{blocks_{shape.vectors}, runs_{shape.vectors}}}"
+        yield f"    {{{shape.vectors}, {shape.pixels}, {shape.most}, {functions}}},"
     yield "};"
 
 

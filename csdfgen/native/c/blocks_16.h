@@ -49,6 +49,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
             a0_5 += csdf_load(init[0] + shift + 80);
             a0_6 += csdf_load(init[0] + shift + 96);
             a0_7 += csdf_load(init[0] + shift + 112);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -59,8 +60,8 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[0] + shift + 96);
         CSDF_PREFETCH_OUT(out[0] + shift + 112);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -89,10 +90,67 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 112, a0_7);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_8x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        a0_2 = csdf_load(pass->bias + 32);
+        a0_3 = csdf_load(pass->bias + 48);
+        a0_4 = csdf_load(pass->bias + 64);
+        a0_5 = csdf_load(pass->bias + 80);
+        a0_6 = csdf_load(pass->bias + 96);
+        a0_7 = csdf_load(pass->bias + 112);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a0_4 += csdf_load(init[0] + shift + 64);
+            a0_5 += csdf_load(init[0] + shift + 80);
+            a0_6 += csdf_load(init[0] + shift + 96);
+            a0_7 += csdf_load(init[0] + shift + 112);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[0] + shift + 64, a0_4);
+        csdf_store(out[0] + shift + 80, a0_5);
+        csdf_store(out[0] + shift + 96, a0_6);
+        csdf_store(out[0] + shift + 112, a0_7);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -149,6 +207,7 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
             a1_5 += csdf_load(init[1] + shift + 80);
             a1_6 += csdf_load(init[1] + shift + 96);
             a1_7 += csdf_load(init[1] + shift + 112);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -167,8 +226,8 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[1] + shift + 96);
         CSDF_PREFETCH_OUT(out[1] + shift + 112);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -206,10 +265,85 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 112, a1_7);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_8x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = csdf_load(pass->bias + 48);
+        a0_4 = a1_4 = csdf_load(pass->bias + 64);
+        a0_5 = a1_5 = csdf_load(pass->bias + 80);
+        a0_6 = a1_6 = csdf_load(pass->bias + 96);
+        a0_7 = a1_7 = csdf_load(pass->bias + 112);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a0_4 += csdf_load(init[0] + shift + 64);
+            a0_5 += csdf_load(init[0] + shift + 80);
+            a0_6 += csdf_load(init[0] + shift + 96);
+            a0_7 += csdf_load(init[0] + shift + 112);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a1_4 += csdf_load(init[1] + shift + 64);
+            a1_5 += csdf_load(init[1] + shift + 80);
+            a1_6 += csdf_load(init[1] + shift + 96);
+            a1_7 += csdf_load(init[1] + shift + 112);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[0] + shift + 64, a0_4);
+        csdf_store(out[0] + shift + 80, a0_5);
+        csdf_store(out[0] + shift + 96, a0_6);
+        csdf_store(out[0] + shift + 112, a0_7);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[1] + shift + 64, a1_4);
+        csdf_store(out[1] + shift + 80, a1_5);
+        csdf_store(out[1] + shift + 96, a1_6);
+        csdf_store(out[1] + shift + 112, a1_7);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -243,14 +377,15 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
             a0_1 += csdf_load(init[0] + shift + 16);
             a0_2 += csdf_load(init[0] + shift + 32);
             a0_3 += csdf_load(init[0] + shift + 48);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         CSDF_PREFETCH_OUT(out[0] + shift + 32);
         CSDF_PREFETCH_OUT(out[0] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -275,10 +410,55 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 48, a0_3);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_4x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        a0_2 = csdf_load(pass->bias + 32);
+        a0_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -318,6 +498,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
             a1_1 += csdf_load(init[1] + shift + 16);
             a1_2 += csdf_load(init[1] + shift + 32);
             a1_3 += csdf_load(init[1] + shift + 48);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -328,8 +509,8 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[1] + shift + 32);
         CSDF_PREFETCH_OUT(out[1] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -359,10 +540,65 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 48, a1_3);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_4x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -409,6 +645,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
             a2_1 += csdf_load(init[2] + shift + 16);
             a2_2 += csdf_load(init[2] + shift + 32);
             a2_3 += csdf_load(init[2] + shift + 48);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -423,8 +660,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[2] + shift + 32);
         CSDF_PREFETCH_OUT(out[2] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -459,10 +696,75 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 48, a2_3);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_4x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -515,6 +817,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
             a3_1 += csdf_load(init[3] + shift + 16);
             a3_2 += csdf_load(init[3] + shift + 32);
             a3_3 += csdf_load(init[3] + shift + 48);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -533,8 +836,8 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 32);
         CSDF_PREFETCH_OUT(out[3] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -574,10 +877,85 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 48, a3_3);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_4x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = a3_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a3_3 += csdf_load(init[3] + shift + 48);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[3] + shift + 48, a3_3);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -637,6 +1015,7 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
             a4_1 += csdf_load(init[4] + shift + 16);
             a4_2 += csdf_load(init[4] + shift + 32);
             a4_3 += csdf_load(init[4] + shift + 48);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -659,8 +1038,8 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 32);
         CSDF_PREFETCH_OUT(out[4] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -705,10 +1084,95 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 48, a4_3);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_4x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        csdf_v a4_0, a4_1, a4_2, a4_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a3_3 += csdf_load(init[3] + shift + 48);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a4_3 += csdf_load(init[4] + shift + 48);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[3] + shift + 48, a3_3);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[4] + shift + 48, a4_3);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -774,6 +1238,7 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
             a5_1 += csdf_load(init[5] + shift + 16);
             a5_2 += csdf_load(init[5] + shift + 32);
             a5_3 += csdf_load(init[5] + shift + 48);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -800,8 +1265,8 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 32);
         CSDF_PREFETCH_OUT(out[5] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -851,10 +1316,105 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 48, a5_3);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_4x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        csdf_v a4_0, a4_1, a4_2, a4_3;
+        csdf_v a5_0, a5_1, a5_2, a5_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 32);
+        a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = a5_3 = csdf_load(pass->bias + 48);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a0_3 += csdf_load(init[0] + shift + 48);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a1_3 += csdf_load(init[1] + shift + 48);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a2_3 += csdf_load(init[2] + shift + 48);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a3_3 += csdf_load(init[3] + shift + 48);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a4_3 += csdf_load(init[4] + shift + 48);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            a5_3 += csdf_load(init[5] + shift + 48);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[0] + shift + 48, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[1] + shift + 48, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[2] + shift + 48, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[3] + shift + 48, a3_3);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[4] + shift + 48, a4_3);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        csdf_store(out[5] + shift + 48, a5_3);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -885,13 +1445,14 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
             a0_0 += csdf_load(init[0] + shift + 0);
             a0_1 += csdf_load(init[0] + shift + 16);
             a0_2 += csdf_load(init[0] + shift + 32);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         CSDF_PREFETCH_OUT(out[0] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -915,10 +1476,52 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 32, a0_2);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_3x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        a0_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -954,6 +1557,7 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
             a1_0 += csdf_load(init[1] + shift + 0);
             a1_1 += csdf_load(init[1] + shift + 16);
             a1_2 += csdf_load(init[1] + shift + 32);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -962,8 +1566,8 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[1] + shift + 16);
         CSDF_PREFETCH_OUT(out[1] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -991,10 +1595,60 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 32, a1_2);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_3x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1036,6 +1690,7 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
             a2_0 += csdf_load(init[2] + shift + 0);
             a2_1 += csdf_load(init[2] + shift + 16);
             a2_2 += csdf_load(init[2] + shift + 32);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1047,8 +1702,8 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[2] + shift + 16);
         CSDF_PREFETCH_OUT(out[2] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1080,10 +1735,68 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 32, a2_2);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_3x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1130,6 +1843,7 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
             a3_0 += csdf_load(init[3] + shift + 0);
             a3_1 += csdf_load(init[3] + shift + 16);
             a3_2 += csdf_load(init[3] + shift + 32);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1144,8 +1858,8 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 16);
         CSDF_PREFETCH_OUT(out[3] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1181,10 +1895,76 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 32, a3_2);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_3x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1236,6 +2016,7 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
             a4_0 += csdf_load(init[4] + shift + 0);
             a4_1 += csdf_load(init[4] + shift + 16);
             a4_2 += csdf_load(init[4] + shift + 32);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1253,8 +2034,8 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 16);
         CSDF_PREFETCH_OUT(out[4] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1294,10 +2075,84 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 32, a4_2);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_3x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1355,6 +2210,7 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
             a5_0 += csdf_load(init[5] + shift + 0);
             a5_1 += csdf_load(init[5] + shift + 16);
             a5_2 += csdf_load(init[5] + shift + 32);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1375,8 +2231,8 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 16);
         CSDF_PREFETCH_OUT(out[5] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1420,10 +2276,92 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 32, a5_2);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_3x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        csdf_v a5_0, a5_1, a5_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1486,6 +2424,7 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
             a6_0 += csdf_load(init[6] + shift + 0);
             a6_1 += csdf_load(init[6] + shift + 16);
             a6_2 += csdf_load(init[6] + shift + 32);
+            init += 7;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1509,8 +2448,8 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[6] + shift + 16);
         CSDF_PREFETCH_OUT(out[6] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1558,10 +2497,100 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
         csdf_store(out[6] + shift + 32, a6_2);
         table += 7;
         out += 7;
-        if (init)
-            init += 7;
     }
 }
+
+static void run_3x7(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        csdf_v a5_0, a5_1, a5_2;
+        csdf_v a6_0, a6_1, a6_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = a6_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a6_2 += csdf_load(init[6] + shift + 32);
+            init += 7;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[6] + shift + 32, a6_2);
+        table += 7;
+        out += 7;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1629,6 +2658,7 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
             a7_0 += csdf_load(init[7] + shift + 0);
             a7_1 += csdf_load(init[7] + shift + 16);
             a7_2 += csdf_load(init[7] + shift + 32);
+            init += 8;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1655,8 +2685,8 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[7] + shift + 16);
         CSDF_PREFETCH_OUT(out[7] + shift + 32);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1708,10 +2738,108 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
         csdf_store(out[7] + shift + 32, a7_2);
         table += 8;
         out += 8;
-        if (init)
-            init += 8;
     }
 }
+
+static void run_3x8(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2;
+        csdf_v a1_0, a1_1, a1_2;
+        csdf_v a2_0, a2_1, a2_2;
+        csdf_v a3_0, a3_1, a3_2;
+        csdf_v a4_0, a4_1, a4_2;
+        csdf_v a5_0, a5_1, a5_2;
+        csdf_v a6_0, a6_1, a6_2;
+        csdf_v a7_0, a7_1, a7_2;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 16);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = a6_2 = a7_2 = csdf_load(pass->bias + 32);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a0_2 += csdf_load(init[0] + shift + 32);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a1_2 += csdf_load(init[1] + shift + 32);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a2_2 += csdf_load(init[2] + shift + 32);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a3_2 += csdf_load(init[3] + shift + 32);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a4_2 += csdf_load(init[4] + shift + 32);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a5_2 += csdf_load(init[5] + shift + 32);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a6_2 += csdf_load(init[6] + shift + 32);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a7_2 += csdf_load(init[7] + shift + 32);
+            init += 8;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[0] + shift + 32, a0_2);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[1] + shift + 32, a1_2);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[2] + shift + 32, a2_2);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[3] + shift + 32, a3_2);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[4] + shift + 32, a4_2);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[5] + shift + 32, a5_2);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[6] + shift + 32, a6_2);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[7] + shift + 32, a7_2);
+        table += 8;
+        out += 8;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1739,12 +2867,13 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
             a0_1 += csdf_load(init[0] + shift + 16);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -1767,10 +2896,49 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 16, a0_1);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_2x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1802,14 +2970,15 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
             a0_1 += csdf_load(init[0] + shift + 16);
             a1_0 += csdf_load(init[1] + shift + 0);
             a1_1 += csdf_load(init[1] + shift + 16);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -1835,10 +3004,55 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 16, a1_1);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_2x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1874,6 +3088,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
             a1_1 += csdf_load(init[1] + shift + 16);
             a2_0 += csdf_load(init[2] + shift + 0);
             a2_1 += csdf_load(init[2] + shift + 16);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1882,8 +3097,8 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1912,10 +3127,61 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 16, a2_1);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_2x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1955,6 +3221,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
             a2_1 += csdf_load(init[2] + shift + 16);
             a3_0 += csdf_load(init[3] + shift + 0);
             a3_1 += csdf_load(init[3] + shift + 16);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -1965,8 +3232,8 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1998,10 +3265,67 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 16, a3_1);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_2x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2046,6 +3370,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
             a3_1 += csdf_load(init[3] + shift + 16);
             a4_0 += csdf_load(init[4] + shift + 0);
             a4_1 += csdf_load(init[4] + shift + 16);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2058,8 +3383,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2094,10 +3419,73 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 16, a4_1);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_2x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2146,6 +3534,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
             a4_1 += csdf_load(init[4] + shift + 16);
             a5_0 += csdf_load(init[5] + shift + 0);
             a5_1 += csdf_load(init[5] + shift + 16);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2160,8 +3549,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2199,10 +3588,79 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 16, a5_1);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_2x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2255,6 +3713,7 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
             a5_1 += csdf_load(init[5] + shift + 16);
             a6_0 += csdf_load(init[6] + shift + 0);
             a6_1 += csdf_load(init[6] + shift + 16);
+            init += 7;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2271,8 +3730,8 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         CSDF_PREFETCH_OUT(out[6] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2313,10 +3772,85 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
         csdf_store(out[6] + shift + 16, a6_1);
         table += 7;
         out += 7;
-        if (init)
-            init += 7;
     }
 }
+
+static void run_2x7(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            init += 7;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        table += 7;
+        out += 7;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2373,6 +3907,7 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
             a6_1 += csdf_load(init[6] + shift + 16);
             a7_0 += csdf_load(init[7] + shift + 0);
             a7_1 += csdf_load(init[7] + shift + 16);
+            init += 8;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2391,8 +3926,8 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         CSDF_PREFETCH_OUT(out[7] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2436,10 +3971,91 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
         csdf_store(out[7] + shift + 16, a7_1);
         table += 8;
         out += 8;
-        if (init)
-            init += 8;
     }
 }
+
+static void run_2x8(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            init += 8;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        table += 8;
+        out += 8;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2501,6 +4117,7 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
             a7_1 += csdf_load(init[7] + shift + 16);
             a8_0 += csdf_load(init[8] + shift + 0);
             a8_1 += csdf_load(init[8] + shift + 16);
+            init += 9;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2521,8 +4138,8 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         CSDF_PREFETCH_OUT(out[8] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2569,10 +4186,97 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
         csdf_store(out[8] + shift + 16, a8_1);
         table += 9;
         out += 9;
-        if (init)
-            init += 9;
     }
 }
+
+static void run_2x9(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            init += 9;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        table += 9;
+        out += 9;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2638,6 +4342,7 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
             a8_1 += csdf_load(init[8] + shift + 16);
             a9_0 += csdf_load(init[9] + shift + 0);
             a9_1 += csdf_load(init[9] + shift + 16);
+            init += 10;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2660,8 +4365,8 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         CSDF_PREFETCH_OUT(out[9] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2711,10 +4416,103 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
         csdf_store(out[9] + shift + 16, a9_1);
         table += 10;
         out += 10;
-        if (init)
-            init += 10;
     }
 }
+
+static void run_2x10(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 16);
+            init += 10;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 16, a9_1);
+        table += 10;
+        out += 10;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2784,6 +4582,7 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
             a9_1 += csdf_load(init[9] + shift + 16);
             a10_0 += csdf_load(init[10] + shift + 0);
             a10_1 += csdf_load(init[10] + shift + 16);
+            init += 11;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2808,8 +4607,8 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         CSDF_PREFETCH_OUT(out[10] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2862,10 +4661,109 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
         csdf_store(out[10] + shift + 16, a10_1);
         table += 11;
         out += 11;
-        if (init)
-            init += 11;
     }
 }
+
+static void run_2x11(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        csdf_v a10_0, a10_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 16);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a10_1 += csdf_load(init[10] + shift + 16);
+            init += 11;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 16, a9_1);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[10] + shift + 16, a10_1);
+        table += 11;
+        out += 11;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2939,6 +4837,7 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
             a10_1 += csdf_load(init[10] + shift + 16);
             a11_0 += csdf_load(init[11] + shift + 0);
             a11_1 += csdf_load(init[11] + shift + 16);
+            init += 12;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -2965,8 +4864,8 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[11] + shift + 0);
         CSDF_PREFETCH_OUT(out[11] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3022,10 +4921,115 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
         csdf_store(out[11] + shift + 16, a11_1);
         table += 12;
         out += 12;
-        if (init)
-            init += 12;
     }
 }
+
+static void run_2x12(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        csdf_v a10_0, a10_1;
+        csdf_v a11_0, a11_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = a11_1 = csdf_load(pass->bias + 16);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 16);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 16);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 16);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 16);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 16);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 16);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 16);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 16);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 16);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 16);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a10_1 += csdf_load(init[10] + shift + 16);
+            a11_0 += csdf_load(init[11] + shift + 0);
+            a11_1 += csdf_load(init[11] + shift + 16);
+            init += 12;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        const float *p11 = table[11];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 16, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 16, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 16, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 16, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 16, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 16, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 16, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 16, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 16, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 16, a9_1);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[10] + shift + 16, a10_1);
+        csdf_store(out[11] + shift + 0, a11_0);
+        csdf_store(out[11] + shift + 16, a11_1);
+        table += 12;
+        out += 12;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3049,11 +5053,12 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -3075,10 +5080,45 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 0, a0_0);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_1x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        a0_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3105,12 +5145,13 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
             a1_0 += csdf_load(init[1] + shift + 0);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -3134,10 +5175,49 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 0, a1_0);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_1x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3167,13 +5247,14 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
             a0_0 += csdf_load(init[0] + shift + 0);
             a1_0 += csdf_load(init[1] + shift + 0);
             a2_0 += csdf_load(init[2] + shift + 0);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3199,10 +5280,53 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 0, a2_0);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_1x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3235,14 +5359,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
             a1_0 += csdf_load(init[1] + shift + 0);
             a2_0 += csdf_load(init[2] + shift + 0);
             a3_0 += csdf_load(init[3] + shift + 0);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3270,10 +5395,57 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 0, a3_0);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_1x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3309,6 +5481,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
             a2_0 += csdf_load(init[2] + shift + 0);
             a3_0 += csdf_load(init[3] + shift + 0);
             a4_0 += csdf_load(init[4] + shift + 0);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3316,8 +5489,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3347,10 +5520,61 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 0, a4_0);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_1x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3389,6 +5613,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
             a3_0 += csdf_load(init[3] + shift + 0);
             a4_0 += csdf_load(init[4] + shift + 0);
             a5_0 += csdf_load(init[5] + shift + 0);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3397,8 +5622,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3430,10 +5655,65 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 0, a5_0);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_1x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3475,6 +5755,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
             a4_0 += csdf_load(init[4] + shift + 0);
             a5_0 += csdf_load(init[5] + shift + 0);
             a6_0 += csdf_load(init[6] + shift + 0);
+            init += 7;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3484,8 +5765,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3519,10 +5800,69 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
         csdf_store(out[6] + shift + 0, a6_0);
         table += 7;
         out += 7;
-        if (init)
-            init += 7;
     }
 }
+
+static void run_1x7(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            init += 7;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        table += 7;
+        out += 7;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3567,6 +5907,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
             a5_0 += csdf_load(init[5] + shift + 0);
             a6_0 += csdf_load(init[6] + shift + 0);
             a7_0 += csdf_load(init[7] + shift + 0);
+            init += 8;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3577,8 +5918,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3614,10 +5955,73 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
         csdf_store(out[7] + shift + 0, a7_0);
         table += 8;
         out += 8;
-        if (init)
-            init += 8;
     }
 }
+
+static void run_1x8(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            init += 8;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        table += 8;
+        out += 8;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3666,6 +6070,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
             a6_0 += csdf_load(init[6] + shift + 0);
             a7_0 += csdf_load(init[7] + shift + 0);
             a8_0 += csdf_load(init[8] + shift + 0);
+            init += 9;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3677,8 +6082,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3716,10 +6121,77 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
         csdf_store(out[8] + shift + 0, a8_0);
         table += 9;
         out += 9;
-        if (init)
-            init += 9;
     }
 }
+
+static void run_1x9(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            init += 9;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        table += 9;
+        out += 9;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3771,6 +6243,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
             a7_0 += csdf_load(init[7] + shift + 0);
             a8_0 += csdf_load(init[8] + shift + 0);
             a9_0 += csdf_load(init[9] + shift + 0);
+            init += 10;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3783,8 +6256,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3824,10 +6297,81 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
         csdf_store(out[9] + shift + 0, a9_0);
         table += 10;
         out += 10;
-        if (init)
-            init += 10;
     }
 }
+
+static void run_1x10(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            init += 10;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        table += 10;
+        out += 10;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3882,6 +6426,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
             a8_0 += csdf_load(init[8] + shift + 0);
             a9_0 += csdf_load(init[9] + shift + 0);
             a10_0 += csdf_load(init[10] + shift + 0);
+            init += 11;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3895,8 +6440,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3938,10 +6483,85 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
         csdf_store(out[10] + shift + 0, a10_0);
         table += 11;
         out += 11;
-        if (init)
-            init += 11;
     }
 }
+
+static void run_1x11(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            init += 11;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        table += 11;
+        out += 11;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3999,6 +6619,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
             a9_0 += csdf_load(init[9] + shift + 0);
             a10_0 += csdf_load(init[10] + shift + 0);
             a11_0 += csdf_load(init[11] + shift + 0);
+            init += 12;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -4013,8 +6634,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         CSDF_PREFETCH_OUT(out[11] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -4058,36 +6679,133 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
         csdf_store(out[11] + shift + 0, a11_0);
         table += 12;
         out += 12;
-        if (init)
-            init += 12;
     }
 }
+
+static void run_1x12(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        csdf_v a11_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a11_0 += csdf_load(init[11] + shift + 0);
+            init += 12;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        const float *p11 = table[11];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[11] + shift + 0, a11_0);
+        table += 12;
+        out += 12;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
 static csdf_block *const blocks_8[] = {
     block_8x1, block_8x2,
 };
+static csdf_block *const runs_8[] = {
+    run_8x1, run_8x2,
+};
 static csdf_block *const blocks_4[] = {
     block_4x1, block_4x2, block_4x3, block_4x4, block_4x5, block_4x6,
+};
+static csdf_block *const runs_4[] = {
+    run_4x1, run_4x2, run_4x3, run_4x4, run_4x5, run_4x6,
 };
 static csdf_block *const blocks_3[] = {
     block_3x1, block_3x2, block_3x3, block_3x4, block_3x5, block_3x6,
     block_3x7, block_3x8,
 };
+static csdf_block *const runs_3[] = {
+    run_3x1, run_3x2, run_3x3, run_3x4, run_3x5, run_3x6,
+    run_3x7, run_3x8,
+};
 static csdf_block *const blocks_2[] = {
     block_2x1, block_2x2, block_2x3, block_2x4, block_2x5, block_2x6,
     block_2x7, block_2x8, block_2x9, block_2x10, block_2x11, block_2x12,
+};
+static csdf_block *const runs_2[] = {
+    run_2x1, run_2x2, run_2x3, run_2x4, run_2x5, run_2x6,
+    run_2x7, run_2x8, run_2x9, run_2x10, run_2x11, run_2x12,
 };
 static csdf_block *const blocks_1[] = {
     block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6,
     block_1x7, block_1x8, block_1x9, block_1x10, block_1x11, block_1x12,
 };
+static csdf_block *const runs_1[] = {
+    run_1x1, run_1x2, run_1x3, run_1x4, run_1x5, run_1x6,
+    run_1x7, run_1x8, run_1x9, run_1x10, run_1x11, run_1x12,
+};
 
 static const csdf_shape shapes[] = {
-    {8, 2, 2, blocks_8},
-    {4, 6, 0, blocks_4},
-    {3, 8, 0, blocks_3},
-    {2, 12, 0, blocks_2},
-    {1, 12, 0, blocks_1},
+    {8, 2, 2, {blocks_8, runs_8}},
+    {4, 6, 0, {blocks_4, runs_4}},
+    {3, 8, 0, {blocks_3, runs_3}},
+    {2, 12, 0, {blocks_2, runs_2}},
+    {1, 12, 0, {blocks_1, runs_1}},
 };

@@ -49,12 +49,13 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
             a0_5 += csdf_load(init[0] + shift + 20);
             a0_6 += csdf_load(init[0] + shift + 24);
             a0_7 += csdf_load(init[0] + shift + 28);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -83,10 +84,67 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 28, a0_7);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_8x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 4);
+        a0_2 = csdf_load(pass->bias + 8);
+        a0_3 = csdf_load(pass->bias + 12);
+        a0_4 = csdf_load(pass->bias + 16);
+        a0_5 = csdf_load(pass->bias + 20);
+        a0_6 = csdf_load(pass->bias + 24);
+        a0_7 = csdf_load(pass->bias + 28);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a0_4 += csdf_load(init[0] + shift + 16);
+            a0_5 += csdf_load(init[0] + shift + 20);
+            a0_6 += csdf_load(init[0] + shift + 24);
+            a0_7 += csdf_load(init[0] + shift + 28);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[0] + shift + 16, a0_4);
+        csdf_store(out[0] + shift + 20, a0_5);
+        csdf_store(out[0] + shift + 24, a0_6);
+        csdf_store(out[0] + shift + 28, a0_7);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -143,14 +201,15 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
             a1_5 += csdf_load(init[1] + shift + 20);
             a1_6 += csdf_load(init[1] + shift + 24);
             a1_7 += csdf_load(init[1] + shift + 28);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -188,10 +247,85 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 28, a1_7);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_8x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = csdf_load(pass->bias + 12);
+        a0_4 = a1_4 = csdf_load(pass->bias + 16);
+        a0_5 = a1_5 = csdf_load(pass->bias + 20);
+        a0_6 = a1_6 = csdf_load(pass->bias + 24);
+        a0_7 = a1_7 = csdf_load(pass->bias + 28);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a0_4 += csdf_load(init[0] + shift + 16);
+            a0_5 += csdf_load(init[0] + shift + 20);
+            a0_6 += csdf_load(init[0] + shift + 24);
+            a0_7 += csdf_load(init[0] + shift + 28);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            a1_4 += csdf_load(init[1] + shift + 16);
+            a1_5 += csdf_load(init[1] + shift + 20);
+            a1_6 += csdf_load(init[1] + shift + 24);
+            a1_7 += csdf_load(init[1] + shift + 28);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[0] + shift + 16, a0_4);
+        csdf_store(out[0] + shift + 20, a0_5);
+        csdf_store(out[0] + shift + 24, a0_6);
+        csdf_store(out[0] + shift + 28, a0_7);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        csdf_store(out[1] + shift + 16, a1_4);
+        csdf_store(out[1] + shift + 20, a1_5);
+        csdf_store(out[1] + shift + 24, a1_6);
+        csdf_store(out[1] + shift + 28, a1_7);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -259,6 +393,7 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
             a2_5 += csdf_load(init[2] + shift + 20);
             a2_6 += csdf_load(init[2] + shift + 24);
             a2_7 += csdf_load(init[2] + shift + 28);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -267,8 +402,8 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -315,10 +450,103 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 28, a2_7);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_8x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
+        csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 12);
+        a0_4 = a1_4 = a2_4 = csdf_load(pass->bias + 16);
+        a0_5 = a1_5 = a2_5 = csdf_load(pass->bias + 20);
+        a0_6 = a1_6 = a2_6 = csdf_load(pass->bias + 24);
+        a0_7 = a1_7 = a2_7 = csdf_load(pass->bias + 28);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a0_4 += csdf_load(init[0] + shift + 16);
+            a0_5 += csdf_load(init[0] + shift + 20);
+            a0_6 += csdf_load(init[0] + shift + 24);
+            a0_7 += csdf_load(init[0] + shift + 28);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            a1_4 += csdf_load(init[1] + shift + 16);
+            a1_5 += csdf_load(init[1] + shift + 20);
+            a1_6 += csdf_load(init[1] + shift + 24);
+            a1_7 += csdf_load(init[1] + shift + 28);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a2_2 += csdf_load(init[2] + shift + 8);
+            a2_3 += csdf_load(init[2] + shift + 12);
+            a2_4 += csdf_load(init[2] + shift + 16);
+            a2_5 += csdf_load(init[2] + shift + 20);
+            a2_6 += csdf_load(init[2] + shift + 24);
+            a2_7 += csdf_load(init[2] + shift + 28);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[0] + shift + 16, a0_4);
+        csdf_store(out[0] + shift + 20, a0_5);
+        csdf_store(out[0] + shift + 24, a0_6);
+        csdf_store(out[0] + shift + 28, a0_7);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        csdf_store(out[1] + shift + 16, a1_4);
+        csdf_store(out[1] + shift + 20, a1_5);
+        csdf_store(out[1] + shift + 24, a1_6);
+        csdf_store(out[1] + shift + 28, a1_7);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[2] + shift + 8, a2_2);
+        csdf_store(out[2] + shift + 12, a2_3);
+        csdf_store(out[2] + shift + 16, a2_4);
+        csdf_store(out[2] + shift + 20, a2_5);
+        csdf_store(out[2] + shift + 24, a2_6);
+        csdf_store(out[2] + shift + 28, a2_7);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -351,11 +579,12 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
             a0_1 += csdf_load(init[0] + shift + 4);
             a0_2 += csdf_load(init[0] + shift + 8);
             a0_3 += csdf_load(init[0] + shift + 12);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -380,10 +609,54 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 12, a0_3);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_4x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 4);
+        a0_2 = csdf_load(pass->bias + 8);
+        a0_3 = csdf_load(pass->bias + 12);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -422,12 +695,13 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
             a1_1 += csdf_load(init[1] + shift + 4);
             a1_2 += csdf_load(init[1] + shift + 8);
             a1_3 += csdf_load(init[1] + shift + 12);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -457,10 +731,64 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 12, a1_3);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_4x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = csdf_load(pass->bias + 12);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -506,13 +834,14 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
             a2_1 += csdf_load(init[2] + shift + 4);
             a2_2 += csdf_load(init[2] + shift + 8);
             a2_3 += csdf_load(init[2] + shift + 12);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -547,10 +876,74 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 12, a2_3);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_4x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 12);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a2_2 += csdf_load(init[2] + shift + 8);
+            a2_3 += csdf_load(init[2] + shift + 12);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[2] + shift + 8, a2_2);
+        csdf_store(out[2] + shift + 12, a2_3);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -602,14 +995,15 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
             a3_1 += csdf_load(init[3] + shift + 4);
             a3_2 += csdf_load(init[3] + shift + 8);
             a3_3 += csdf_load(init[3] + shift + 12);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -649,10 +1043,84 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 12, a3_3);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_4x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = a2_2 = a3_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = a2_3 = a3_3 = csdf_load(pass->bias + 12);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a2_2 += csdf_load(init[2] + shift + 8);
+            a2_3 += csdf_load(init[2] + shift + 12);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a3_2 += csdf_load(init[3] + shift + 8);
+            a3_3 += csdf_load(init[3] + shift + 12);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[2] + shift + 8, a2_2);
+        csdf_store(out[2] + shift + 12, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[3] + shift + 8, a3_2);
+        csdf_store(out[3] + shift + 12, a3_3);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -711,6 +1179,7 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
             a4_1 += csdf_load(init[4] + shift + 4);
             a4_2 += csdf_load(init[4] + shift + 8);
             a4_3 += csdf_load(init[4] + shift + 12);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -718,8 +1187,8 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -764,10 +1233,94 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 12, a4_3);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_4x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        csdf_v a4_0, a4_1, a4_2, a4_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = csdf_load(pass->bias + 12);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a2_2 += csdf_load(init[2] + shift + 8);
+            a2_3 += csdf_load(init[2] + shift + 12);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a3_2 += csdf_load(init[3] + shift + 8);
+            a3_3 += csdf_load(init[3] + shift + 12);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a4_2 += csdf_load(init[4] + shift + 8);
+            a4_3 += csdf_load(init[4] + shift + 12);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[2] + shift + 8, a2_2);
+        csdf_store(out[2] + shift + 12, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[3] + shift + 8, a3_2);
+        csdf_store(out[3] + shift + 12, a3_3);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[4] + shift + 8, a4_2);
+        csdf_store(out[4] + shift + 12, a4_3);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -832,6 +1385,7 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
             a5_1 += csdf_load(init[5] + shift + 4);
             a5_2 += csdf_load(init[5] + shift + 8);
             a5_3 += csdf_load(init[5] + shift + 12);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -840,8 +1394,8 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -891,10 +1445,104 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 12, a5_3);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_4x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        csdf_v a3_0, a3_1, a3_2, a3_3;
+        csdf_v a4_0, a4_1, a4_2, a4_3;
+        csdf_v a5_0, a5_1, a5_2, a5_3;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 4);
+        a0_2 = a1_2 = a2_2 = a3_2 = a4_2 = a5_2 = csdf_load(pass->bias + 8);
+        a0_3 = a1_3 = a2_3 = a3_3 = a4_3 = a5_3 = csdf_load(pass->bias + 12);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a0_2 += csdf_load(init[0] + shift + 8);
+            a0_3 += csdf_load(init[0] + shift + 12);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a1_2 += csdf_load(init[1] + shift + 8);
+            a1_3 += csdf_load(init[1] + shift + 12);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a2_2 += csdf_load(init[2] + shift + 8);
+            a2_3 += csdf_load(init[2] + shift + 12);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a3_2 += csdf_load(init[3] + shift + 8);
+            a3_3 += csdf_load(init[3] + shift + 12);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a4_2 += csdf_load(init[4] + shift + 8);
+            a4_3 += csdf_load(init[4] + shift + 12);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a5_2 += csdf_load(init[5] + shift + 8);
+            a5_3 += csdf_load(init[5] + shift + 12);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[0] + shift + 8, a0_2);
+        csdf_store(out[0] + shift + 12, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[1] + shift + 8, a1_2);
+        csdf_store(out[1] + shift + 12, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[2] + shift + 8, a2_2);
+        csdf_store(out[2] + shift + 12, a2_3);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[3] + shift + 8, a3_2);
+        csdf_store(out[3] + shift + 12, a3_3);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[4] + shift + 8, a4_2);
+        csdf_store(out[4] + shift + 12, a4_3);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[5] + shift + 8, a5_2);
+        csdf_store(out[5] + shift + 12, a5_3);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -921,11 +1569,12 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
             a0_1 += csdf_load(init[0] + shift + 4);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -948,10 +1597,48 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 4, a0_1);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_2x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -982,12 +1669,13 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
             a0_1 += csdf_load(init[0] + shift + 4);
             a1_0 += csdf_load(init[1] + shift + 0);
             a1_1 += csdf_load(init[1] + shift + 4);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -1013,10 +1701,54 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 4, a1_1);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_2x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1051,13 +1783,14 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
             a1_1 += csdf_load(init[1] + shift + 4);
             a2_0 += csdf_load(init[2] + shift + 0);
             a2_1 += csdf_load(init[2] + shift + 4);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1086,10 +1819,60 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 4, a2_1);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_2x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1128,14 +1911,15 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
             a2_1 += csdf_load(init[2] + shift + 4);
             a3_0 += csdf_load(init[3] + shift + 0);
             a3_1 += csdf_load(init[3] + shift + 4);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1167,10 +1951,66 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 4, a3_1);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_2x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1214,6 +2054,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
             a3_1 += csdf_load(init[3] + shift + 4);
             a4_0 += csdf_load(init[4] + shift + 0);
             a4_1 += csdf_load(init[4] + shift + 4);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1221,8 +2062,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1257,10 +2098,72 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 4, a4_1);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_2x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1308,6 +2211,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
             a4_1 += csdf_load(init[4] + shift + 4);
             a5_0 += csdf_load(init[5] + shift + 0);
             a5_1 += csdf_load(init[5] + shift + 4);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1316,8 +2220,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1355,10 +2259,78 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 4, a5_1);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_2x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1410,6 +2382,7 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
             a5_1 += csdf_load(init[5] + shift + 4);
             a6_0 += csdf_load(init[6] + shift + 0);
             a6_1 += csdf_load(init[6] + shift + 4);
+            init += 7;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1419,8 +2392,8 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1461,10 +2434,84 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
         csdf_store(out[6] + shift + 4, a6_1);
         table += 7;
         out += 7;
-        if (init)
-            init += 7;
     }
 }
+
+static void run_2x7(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 4);
+            init += 7;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 4, a6_1);
+        table += 7;
+        out += 7;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1520,6 +2567,7 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
             a6_1 += csdf_load(init[6] + shift + 4);
             a7_0 += csdf_load(init[7] + shift + 0);
             a7_1 += csdf_load(init[7] + shift + 4);
+            init += 8;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1530,8 +2578,8 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1575,10 +2623,90 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
         csdf_store(out[7] + shift + 4, a7_1);
         table += 8;
         out += 8;
-        if (init)
-            init += 8;
     }
 }
+
+static void run_2x8(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 4);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 4);
+            init += 8;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 4, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 4, a7_1);
+        table += 8;
+        out += 8;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1639,6 +2767,7 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
             a7_1 += csdf_load(init[7] + shift + 4);
             a8_0 += csdf_load(init[8] + shift + 0);
             a8_1 += csdf_load(init[8] + shift + 4);
+            init += 9;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1650,8 +2779,8 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1698,10 +2827,96 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
         csdf_store(out[8] + shift + 4, a8_1);
         table += 9;
         out += 9;
-        if (init)
-            init += 9;
     }
 }
+
+static void run_2x9(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 4);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 4);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 4);
+            init += 9;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 4, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 4, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 4, a8_1);
+        table += 9;
+        out += 9;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1766,6 +2981,7 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
             a8_1 += csdf_load(init[8] + shift + 4);
             a9_0 += csdf_load(init[9] + shift + 0);
             a9_1 += csdf_load(init[9] + shift + 4);
+            init += 10;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1778,8 +2994,8 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1829,10 +3045,102 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
         csdf_store(out[9] + shift + 4, a9_1);
         table += 10;
         out += 10;
-        if (init)
-            init += 10;
     }
 }
+
+static void run_2x10(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 4);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 4);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 4);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 4);
+            init += 10;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 4, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 4, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 4, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 4, a9_1);
+        table += 10;
+        out += 10;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1901,6 +3209,7 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
             a9_1 += csdf_load(init[9] + shift + 4);
             a10_0 += csdf_load(init[10] + shift + 0);
             a10_1 += csdf_load(init[10] + shift + 4);
+            init += 11;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1914,8 +3223,8 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1968,10 +3277,108 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
         csdf_store(out[10] + shift + 4, a10_1);
         table += 11;
         out += 11;
-        if (init)
-            init += 11;
     }
 }
+
+static void run_2x11(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        csdf_v a10_0, a10_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 4);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 4);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 4);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 4);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a10_1 += csdf_load(init[10] + shift + 4);
+            init += 11;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 4, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 4, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 4, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 4, a9_1);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[10] + shift + 4, a10_1);
+        table += 11;
+        out += 11;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2044,6 +3451,7 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
             a10_1 += csdf_load(init[10] + shift + 4);
             a11_0 += csdf_load(init[11] + shift + 0);
             a11_1 += csdf_load(init[11] + shift + 4);
+            init += 12;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2058,8 +3466,8 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         CSDF_PREFETCH_OUT(out[11] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2115,10 +3523,114 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
         csdf_store(out[11] + shift + 4, a11_1);
         table += 12;
         out += 12;
-        if (init)
-            init += 12;
     }
 }
+
+static void run_2x12(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        csdf_v a6_0, a6_1;
+        csdf_v a7_0, a7_1;
+        csdf_v a8_0, a8_1;
+        csdf_v a9_0, a9_1;
+        csdf_v a10_0, a10_1;
+        csdf_v a11_0, a11_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = a6_1 = a7_1 = a8_1 = a9_1 = a10_1 = a11_1 = csdf_load(pass->bias + 4);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 4);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 4);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 4);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 4);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 4);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 4);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a6_1 += csdf_load(init[6] + shift + 4);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a7_1 += csdf_load(init[7] + shift + 4);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a8_1 += csdf_load(init[8] + shift + 4);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a9_1 += csdf_load(init[9] + shift + 4);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a10_1 += csdf_load(init[10] + shift + 4);
+            a11_0 += csdf_load(init[11] + shift + 0);
+            a11_1 += csdf_load(init[11] + shift + 4);
+            init += 12;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        const float *p11 = table[11];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 4, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 4, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 4, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 4, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 4, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 4, a5_1);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[6] + shift + 4, a6_1);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[7] + shift + 4, a7_1);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[8] + shift + 4, a8_1);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[9] + shift + 4, a9_1);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[10] + shift + 4, a10_1);
+        csdf_store(out[11] + shift + 0, a11_0);
+        csdf_store(out[11] + shift + 4, a11_1);
+        table += 12;
+        out += 12;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2142,11 +3654,12 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -2168,10 +3681,45 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 0, a0_0);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_1x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        a0_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2198,12 +3746,13 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
             a1_0 += csdf_load(init[1] + shift + 0);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -2227,10 +3776,49 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 0, a1_0);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_1x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2260,13 +3848,14 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
             a0_0 += csdf_load(init[0] + shift + 0);
             a1_0 += csdf_load(init[1] + shift + 0);
             a2_0 += csdf_load(init[2] + shift + 0);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2292,10 +3881,53 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 0, a2_0);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_1x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2328,14 +3960,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
             a1_0 += csdf_load(init[1] + shift + 0);
             a2_0 += csdf_load(init[2] + shift + 0);
             a3_0 += csdf_load(init[3] + shift + 0);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2363,10 +3996,57 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 0, a3_0);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_1x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2402,6 +4082,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
             a2_0 += csdf_load(init[2] + shift + 0);
             a3_0 += csdf_load(init[3] + shift + 0);
             a4_0 += csdf_load(init[4] + shift + 0);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2409,8 +4090,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2440,10 +4121,61 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 0, a4_0);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_1x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2482,6 +4214,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
             a3_0 += csdf_load(init[3] + shift + 0);
             a4_0 += csdf_load(init[4] + shift + 0);
             a5_0 += csdf_load(init[5] + shift + 0);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2490,8 +4223,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2523,10 +4256,65 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 0, a5_0);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_1x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2568,6 +4356,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
             a4_0 += csdf_load(init[4] + shift + 0);
             a5_0 += csdf_load(init[5] + shift + 0);
             a6_0 += csdf_load(init[6] + shift + 0);
+            init += 7;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2577,8 +4366,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2612,10 +4401,69 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
         csdf_store(out[6] + shift + 0, a6_0);
         table += 7;
         out += 7;
-        if (init)
-            init += 7;
     }
 }
+
+static void run_1x7(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            init += 7;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        table += 7;
+        out += 7;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2660,6 +4508,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
             a5_0 += csdf_load(init[5] + shift + 0);
             a6_0 += csdf_load(init[6] + shift + 0);
             a7_0 += csdf_load(init[7] + shift + 0);
+            init += 8;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2670,8 +4519,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2707,10 +4556,73 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
         csdf_store(out[7] + shift + 0, a7_0);
         table += 8;
         out += 8;
-        if (init)
-            init += 8;
     }
 }
+
+static void run_1x8(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            init += 8;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        table += 8;
+        out += 8;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2759,6 +4671,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
             a6_0 += csdf_load(init[6] + shift + 0);
             a7_0 += csdf_load(init[7] + shift + 0);
             a8_0 += csdf_load(init[8] + shift + 0);
+            init += 9;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2770,8 +4683,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2809,10 +4722,77 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
         csdf_store(out[8] + shift + 0, a8_0);
         table += 9;
         out += 9;
-        if (init)
-            init += 9;
     }
 }
+
+static void run_1x9(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            init += 9;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        table += 9;
+        out += 9;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2864,6 +4844,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
             a7_0 += csdf_load(init[7] + shift + 0);
             a8_0 += csdf_load(init[8] + shift + 0);
             a9_0 += csdf_load(init[9] + shift + 0);
+            init += 10;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2876,8 +4857,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -2917,10 +4898,81 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
         csdf_store(out[9] + shift + 0, a9_0);
         table += 10;
         out += 10;
-        if (init)
-            init += 10;
     }
 }
+
+static void run_1x10(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            init += 10;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        table += 10;
+        out += 10;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -2975,6 +5027,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
             a8_0 += csdf_load(init[8] + shift + 0);
             a9_0 += csdf_load(init[9] + shift + 0);
             a10_0 += csdf_load(init[10] + shift + 0);
+            init += 11;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -2988,8 +5041,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3031,10 +5084,85 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
         csdf_store(out[10] + shift + 0, a10_0);
         table += 11;
         out += 11;
-        if (init)
-            init += 11;
     }
 }
+
+static void run_1x11(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            init += 11;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        table += 11;
+        out += 11;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -3092,6 +5220,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
             a9_0 += csdf_load(init[9] + shift + 0);
             a10_0 += csdf_load(init[10] + shift + 0);
             a11_0 += csdf_load(init[11] + shift + 0);
+            init += 12;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -3106,8 +5235,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         CSDF_PREFETCH_OUT(out[11] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -3151,31 +5280,124 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
         csdf_store(out[11] + shift + 0, a11_0);
         table += 12;
         out += 12;
-        if (init)
-            init += 12;
     }
 }
+
+static void run_1x12(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        csdf_v a11_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a11_0 += csdf_load(init[11] + shift + 0);
+            init += 12;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        const float *p11 = table[11];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[11] + shift + 0, a11_0);
+        table += 12;
+        out += 12;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
 static csdf_block *const blocks_8[] = {
     block_8x1, block_8x2, block_8x3,
 };
+static csdf_block *const runs_8[] = {
+    run_8x1, run_8x2, run_8x3,
+};
 static csdf_block *const blocks_4[] = {
     block_4x1, block_4x2, block_4x3, block_4x4, block_4x5, block_4x6,
+};
+static csdf_block *const runs_4[] = {
+    run_4x1, run_4x2, run_4x3, run_4x4, run_4x5, run_4x6,
 };
 static csdf_block *const blocks_2[] = {
     block_2x1, block_2x2, block_2x3, block_2x4, block_2x5, block_2x6,
     block_2x7, block_2x8, block_2x9, block_2x10, block_2x11, block_2x12,
 };
+static csdf_block *const runs_2[] = {
+    run_2x1, run_2x2, run_2x3, run_2x4, run_2x5, run_2x6,
+    run_2x7, run_2x8, run_2x9, run_2x10, run_2x11, run_2x12,
+};
 static csdf_block *const blocks_1[] = {
     block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6,
     block_1x7, block_1x8, block_1x9, block_1x10, block_1x11, block_1x12,
 };
+static csdf_block *const runs_1[] = {
+    run_1x1, run_1x2, run_1x3, run_1x4, run_1x5, run_1x6,
+    run_1x7, run_1x8, run_1x9, run_1x10, run_1x11, run_1x12,
+};
 
 static const csdf_shape shapes[] = {
-    {8, 3, 3, blocks_8},
-    {4, 6, 0, blocks_4},
-    {2, 12, 0, blocks_2},
-    {1, 12, 0, blocks_1},
+    {8, 3, 3, {blocks_8, runs_8}},
+    {4, 6, 0, {blocks_4, runs_4}},
+    {2, 12, 0, {blocks_2, runs_2}},
+    {1, 12, 0, {blocks_1, runs_1}},
 };

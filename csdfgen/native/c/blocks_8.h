@@ -49,14 +49,15 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
             a0_5 += csdf_load(init[0] + shift + 40);
             a0_6 += csdf_load(init[0] + shift + 48);
             a0_7 += csdf_load(init[0] + shift + 56);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         CSDF_PREFETCH_OUT(out[0] + shift + 32);
         CSDF_PREFETCH_OUT(out[0] + shift + 48);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -85,10 +86,67 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 56, a0_7);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_8x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 8);
+        a0_2 = csdf_load(pass->bias + 16);
+        a0_3 = csdf_load(pass->bias + 24);
+        a0_4 = csdf_load(pass->bias + 32);
+        a0_5 = csdf_load(pass->bias + 40);
+        a0_6 = csdf_load(pass->bias + 48);
+        a0_7 = csdf_load(pass->bias + 56);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a0_2 += csdf_load(init[0] + shift + 16);
+            a0_3 += csdf_load(init[0] + shift + 24);
+            a0_4 += csdf_load(init[0] + shift + 32);
+            a0_5 += csdf_load(init[0] + shift + 40);
+            a0_6 += csdf_load(init[0] + shift + 48);
+            a0_7 += csdf_load(init[0] + shift + 56);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[0] + shift + 16, a0_2);
+        csdf_store(out[0] + shift + 24, a0_3);
+        csdf_store(out[0] + shift + 32, a0_4);
+        csdf_store(out[0] + shift + 40, a0_5);
+        csdf_store(out[0] + shift + 48, a0_6);
+        csdf_store(out[0] + shift + 56, a0_7);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -122,12 +180,13 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
             a0_1 += csdf_load(init[0] + shift + 8);
             a0_2 += csdf_load(init[0] + shift + 16);
             a0_3 += csdf_load(init[0] + shift + 24);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -152,10 +211,55 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 24, a0_3);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_4x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 8);
+        a0_2 = csdf_load(pass->bias + 16);
+        a0_3 = csdf_load(pass->bias + 24);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a0_2 += csdf_load(init[0] + shift + 16);
+            a0_3 += csdf_load(init[0] + shift + 24);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[0] + shift + 16, a0_2);
+        csdf_store(out[0] + shift + 24, a0_3);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -195,14 +299,15 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
             a1_1 += csdf_load(init[1] + shift + 8);
             a1_2 += csdf_load(init[1] + shift + 16);
             a1_3 += csdf_load(init[1] + shift + 24);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -232,10 +337,65 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 24, a1_3);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_4x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 8);
+        a0_2 = a1_2 = csdf_load(pass->bias + 16);
+        a0_3 = a1_3 = csdf_load(pass->bias + 24);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a0_2 += csdf_load(init[0] + shift + 16);
+            a0_3 += csdf_load(init[0] + shift + 24);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            a1_2 += csdf_load(init[1] + shift + 16);
+            a1_3 += csdf_load(init[1] + shift + 24);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[0] + shift + 16, a0_2);
+        csdf_store(out[0] + shift + 24, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        csdf_store(out[1] + shift + 16, a1_2);
+        csdf_store(out[1] + shift + 24, a1_3);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -282,6 +442,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
             a2_1 += csdf_load(init[2] + shift + 8);
             a2_2 += csdf_load(init[2] + shift + 16);
             a2_3 += csdf_load(init[2] + shift + 24);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[0] + shift + 16);
@@ -290,8 +451,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 16);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -326,10 +487,75 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 24, a2_3);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_4x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    const ptrdiff_t panel = pass->panel;
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1, a0_2, a0_3;
+        csdf_v a1_0, a1_1, a1_2, a1_3;
+        csdf_v a2_0, a2_1, a2_2, a2_3;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 8);
+        a0_2 = a1_2 = a2_2 = csdf_load(pass->bias + 16);
+        a0_3 = a1_3 = a2_3 = csdf_load(pass->bias + 24);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a0_2 += csdf_load(init[0] + shift + 16);
+            a0_3 += csdf_load(init[0] + shift + 24);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            a1_2 += csdf_load(init[1] + shift + 16);
+            a1_3 += csdf_load(init[1] + shift + 24);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 8);
+            a2_2 += csdf_load(init[2] + shift + 16);
+            a2_3 += csdf_load(init[2] + shift + 24);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[0] + shift + 16, a0_2);
+        csdf_store(out[0] + shift + 24, a0_3);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        csdf_store(out[1] + shift + 16, a1_2);
+        csdf_store(out[1] + shift + 24, a1_3);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 8, a2_1);
+        csdf_store(out[2] + shift + 16, a2_2);
+        csdf_store(out[2] + shift + 24, a2_3);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -356,11 +582,12 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
             a0_1 += csdf_load(init[0] + shift + 8);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -383,10 +610,48 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 8, a0_1);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_2x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        a0_0 = csdf_load(pass->bias + 0);
+        a0_1 = csdf_load(pass->bias + 8);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -417,12 +682,13 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
             a0_1 += csdf_load(init[0] + shift + 8);
             a1_0 += csdf_load(init[1] + shift + 0);
             a1_1 += csdf_load(init[1] + shift + 8);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -448,10 +714,54 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 8, a1_1);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_2x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = csdf_load(pass->bias + 8);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -486,13 +796,14 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
             a1_1 += csdf_load(init[1] + shift + 8);
             a2_0 += csdf_load(init[2] + shift + 0);
             a2_1 += csdf_load(init[2] + shift + 8);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -521,10 +832,60 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 8, a2_1);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_2x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = csdf_load(pass->bias + 8);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 8);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 8, a2_1);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -563,14 +924,15 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
             a2_1 += csdf_load(init[2] + shift + 8);
             a3_0 += csdf_load(init[3] + shift + 0);
             a3_1 += csdf_load(init[3] + shift + 8);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -602,10 +964,66 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 8, a3_1);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_2x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = csdf_load(pass->bias + 8);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 8);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 8);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 8, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 8, a3_1);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -649,6 +1067,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
             a3_1 += csdf_load(init[3] + shift + 8);
             a4_0 += csdf_load(init[4] + shift + 0);
             a4_1 += csdf_load(init[4] + shift + 8);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -656,8 +1075,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -692,10 +1111,72 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 8, a4_1);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_2x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = csdf_load(pass->bias + 8);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 8);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 8);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 8);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 8, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 8, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 8, a4_1);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -743,6 +1224,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
             a4_1 += csdf_load(init[4] + shift + 8);
             a5_0 += csdf_load(init[5] + shift + 0);
             a5_1 += csdf_load(init[5] + shift + 8);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -751,8 +1233,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -790,10 +1272,78 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 8, a5_1);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_2x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0, a0_1;
+        csdf_v a1_0, a1_1;
+        csdf_v a2_0, a2_1;
+        csdf_v a3_0, a3_1;
+        csdf_v a4_0, a4_1;
+        csdf_v a5_0, a5_1;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        a0_1 = a1_1 = a2_1 = a3_1 = a4_1 = a5_1 = csdf_load(pass->bias + 8);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a0_1 += csdf_load(init[0] + shift + 8);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a1_1 += csdf_load(init[1] + shift + 8);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a2_1 += csdf_load(init[2] + shift + 8);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a3_1 += csdf_load(init[3] + shift + 8);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a4_1 += csdf_load(init[4] + shift + 8);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a5_1 += csdf_load(init[5] + shift + 8);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[0] + shift + 8, a0_1);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[1] + shift + 8, a1_1);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[2] + shift + 8, a2_1);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[3] + shift + 8, a3_1);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[4] + shift + 8, a4_1);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[5] + shift + 8, a5_1);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -817,11 +1367,12 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
+            init += 1;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
@@ -843,10 +1394,45 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
         csdf_store(out[0] + shift + 0, a0_0);
         table += 1;
         out += 1;
-        if (init)
-            init += 1;
     }
 }
+
+static void run_1x1(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        a0_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            init += 1;
+        }
+        const float *p0 = table[0];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        table += 1;
+        out += 1;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -873,12 +1459,13 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
         if (init) {
             a0_0 += csdf_load(init[0] + shift + 0);
             a1_0 += csdf_load(init[1] + shift + 0);
+            init += 2;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
@@ -902,10 +1489,49 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
         csdf_store(out[1] + shift + 0, a1_0);
         table += 2;
         out += 2;
-        if (init)
-            init += 2;
     }
 }
+
+static void run_1x2(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        a0_0 = a1_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            init += 2;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        table += 2;
+        out += 2;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -935,13 +1561,14 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
             a0_0 += csdf_load(init[0] + shift + 0);
             a1_0 += csdf_load(init[1] + shift + 0);
             a2_0 += csdf_load(init[2] + shift + 0);
+            init += 3;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -967,10 +1594,53 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
         csdf_store(out[2] + shift + 0, a2_0);
         table += 3;
         out += 3;
-        if (init)
-            init += 3;
     }
 }
+
+static void run_1x3(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        a0_0 = a1_0 = a2_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            init += 3;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        table += 3;
+        out += 3;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1003,14 +1673,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
             a1_0 += csdf_load(init[1] + shift + 0);
             a2_0 += csdf_load(init[2] + shift + 0);
             a3_0 += csdf_load(init[3] + shift + 0);
+            init += 4;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
         CSDF_PREFETCH_OUT(out[2] + shift + 0);
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1038,10 +1709,57 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
         csdf_store(out[3] + shift + 0, a3_0);
         table += 4;
         out += 4;
-        if (init)
-            init += 4;
     }
 }
+
+static void run_1x4(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            init += 4;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        table += 4;
+        out += 4;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1077,6 +1795,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
             a2_0 += csdf_load(init[2] + shift + 0);
             a3_0 += csdf_load(init[3] + shift + 0);
             a4_0 += csdf_load(init[4] + shift + 0);
+            init += 5;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1084,8 +1803,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[3] + shift + 0);
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1115,10 +1834,61 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
         csdf_store(out[4] + shift + 0, a4_0);
         table += 5;
         out += 5;
-        if (init)
-            init += 5;
     }
 }
+
+static void run_1x5(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            init += 5;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        table += 5;
+        out += 5;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1157,6 +1927,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
             a3_0 += csdf_load(init[3] + shift + 0);
             a4_0 += csdf_load(init[4] + shift + 0);
             a5_0 += csdf_load(init[5] + shift + 0);
+            init += 6;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1165,8 +1936,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[4] + shift + 0);
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1198,10 +1969,65 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
         csdf_store(out[5] + shift + 0, a5_0);
         table += 6;
         out += 6;
-        if (init)
-            init += 6;
     }
 }
+
+static void run_1x6(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            init += 6;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        table += 6;
+        out += 6;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1243,6 +2069,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
             a4_0 += csdf_load(init[4] + shift + 0);
             a5_0 += csdf_load(init[5] + shift + 0);
             a6_0 += csdf_load(init[6] + shift + 0);
+            init += 7;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1252,8 +2079,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[5] + shift + 0);
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1287,10 +2114,69 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
         csdf_store(out[6] + shift + 0, a6_0);
         table += 7;
         out += 7;
-        if (init)
-            init += 7;
     }
 }
+
+static void run_1x7(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            init += 7;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        table += 7;
+        out += 7;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1335,6 +2221,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
             a5_0 += csdf_load(init[5] + shift + 0);
             a6_0 += csdf_load(init[6] + shift + 0);
             a7_0 += csdf_load(init[7] + shift + 0);
+            init += 8;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1345,8 +2232,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[6] + shift + 0);
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1382,10 +2269,73 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
         csdf_store(out[7] + shift + 0, a7_0);
         table += 8;
         out += 8;
-        if (init)
-            init += 8;
     }
 }
+
+static void run_1x8(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            init += 8;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        table += 8;
+        out += 8;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1434,6 +2384,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
             a6_0 += csdf_load(init[6] + shift + 0);
             a7_0 += csdf_load(init[7] + shift + 0);
             a8_0 += csdf_load(init[8] + shift + 0);
+            init += 9;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1445,8 +2396,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[7] + shift + 0);
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1484,10 +2435,77 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
         csdf_store(out[8] + shift + 0, a8_0);
         table += 9;
         out += 9;
-        if (init)
-            init += 9;
     }
 }
+
+static void run_1x9(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            init += 9;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        table += 9;
+        out += 9;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1539,6 +2557,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
             a7_0 += csdf_load(init[7] + shift + 0);
             a8_0 += csdf_load(init[8] + shift + 0);
             a9_0 += csdf_load(init[9] + shift + 0);
+            init += 10;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1551,8 +2570,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[8] + shift + 0);
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1592,10 +2611,81 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
         csdf_store(out[9] + shift + 0, a9_0);
         table += 10;
         out += 10;
-        if (init)
-            init += 10;
     }
 }
+
+static void run_1x10(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            init += 10;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        table += 10;
+        out += 10;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1650,6 +2740,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
             a8_0 += csdf_load(init[8] + shift + 0);
             a9_0 += csdf_load(init[9] + shift + 0);
             a10_0 += csdf_load(init[10] + shift + 0);
+            init += 11;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1663,8 +2754,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[9] + shift + 0);
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1706,10 +2797,85 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
         csdf_store(out[10] + shift + 0, a10_0);
         table += 11;
         out += 11;
-        if (init)
-            init += 11;
     }
 }
+
+static void run_1x11(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            init += 11;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        table += 11;
+        out += 11;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
@@ -1767,6 +2933,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
             a9_0 += csdf_load(init[9] + shift + 0);
             a10_0 += csdf_load(init[10] + shift + 0);
             a11_0 += csdf_load(init[11] + shift + 0);
+            init += 12;
         }
         CSDF_PREFETCH_OUT(out[0] + shift + 0);
         CSDF_PREFETCH_OUT(out[1] + shift + 0);
@@ -1781,8 +2948,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
         CSDF_PREFETCH_OUT(out[10] + shift + 0);
         CSDF_PREFETCH_OUT(out[11] + shift + 0);
         for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {
-            for (int32_t piece = 0; piece < pass->pieces; piece++, t += pass->pixels) {
-                const ptrdiff_t count = pass->counts[piece];
+            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {
+                const ptrdiff_t count = pass->counts[i];
                 const float *p0 = t[0];
                 const float *p1 = t[1];
                 const float *p2 = t[2];
@@ -1826,30 +2993,122 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
         csdf_store(out[11] + shift + 0, a11_0);
         table += 12;
         out += 12;
-        if (init)
-            init += 12;
     }
 }
+
+static void run_1x12(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+{
+    const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t count = pass->counts[0];
+    for (int32_t k = 0; k < times; k++) {
+        const float *w = pass->weights;
+        const ptrdiff_t ahead = next + k % 8 * 16;
+        csdf_v a0_0;
+        csdf_v a1_0;
+        csdf_v a2_0;
+        csdf_v a3_0;
+        csdf_v a4_0;
+        csdf_v a5_0;
+        csdf_v a6_0;
+        csdf_v a7_0;
+        csdf_v a8_0;
+        csdf_v a9_0;
+        csdf_v a10_0;
+        csdf_v a11_0;
+        a0_0 = a1_0 = a2_0 = a3_0 = a4_0 = a5_0 = a6_0 = a7_0 = a8_0 = a9_0 = a10_0 = a11_0 = csdf_load(pass->bias + 0);
+        if (init) {
+            a0_0 += csdf_load(init[0] + shift + 0);
+            a1_0 += csdf_load(init[1] + shift + 0);
+            a2_0 += csdf_load(init[2] + shift + 0);
+            a3_0 += csdf_load(init[3] + shift + 0);
+            a4_0 += csdf_load(init[4] + shift + 0);
+            a5_0 += csdf_load(init[5] + shift + 0);
+            a6_0 += csdf_load(init[6] + shift + 0);
+            a7_0 += csdf_load(init[7] + shift + 0);
+            a8_0 += csdf_load(init[8] + shift + 0);
+            a9_0 += csdf_load(init[9] + shift + 0);
+            a10_0 += csdf_load(init[10] + shift + 0);
+            a11_0 += csdf_load(init[11] + shift + 0);
+            init += 12;
+        }
+        const float *p0 = table[0];
+        const float *p1 = table[1];
+        const float *p2 = table[2];
+        const float *p3 = table[3];
+        const float *p4 = table[4];
+        const float *p5 = table[5];
+        const float *p6 = table[6];
+        const float *p7 = table[7];
+        const float *p8 = table[8];
+        const float *p9 = table[9];
+        const float *p10 = table[10];
+        const float *p11 = table[11];
+        ptrdiff_t c = 0;
+        for (; c + 8 <= count; c += 8, w += 128) {
+            CSDF_PREFETCH(w + ahead);
+            PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
+        }
+        for (; c < count; c++, w += 16) {
+            PRODUCTS(0)
+        }
+        if (pass->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(pass->activation.a), high = csdf_splat(pass->activation.b);
+            ALL(CLIPPED)
+        } else if (pass->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(pass->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+        csdf_store(out[0] + shift + 0, a0_0);
+        csdf_store(out[1] + shift + 0, a1_0);
+        csdf_store(out[2] + shift + 0, a2_0);
+        csdf_store(out[3] + shift + 0, a3_0);
+        csdf_store(out[4] + shift + 0, a4_0);
+        csdf_store(out[5] + shift + 0, a5_0);
+        csdf_store(out[6] + shift + 0, a6_0);
+        csdf_store(out[7] + shift + 0, a7_0);
+        csdf_store(out[8] + shift + 0, a8_0);
+        csdf_store(out[9] + shift + 0, a9_0);
+        csdf_store(out[10] + shift + 0, a10_0);
+        csdf_store(out[11] + shift + 0, a11_0);
+        table += 12;
+        out += 12;
+    }
+}
+
 #undef PRODUCTS
 #undef ALL
 
 static csdf_block *const blocks_8[] = {
     block_8x1,
 };
+static csdf_block *const runs_8[] = {
+    run_8x1,
+};
 static csdf_block *const blocks_4[] = {
     block_4x1, block_4x2, block_4x3,
 };
+static csdf_block *const runs_4[] = {
+    run_4x1, run_4x2, run_4x3,
+};
 static csdf_block *const blocks_2[] = {
     block_2x1, block_2x2, block_2x3, block_2x4, block_2x5, block_2x6,
+};
+static csdf_block *const runs_2[] = {
+    run_2x1, run_2x2, run_2x3, run_2x4, run_2x5, run_2x6,
 };
 static csdf_block *const blocks_1[] = {
     block_1x1, block_1x2, block_1x3, block_1x4, block_1x5, block_1x6,
     block_1x7, block_1x8, block_1x9, block_1x10, block_1x11, block_1x12,
 };
+static csdf_block *const runs_1[] = {
+    run_1x1, run_1x2, run_1x3, run_1x4, run_1x5, run_1x6,
+    run_1x7, run_1x8, run_1x9, run_1x10, run_1x11, run_1x12,
+};
 
 static const csdf_shape shapes[] = {
-    {8, 1, 1, blocks_8},
-    {4, 3, 3, blocks_4},
-    {2, 6, 0, blocks_2},
-    {1, 12, 0, blocks_1},
+    {8, 1, 1, {blocks_8, runs_8}},
+    {4, 3, 3, {blocks_4, runs_4}},
+    {2, 6, 0, {blocks_2, runs_2}},
+    {1, 12, 0, {blocks_1, runs_1}},
 };

@@ -7,10 +7,10 @@ typedef void csdf_block(const csdf_pass *pass, const float *const *table,
     const float *const *init, float *const *out, ptrdiff_t next, int32_t times);
 
 /* Blocks of `vectors` vectors and 1 to `pixels` pixels, for passes of at most `most` pixels
- * (0: any number). */
+ * (0: any number); of all passes, and of those with one tap and one piece. */
 typedef struct csdf_shape {
     int32_t vectors, pixels, most;
-    csdf_block *const *blocks;
+    csdf_block *const *blocks[2];
 } csdf_shape;
 
 #if CSDF_LANES == 16
@@ -60,6 +60,7 @@ void csdf_products(const csdf_pass *whole)
 {
     csdf_pass pass = *whole;
     const uint32_t pixels = (uint32_t)pass.pixels;
+    const int32_t single = pass.taps == 1 && pass.pieces == 1;
     int32_t lane = 0;
     if (!pass.bias)
         pass.bias = csdf_zeros;
@@ -75,7 +76,7 @@ void csdf_products(const csdf_pass *whole)
             const uint32_t n = size + (uint32_t)larger, times = larger ? more : count - more;
             if (!times)
                 continue;
-            csdf_block *block = shape->blocks[n - 1];
+            csdf_block *block = shape->blocks[single][n - 1];
             if (pass.channels < lanes)
                 for (uint32_t k = 0; k < times; k++)
                     tail(pass, block, (int32_t)(pixel + k * n), (int32_t)n, pass.channels, lanes);
