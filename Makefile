@@ -5,6 +5,7 @@
 #   make lint            ruff, formatting, types
 #   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
 #   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
+#   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
 #   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; ten minutes
@@ -28,7 +29,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-memory bench-profile bench-analysis bench-recompute docs clean
+.PHONY: demo test test-zoo lint bench bench-memory bench-kernels bench-profile bench-analysis bench-recompute docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -51,6 +52,9 @@ bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 
 bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_memory $(or $(ARGS),--write)
+
+bench-kernels: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_kernels $(ARGS)
 
 bench-profile: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_profile $(ARGS)

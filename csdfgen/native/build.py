@@ -1,0 +1,219 @@
+"""How do C files become a library on this machine, once?
+
+A compiler is looked for: CC, gcc, clang, cc, and the PyPI package ziglang, which is one. What it
+makes is kept in the user's cache folder under a name that says what went in (the sources, the flags,
+and all macros that the compiler defines for this machine: its version and the instruction set) and
+what came out (a checksum): a damaged file is built anew. A file appears there complete or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from csdfgen.errors import ToolError
+from csdfgen.files import write_bytes
+from csdfgen.native.generate import SOURCES
+
+__all__ = [
+    "FLAGS",
+    "STANDARD",
+    "WARNINGS",
+    "Compiler",
+    "build",
+    "cache_folder",
+    "find_compiler",
+    "sources",
+]
+
+STANDARD = ("-std=c99", "-ffp-contract=fast")
+"""What the sources need: -std=c99 alone keeps products and sums apart, at twice the time."""
+
+FLAGS = (*STANDARD, "-O3", "-march=native")
+"""What a library for this machine is built with."""
+
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic")
+"""What the sources give no cause for."""
+
+_SHARED = ("-shared", "-fPIC")
+_CANDIDATES = ("gcc", "clang", "cc")
+_SUFFIX = ".so"
+_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler: how it is called."""
+
+    command: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What a message calls it."""
+        return shlex.join(self.command)
+
+    def run(self, arguments: Iterable[str | Path]) -> tuple[int, str, str]:
+        """Exit code, output and messages. Raises ToolError if it cannot be started or does not end.
+
+        It runs in a session of its own, which ends with it: Ctrl-C leaves no part of it behind.
+        """
+        command = [*self.command, *(str(one) for one in arguments)]
+        environment = {**os.environ, "LC_ALL": "C"}
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolError(f"cannot be started: {error.strerror}", where=self.name) from None
+        try:
+            out, err = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ToolError(f"has not ended within {_SECONDS} s", where=self.name) from None
+        finally:
+            if process.poll() is None:
+                _end(process)
+        return process.returncode, out, err
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and all that it has started."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+
+
+def find_compiler(environment: Mapping[str, str] = os.environ) -> Compiler:
+    """The compiler that CC names, else the first that is installed. Raises ToolError."""
+    named = shlex.split(environment.get("CC", ""))
+    path = environment.get("PATH")
+    if named:
+        if shutil.which(named[0], path=path) is None:
+            raise ToolError(f"CC={shlex.join(named)}: no such program; set CC to a C compiler")
+        return Compiler(tuple(named))
+    for name in _CANDIDATES:
+        if shutil.which(name, path=path) is not None:
+            return Compiler((name,))
+    if importlib.util.find_spec("ziglang") is not None:
+        return Compiler((sys.executable, "-m", "ziglang", "cc"))
+    raise ToolError(
+        f"no C compiler: neither CC is set nor {', '.join(_CANDIDATES)} installed; "
+        "pip install ziglang is one"
+    )
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the user's programs keep what they can make again."""
+    if environment.get("XDG_CACHE_HOME"):
+        base = Path(environment["XDG_CACHE_HOME"])
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif os.name == "nt":
+        base = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path.home() / ".cache"
+    return base / "csdfgen" / "native"
+
+
+def sources() -> tuple[Path, ...]:
+    """The C files of the kernel library; headers lie beside them."""
+    return tuple(sorted(SOURCES.glob("*.c")))
+
+
+def build(
+    files: Sequence[Path] | None = None,
+    flags: Sequence[str] = FLAGS,
+    compiler: Compiler | None = None,
+    folder: Path | None = None,
+) -> Path:
+    """The shared library of C files (those of the kernels unless told), from the cache or built now.
+
+    Raises ToolError: no compiler, one that fails (with its first complaint; all it said is kept
+    beside the library), a cache folder that cannot be written.
+    """
+    files = sources() if files is None else tuple(files)
+    compiler = compiler or find_compiler()
+    folder = folder or cache_folder()
+    flags = (*flags, *_SHARED, f"-I{SOURCES}")
+    with _in(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        key = _key(files, flags, compiler)
+        for found in sorted(folder.glob(f"{key}-*{_SUFFIX}")):
+            if found == _named(folder, key, found.read_bytes()):
+                return found
+            found.unlink(missing_ok=True)  # damaged
+        scratch = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
+        try:
+            made = scratch / f"{key}{_SUFFIX}"
+            _compile(compiler, [*flags, *files, "-lm", "-o", made], folder / f"{key}.log")
+            whole = _named(folder, key, made.read_bytes())
+            made.replace(whole)
+            return whole
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _in(folder: Path) -> Iterator[None]:
+    """What the file system refuses becomes one line."""
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or folder)
+        raise ToolError(
+            f"{error.strerror or error}; XDG_CACHE_HOME names another place", where=where
+        ) from None
+
+
+def _named(folder: Path, key: str, library: bytes) -> Path:
+    """Where a library of this content lies."""
+    return folder / f"{key}-{hashlib.sha256(library).hexdigest()[:16]}{_SUFFIX}"
+
+
+def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str:
+    """Of all that a library depends on."""
+    # the macros that a compiler defines tell its version, its target and the instruction set
+    code, macros, said = compiler.run([*flags, "-dM", "-E", "-x", "c", os.devnull])
+    if code:
+        raise ToolError(f"fails: {_complaint(said)}", where=compiler.name)
+    digest = hashlib.sha256()
+    for part in (compiler.name, *flags, macros):
+        digest.update(part.encode() + b"\0")
+    for path in (*files, *sorted(SOURCES.glob("*.h"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"csdf-{digest.hexdigest()[:24]}"
+
+
+def _compile(compiler: Compiler, arguments: list[str | Path], log: Path) -> None:
+    code, out, err = compiler.run(arguments)
+    if code:
+        said = f"$ {shlex.join([*compiler.command, *map(str, arguments)])}\n{out}{err}"
+        write_bytes(log, said.encode())
+        raise ToolError(f"fails: {_complaint(err or out)}; see {log}", where=compiler.name)
+    log.unlink(missing_ok=True)
+
+
+def _complaint(said: str) -> str:
+    """The first line that tells of an error, else the first at all."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    wrong = (line for line in lines if "error" in line.lower())
+    return next(wrong, lines[0] if lines else "without a word")

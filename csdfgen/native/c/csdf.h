@@ -1,0 +1,137 @@
+/* Kernels of csdfgen: layers of convolutional networks over slabs of rows.
+ *
+ * A map is stored by rows, [row][column][channel], float32, the channels of a pixel side by side.
+ * Its rows lie anywhere: every step has a table of their addresses. Nothing here allocates, keeps a
+ * state or writes a value outside the rows, columns and channels that a step names; the stack that
+ * a call takes is below 8 KiB. A step and all that it points to is constant while it runs, so that
+ * it may lie in read-only memory, and threads may share it unless they write the same values.
+ */
+#ifndef CSDF_H
+#define CSDF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Changes with every structure below, so that who was compiled against another header notices. */
+#define CSDF_VERSION 1
+
+/* Output channels that are packed side by side, whatever the instruction set. */
+#define CSDF_PANEL 16
+
+/* CSDF_CLIP: min(max(x, a), b); Relu is a clip to [0, infinity]. CSDF_LEAKY: x < 0 ? a * x : x.
+ * A value that is not a number stays so. */
+enum { CSDF_NONE = 0, CSDF_CLIP = 1, CSDF_LEAKY = 2 };
+
+typedef struct csdf_activation {
+    int32_t kind;
+    float a, b;
+} csdf_activation;
+
+/* Channels of a map that is read. A map may come in pieces, one after the other along its channels.
+ * rows: address of the first pixel of each row; NULL is a row of padding, all zeros.
+ * stride: floats from a pixel to the next. */
+typedef struct csdf_source {
+    const float *const *rows;
+    int32_t stride;
+    int32_t channels;
+} csdf_source;
+
+/* Rows that are written: `count` of them, of each the columns [column, column + columns) and of
+ * these the channels [channel, channel + channels), which is how threads share a slab. `channel`
+ * is a multiple of CSDF_PANEL from the first channel of its group.
+ * rows: address of column 0, channel 0 of each row. stride: floats from a pixel to the next. */
+typedef struct csdf_target {
+    float *const *rows;
+    int32_t stride;
+    int32_t count;
+    int32_t column, columns;
+    int32_t channel, channels;
+} csdf_target;
+
+/* A convolution, whichever kernel computes it.
+ * pad_left may be negative (a crop). Padding above, below and at the right needs no saying: rows
+ * that are NULL, columns behind the map.
+ * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
+ *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd,
+ *     [ceil(out / 16)][(tile + 2)^2][in][16]. Best at a multiple of 64 bytes.
+ * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
+typedef struct csdf_layer {
+    int32_t in_channels, out_channels, groups;
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t pad_left;
+    csdf_activation activation;
+    const float *weights;
+    const float *bias;
+} csdf_layer;
+
+/* A slab of a convolution. Output row r reads rows r * stride_h + y * dilation_h of the pieces' tables
+ * for y in [0, kernel_h): the first row of a table is that of the first tap of the first output row.
+ * width: columns of the map that is read.
+ * residual: NULL, or a map of the output's shape that is added before the activation; its tables
+ *     have a row for each row of the target, which they may be.
+ * workspace: of csdf_winograd, at least csdf_winograd_bytes(layer, tile, 1) bytes, aligned to 64. */
+typedef struct csdf_conv_step {
+    const csdf_layer *layer;
+    const csdf_source *pieces;
+    int32_t piece_count;
+    int32_t width;
+    csdf_target out;
+    const csdf_source *residual;
+    float *workspace;
+    size_t workspace_bytes;
+    int32_t tile;
+} csdf_conv_step;
+
+/* Any convolution of two axes, groups included. */
+void csdf_conv(const csdf_conv_step *step);
+
+/* One input channel a group, as many output channels a group as divide evenly. */
+void csdf_depthwise(const csdf_conv_step *step);
+
+/* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x2, 3x3), 4 for F(4x4, 3x3).
+ * Tables of rows as for csdf_conv: no more than count + 2 rows are read. */
+void csdf_winograd(const csdf_conv_step *step);
+
+/* Bytes of workspace with which `tiles` tiles (of tile x tile pixels) are computed at a time; 1 is
+ * the least, about 12 and more are fast, more than all tiles of a step are of no use. */
+size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles);
+
+/* Rows of a matrix times a constant one: out[r] = activation(bias + rows[r] * weights).
+ * The sum over inputs may be made in parts: of `outputs` sums over all `inputs` a step adds those
+ * of `parts` pieces, from input `first` on. begin: starts from the bias instead of what `out` has;
+ * end: applies the activation.
+ * rows: [parts][count], address of the values of each part and row; sizes: values of each part.
+ * weights: [ceil(outputs / 16)][inputs][16], bias [ceil(outputs / 16)][16].
+ * Outputs [channel, channel + channels) are computed; channel is a multiple of CSDF_PANEL. */
+typedef struct csdf_gemm_step {
+    int32_t inputs, outputs;
+    int32_t first, parts;
+    int32_t count;
+    int32_t channel, channels;
+    int32_t begin, end;
+    csdf_activation activation;
+    const float *weights;
+    const float *bias;
+    const int32_t *sizes;
+    const float *const *rows;
+    float *const *out;
+} csdf_gemm_step;
+
+void csdf_gemm(const csdf_gemm_step *step);
+
+/* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
+const char *csdf_instructions(void);
+int32_t csdf_version(void);
+size_t csdf_size_of(int32_t which); /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,21 @@
+/* What was built? So that who loads a library can tell whether it is the one it was made for. */
+#include "csdf.h"
+#include "simd.h"
+
+const char *csdf_instructions(void) { return CSDF_ISA; }
+
+int32_t csdf_version(void) { return CSDF_VERSION; }
+
+size_t csdf_size_of(int32_t which)
+{
+    switch (which) {
+    case 0:
+        return sizeof(csdf_layer);
+    case 1:
+        return sizeof(csdf_conv_step);
+    case 2:
+        return sizeof(csdf_gemm_step);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,99 @@
+/* Blocks of pixels by vectors of output channels, until a pass is done. */
+#include "products.h"
+
+/* Blocks of the pass's first vectors, `times` of them, one behind the other. next: floats to the
+ * weights that they fetch, for later. */
+typedef void csdf_block(const csdf_pass *pass, const float *const *table,
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t times);
+
+/* Blocks of `vectors` vectors and 1 to `pixels` pixels, for passes of at most `most` pixels
+ * (0: any number); of all passes, and of those with one tap and one piece. */
+typedef struct csdf_shape {
+    int32_t vectors, pixels, most;
+    csdf_block *const *blocks[2];
+} csdf_shape;
+
+#if CSDF_LANES == 16
+#include "blocks_16.h"
+#elif CSDF_LANES == 8
+#include "blocks_8.h"
+#elif CSDF_LANES == 4
+#include "blocks_4.h"
+#else
+#include "blocks_1.h"
+#endif
+
+const float csdf_zeros[CSDF_ZEROS] = {0};
+
+/* The first shape that is meant for so many pixels and has no vector too many for so many channels;
+ * the last one, of few channels, where there is none. */
+static const csdf_shape *shape_for(int32_t pixels, int32_t channels)
+{
+    const int32_t count = (int32_t)(sizeof shapes / sizeof *shapes);
+    const int32_t vectors = (channels + CSDF_LANES - 1) / CSDF_LANES;
+    for (int32_t i = 0; i < count; i++)
+        if ((!shapes[i].most || pixels <= shapes[i].most) && shapes[i].vectors <= vectors)
+            return &shapes[i];
+    return &shapes[count - 1];
+}
+
+/* A block of which only `channels` channels exist: through a piece of stack. */
+static void tail(csdf_pass pass, csdf_block *block, int32_t pixel, int32_t pixels, int32_t channels,
+    int32_t lanes)
+{
+    float sums[CSDF_BLOCK_FLOATS];
+    float *out[CSDF_BLOCK_PIXELS] = {NULL};
+    const ptrdiff_t shift = pass.channel;
+    for (int32_t i = 0; i < pixels; i++) {
+        out[i] = sums + i * lanes;
+        for (int32_t c = 0; c < lanes; c++)
+            out[i][c] = pass.init && c < channels ? pass.init[pixel + i][shift + c] : 0.0f;
+    }
+    pass.channel = 0;
+    block(&pass, pass.table + pixel, pass.init ? (const float *const *)out : NULL, out, 0, 1);
+    for (int32_t i = 0; i < pixels; i++)
+        for (int32_t c = 0; c < channels; c++)
+            pass.out[pixel + i][shift + c] = out[i][c];
+}
+
+void csdf_products(const csdf_pass *whole)
+{
+    csdf_pass pass = *whole;
+    const uint32_t pixels = (uint32_t)pass.pixels;
+    const int32_t single = pass.taps == 1 && pass.pieces == 1;
+    int32_t lane = 0;
+    if (!pass.bias)
+        pass.bias = csdf_zeros;
+    while (pass.channels > 0) {
+        const csdf_shape *shape = shape_for(pass.pixels, pass.channels);
+        const int32_t lanes = shape->vectors * CSDF_LANES;
+        const uint32_t limit = (uint32_t)shape->pixels, count = (pixels + limit - 1) / limit;
+        /* blocks of equal size, or one pixel more: none is left with few */
+        const uint32_t size = pixels / count, more = pixels % count;
+        const ptrdiff_t ahead = pass.panel * ((lanes + CSDF_PANEL - 1) / CSDF_PANEL);
+        uint32_t pixel = 0;
+        for (int32_t larger = 1; larger >= 0; larger--) {
+            const uint32_t n = size + (uint32_t)larger, times = larger ? more : count - more;
+            if (!times)
+                continue;
+            csdf_block *block = shape->blocks[single][n - 1];
+            if (pass.channels < lanes)
+                for (uint32_t k = 0; k < times; k++)
+                    tail(pass, block, (int32_t)(pixel + k * n), (int32_t)n, pass.channels, lanes);
+            else
+                block(&pass, pass.table + pixel, pass.init ? pass.init + pixel : NULL,
+                    pass.out + pixel, ahead + (ptrdiff_t)(larger ? 0 : more % CSDF_TURN * CSDF_PANEL),
+                    (int32_t)times);
+            pixel += times * n;
+        }
+        /* so many lanes are part of a panel, or whole ones */
+        lane += lanes;
+        pass.weights += lanes < CSDF_PANEL ? lanes : ahead;
+        if (lanes < CSDF_PANEL && lane % CSDF_PANEL == 0)
+            pass.weights += pass.panel - CSDF_PANEL;
+        pass.channel += lanes;
+        pass.channels -= lanes;
+        if (whole->bias)
+            pass.bias += lanes;
+    }
+}

@@ -1,0 +1,308 @@
+"""Which lines of the kernel library would nobody write by hand? Those with a name for every register.
+
+Accumulators in an array end up in memory with some compilers, so that each has a variable of its
+own. `python -m csdfgen.native.generate` writes the files anew; a test compares them.
+
+A *block* computes some pixels by some vectors of output channels: pixels * vectors accumulators, for
+each input channel a broadcast a pixel and a load a vector. A *strip* computes pixels of a depthwise
+layer that lie side by side, so that each input value is loaded once for all the windows it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+__all__ = ["GENERATED", "SOURCES", "main"]
+
+SOURCES = Path(__file__).parent / "c"
+"""Where the C files are."""
+
+PANEL = 16
+
+TURN = 8
+"""Input channels of a turn of the innermost loop. In each turn a block fetches one line of the weights
+that come next, another one than the blocks beside it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Blocks of `vectors` vectors and up to `pixels` pixels; used where a pass has at most `most`
+    pixels, 0: any number.
+    """
+
+    vectors: int
+    pixels: int
+    most: int = 0
+
+
+BLOCKS: Mapping[int, tuple[Shape, ...]] = MappingProxyType(
+    {
+        16: (Shape(8, 2, 2), Shape(4, 6), Shape(3, 8), Shape(2, 12), Shape(1, 12)),
+        8: (Shape(8, 1, 1), Shape(4, 3, 3), Shape(2, 6), Shape(1, 12)),
+        4: (Shape(8, 3, 3), Shape(4, 6), Shape(2, 12), Shape(1, 12)),
+        1: (Shape(4, 4),),
+    }
+)
+"""Lanes of a vector -> shapes, the first that suits is taken; measured, none of them spills."""
+
+STRIPS = ((3, 1), (3, 2), (5, 1), (5, 2), (1, 1))
+"""Widths and strides of windows that have strips of their own; the last, of one tap, serves all."""
+
+STRIP = 8
+"""Most pixels of a strip."""
+
+_HEADER = "/* Written by csdfgen/native/generate.py: change that. */\n"
+
+
+# --- blocks -------------------------------------------------------------------------------------
+
+
+def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
+    """The functions that compute blocks of a shape: of any pass, and of one with a single run."""
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+
+    def at(v: int) -> str:
+        """Weights of a vector, from those of the first one on."""
+        panel, lane = divmod(v * lanes, PANEL)
+        return f"w + {panel} * panel + {lane}" if panel else f"w + {lane}"
+
+    xs = [f"csdf_v x{i} = csdf_splat(p{i}[c + k]); CSDF_KEEP(x{i});" for i in range(pixels)]
+    ws = [
+        f"csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k); CSDF_KEEP(w{v});" for v in range(vectors)
+    ]
+    # the fewer operands stay in registers, the others come one by one
+    few_weights = vectors <= pixels
+    held, coming = (ws, xs) if few_weights else (xs, ws)
+    yield "/* All products of the k-th input channel from c on. */"
+    yield "#define PRODUCTS(k) \\"
+    yield "    { \\"
+    for text in held:
+        yield f"        {text} \\"
+    for n, text in enumerate(coming):
+        mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
+        sums = " ".join(f"a{i}_{v} += x{i} * w{v};" for i, v in mine)
+        yield f"        {text} {sums} \\"
+    yield "    }"
+    yield from _all(f"a{i}_{v}" for i, v in grid)
+    yield ""
+    for single in (False, True):
+        yield from _blocks(lanes, vectors, pixels, single)
+    yield "#undef PRODUCTS"
+    yield "#undef ALL"
+    yield ""
+
+
+def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str]:
+    """One of the two functions; single: of passes with one tap and one piece."""
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+    run = [f"const float *p{i} = {'table' if single else 't'}[{i}];" for i in range(pixels)]
+    run += [
+        "ptrdiff_t c = 0;",
+        f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
+        "    CSDF_PREFETCH(w + ahead);",
+        "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
+        "}",
+        f"for (; c < count; c++, w += {PANEL}) {{",
+        "    PRODUCTS(0)",
+        "}",
+    ]
+    name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
+    yield f"static void {name}(const csdf_pass *pass, const float *const *table,"
+    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)"
+    yield "{"
+    yield "    const ptrdiff_t shift = pass->channel;"
+    if single:
+        yield "    const ptrdiff_t count = pass->counts[0];"
+    if vectors * lanes > PANEL:
+        yield "    const ptrdiff_t panel = pass->panel;"
+    yield "    for (int32_t k = 0; k < times; k++) {"
+    if not single:
+        yield "        const float *const *t = table;"
+    yield "        const float *w = pass->weights;"
+    yield f"        const ptrdiff_t ahead = next + k % {TURN} * {PANEL};"
+    for i in range(pixels):
+        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
+    for v in range(vectors):
+        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
+        yield f"        {names} = csdf_load(pass->bias + {v * lanes});"
+    yield "        if (init) {"
+    for i, v in grid:
+        yield f"            a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
+    yield f"            init += {pixels};"
+    yield "        }"
+    if single:
+        yield from _indented(run, 2)
+    else:
+        # long sums leave time to fetch where they go; short ones are faster without
+        for i in range(pixels):
+            for v in range(0, vectors * lanes, PANEL):
+                yield f"        CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
+        yield "        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
+        yield "            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {"
+        yield "                const ptrdiff_t count = pass->counts[i];"
+        yield from _indented(run, 4)
+        yield "            }"
+        yield "        }"
+    yield from _indented(_activation("pass->activation"), 1)
+    for i, v in grid:
+        yield f"        csdf_store(out[{i}] + shift + {v * lanes}, a{i}_{v});"
+    yield f"        table += {pixels};"
+    yield f"        out += {pixels};"
+    yield "    }"
+    yield "}"
+    yield ""
+
+
+def _indented(lines: Iterable[str], levels: int) -> Iterator[str]:
+    for line in lines:
+        yield "    " * levels + line
+
+
+def _activation(by: str) -> Iterator[str]:
+    """The activation of all that ALL names."""
+    yield f"    if ({by}.kind == CSDF_CLIP) {{"
+    yield f"        const csdf_v low = csdf_splat({by}.a), high = csdf_splat({by}.b);"
+    yield "        ALL(CLIPPED)"
+    yield f"    }} else if ({by}.kind == CSDF_LEAKY) {{"
+    yield f"        const csdf_v slope = csdf_splat({by}.a), zero = csdf_splat(0.0f);"
+    yield "        ALL(LEAKING)"
+    yield "    }"
+
+
+_ACTIVATIONS = (
+    "#define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));",
+    "#define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);",
+)
+
+
+def _all(names: Iterable[str]) -> Iterator[str]:
+    """The macro that does something with every accumulator."""
+    calls = [f"DO({name})" for name in names]
+    lines = [" ".join(calls[start : start + 8]) for start in range(0, len(calls), 8)]
+    yield "#define ALL(DO) " + " \\\n    ".join(lines)
+
+
+def blocks(lanes: int) -> Iterator[str]:
+    """The header with the blocks of an instruction set."""
+    shapes = BLOCKS[lanes]
+    yield _HEADER
+    yield f"#define CSDF_BLOCK_FLOATS {max(one.vectors * one.pixels for one in shapes) * lanes}"
+    yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
+    yield f"#define CSDF_TURN {TURN}"
+    yield ""
+    yield from _ACTIVATIONS
+    yield ""
+    for shape in shapes:
+        for pixels in range(1, shape.pixels + 1):
+            yield from block(lanes, shape.vectors, pixels)
+    for shape in shapes:
+        for kind in ("block", "run"):
+            names = [f"{kind}_{shape.vectors}x{n}" for n in range(1, shape.pixels + 1)]
+            yield f"static csdf_block *const {kind}s_{shape.vectors}[] = {{"
+            for start in range(0, len(names), 6):
+                yield "    " + ", ".join(names[start : start + 6]) + ","
+            yield "};"
+    yield ""
+    yield "static const csdf_shape shapes[] = {"
+    for shape in shapes:
+        functions = f"{{blocks_{shape.vectors}, runs_{shape.vectors}}}"
+        yield f"    {{{shape.vectors}, {shape.pixels}, {shape.most}, {functions}}},"
+    yield "};"
+
+
+# --- strips -------------------------------------------------------------------------------------
+
+
+def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
+    """The function that computes one strip of a depthwise layer; even: it sees no padding.
+
+    kernel 1: rows of the strip are single taps.
+    """
+    columns = pixels if kernel == 1 else (pixels - 1) * stride + kernel
+    names = [f"a{i}" for i in range(pixels)]
+    yield from _all(names)
+    yield f"static void {_strip(kernel, stride, pixels, even)}("
+    yield "    const csdf_strip *s, ptrdiff_t c, ptrdiff_t end)"
+    yield "{"
+    if even:
+        yield "    const ptrdiff_t step = s->step;"
+    yield "    const ptrdiff_t pace = s->pace;"
+    yield "    for (; c < end; c += CSDF_LANES) {"
+    yield "        const float *const *t = s->table;"
+    yield "        float *out = s->out + c;"
+    yield f"        csdf_v {', '.join(names)};"
+    yield f"        {' = '.join(names)} = csdf_load(s->bias + c);"
+    yield "        if (s->init) {"
+    for i in range(pixels):
+        yield f"            a{i} += csdf_load(s->init + {i} * s->init_pace + c);"
+    yield "        }"
+    yield f"        for (int32_t row = 0; row < s->rows; row++, t += {1 if even else columns}) {{"
+    yield "            const float *w = s->weights[row] + c;"
+    if even:
+        yield "            const float *p = t[0] + c;"
+    for k in range(kernel):
+        at = f"w + {k} * s->channels" if k else "w"
+        yield f"            csdf_v w{k} = csdf_load({at}); CSDF_KEEP(w{k});"
+    for column in range(columns):
+        taps = [(i, column - i * stride) for i in range(pixels)]
+        sums = " ".join(f"a{i} += x{column} * w{k};" for i, k in taps if 0 <= k < kernel)
+        at = f"p + {column} * step" if even else f"t[{column}] + c"
+        yield f"            const csdf_v x{column} = csdf_load({at}); {sums}"
+    yield "        }"
+    yield from _activation("s->activation")
+    for i in range(pixels):
+        yield f"        csdf_store(out + {i} * pace, a{i});"
+    yield "    }"
+    yield "}"
+    yield "#undef ALL"
+    yield ""
+
+
+def _strip(kernel: int, stride: int, pixels: int, even: bool) -> str:
+    return f"{'even' if even else 'strip'}_{kernel}_{stride}_{pixels}"
+
+
+def strips() -> Iterator[str]:
+    """The header with all strips."""
+    yield _HEADER
+    yield from _ACTIVATIONS
+    yield ""
+    for kernel, stride in STRIPS:
+        for pixels in range(1, STRIP + 1):
+            yield from strip(kernel, stride, pixels, False)
+            yield from strip(kernel, stride, pixels, True)
+    yield "static const csdf_strip_shape strips[] = {"
+    for kernel, stride in STRIPS:
+        yield f"    {{{kernel}, {stride}, {{"
+        for pixels in range(1, STRIP + 1):
+            both = ", ".join(_strip(kernel, stride, pixels, even) for even in (False, True))
+            yield f"        {{{both}}},"
+        yield "    }},"
+    yield "};"
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+GENERATED: Mapping[str, str] = MappingProxyType(
+    {
+        **{f"blocks_{lanes}.h": _text(blocks(lanes)) for lanes in BLOCKS},
+        "strips.h": _text(strips()),
+    }
+)
+"""File of the sources -> its text."""
+
+
+def main() -> None:
+    """Write the files."""
+    for name, text in GENERATED.items():
+        (SOURCES / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

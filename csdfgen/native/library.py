@@ -1,0 +1,164 @@
+"""How does Python call the kernels? The structures of `csdf.h`, and a library that was built.
+
+Structures hold addresses: who fills them keeps the arrays alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from csdfgen.errors import ToolError
+from csdfgen.native.build import FLAGS, build
+
+__all__ = [
+    "CLIP",
+    "LEAKY",
+    "NONE",
+    "PANEL",
+    "Activation",
+    "ConvStep",
+    "GemmStep",
+    "Layer",
+    "Library",
+    "Source",
+    "Target",
+    "load",
+]
+
+NONE, CLIP, LEAKY = 0, 1, 2
+PANEL = 16
+
+_VERSION = 1
+
+
+class Activation(Structure):
+    """csdf_activation."""
+
+    _fields_ = (("kind", c_int32), ("a", c_float), ("b", c_float))
+
+
+class Source(Structure):
+    """csdf_source."""
+
+    _fields_ = (("rows", c_void_p), ("stride", c_int32), ("channels", c_int32))
+
+
+class Target(Structure):
+    """csdf_target."""
+
+    _fields_ = (
+        ("rows", c_void_p),
+        ("stride", c_int32),
+        ("count", c_int32),
+        ("column", c_int32),
+        ("columns", c_int32),
+        ("channel", c_int32),
+        ("channels", c_int32),
+    )
+
+
+class Layer(Structure):
+    """csdf_layer."""
+
+    _fields_ = (
+        ("in_channels", c_int32),
+        ("out_channels", c_int32),
+        ("groups", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("activation", Activation),
+        ("weights", c_void_p),
+        ("bias", c_void_p),
+    )
+
+
+class ConvStep(Structure):
+    """csdf_conv_step."""
+
+    _fields_ = (
+        ("layer", POINTER(Layer)),
+        ("pieces", POINTER(Source)),
+        ("piece_count", c_int32),
+        ("width", c_int32),
+        ("out", Target),
+        ("residual", POINTER(Source)),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+        ("tile", c_int32),
+    )
+
+
+class GemmStep(Structure):
+    """csdf_gemm_step."""
+
+    _fields_ = (
+        ("inputs", c_int32),
+        ("outputs", c_int32),
+        ("first", c_int32),
+        ("parts", c_int32),
+        ("count", c_int32),
+        ("channel", c_int32),
+        ("channels", c_int32),
+        ("begin", c_int32),
+        ("end", c_int32),
+        ("activation", Activation),
+        ("weights", c_void_p),
+        ("bias", c_void_p),
+        ("sizes", c_void_p),
+        ("rows", c_void_p),
+        ("out", c_void_p),
+    )
+
+
+class Library:
+    """The kernels of a library that was built; it stays loaded as long as the process.
+
+    instructions: the instruction set that it uses. functions: name without `csdf_` -> function of
+    the address of a step.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._library = ctypes.CDLL(str(path))
+            self._library.csdf_instructions.restype = c_char_p
+            self._library.csdf_size_of.restype = c_size_t
+            sizes = [self._library.csdf_size_of(k) for k in range(3)]
+            version = self._library.csdf_version()
+        except (OSError, AttributeError) as error:
+            raise ToolError(f"is no library of kernels: {error}", where=str(path)) from None
+        wanted = [ctypes.sizeof(kind) for kind in (Layer, ConvStep, GemmStep)]
+        if (version, sizes) != (_VERSION, wanted):
+            raise ToolError(
+                f"has version {version} and structures of {sizes} bytes; {_VERSION} and {wanted} are needed",
+                where=str(path),
+            )
+        self.path = path
+        self.instructions: str = self._library.csdf_instructions().decode()
+        self.functions: dict[str, Any] = {}
+        for name in ("conv", "depthwise", "winograd", "gemm"):
+            function = getattr(self._library, f"csdf_{name}")
+            function.restype, function.argtypes = None, (c_void_p,)
+            self.functions[name] = function
+        self._winograd_bytes = self._library.csdf_winograd_bytes
+        self._winograd_bytes.restype = c_size_t
+        self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
+
+    def winograd_bytes(self, layer: Layer, tile: int, tiles: int) -> int:
+        """Workspace of a Winograd step that computes so many tiles at a time, in bytes."""
+        return int(self._winograd_bytes(layer, tile, tiles))
+
+
+@cache
+def load(flags: Sequence[str] = FLAGS) -> Library:
+    """The kernel library of this machine, built if need be. Raises ToolError."""
+    return Library(build(flags=tuple(flags)))

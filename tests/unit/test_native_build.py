@@ -1,0 +1,215 @@
+"""The kernel library is built once, anew where it is damaged, and a compiler that is missing or fails is
+told in one line; its generated sources are those of the generator.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from csdfgen.errors import ToolError
+from csdfgen.native import generate
+from csdfgen.native.build import (
+    STANDARD,
+    WARNINGS,
+    Compiler,
+    build,
+    cache_folder,
+    find_compiler,
+    sources,
+)
+from csdfgen.native.library import Library
+from tests.native_steps import compiler_missing
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = "int answer(void);\nint answer(void) { return 42; }\n"
+
+needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A C file that is compiled in no time."""
+    path = tmp_path / "small.c"
+    path.write_text(SMALL)
+    return path
+
+
+def script(path: Path, text: str) -> Compiler:
+    """A compiler that is a few lines of shell."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return Compiler((str(path),))
+
+
+def test_generated_files_are_those_of_the_generator() -> None:
+    for name, text in generate.GENERATED.items():
+        assert (generate.SOURCES / name).read_text() == text, f"{name}: run {generate.__name__}"
+
+
+def test_only_one_file_knows_instruction_sets() -> None:
+    """What simd.h is for: nothing else speaks of vectors of some machine."""
+    for path in generate.SOURCES.iterdir():
+        text = path.read_text()
+        words = ("immintrin", "arm_neon", "_mm", "__AVX", "__ARM", "vector_size", "__asm__")
+        assert path.name == "simd.h" or not [w for w in words if w in text], path.name
+
+
+def test_sources_need_nothing_of_the_system() -> None:
+    """No allocation, no files: headers are the library's own, and the compiler's two."""
+    for path in generate.SOURCES.iterdir():
+        lines = [line.split() for line in path.read_text().splitlines()]
+        wanted = {words[1] for words in lines if words[:1] == ["#include"]}
+        system = {name for name in wanted if name.startswith("<")}
+        assert system <= {"<stddef.h>", "<stdint.h>", "<immintrin.h>", "<arm_neon.h>"}, path.name
+
+
+@needs_compiler
+def test_a_library_is_built_once(small: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    made = build([small], ("-O1",), folder=folder)
+    stamp = made.stat().st_mtime_ns
+    assert build([small], ("-O1",), folder=folder) == made and made.stat().st_mtime_ns == stamp
+    assert [path.name for path in folder.iterdir()] == [made.name]
+    other = build([small], ("-O2",), folder=folder)
+    assert other != made and made.exists()
+    small.write_text(SMALL.replace("42", "43"))
+    assert build([small], ("-O1",), folder=folder) not in (made, other)
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def test_a_damaged_library_is_built_anew(small: Path, tmp_path: Path, damage: bytes | None) -> None:
+    folder = tmp_path / "cache"
+    made = build([small], folder=folder)
+    whole = made.read_bytes()
+    made.write_bytes(whole[:-1] + b"x" if damage is None else damage)
+    again = build([small], folder=folder)
+    assert again.read_bytes() == whole and [*folder.iterdir()] == [again]
+
+
+@needs_compiler
+def test_a_library_of_something_else_is_refused(small: Path, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="is no library of kernels"):
+        Library(build([small], folder=tmp_path / "cache"))
+
+
+@needs_compiler
+def test_a_compiler_that_fails_is_quoted_and_its_log_kept(small: Path, tmp_path: Path) -> None:
+    small.write_text("int f(void) { return nonsense; }\n")
+    folder = tmp_path / "cache"
+    with pytest.raises(ToolError, match=r"^[^\n]*error: .*nonsense[^\n]*; see [^\n]*\.log$"):
+        build([small], folder=folder)
+    (log,) = folder.iterdir()
+    assert log.suffix == ".log" and "nonsense" in log.read_text()
+
+
+def test_a_compiler_that_is_no_compiler(small: Path, tmp_path: Path) -> None:
+    broken = script(tmp_path / "broken", "echo 'licence expired' >&2; exit 3")
+    with pytest.raises(ToolError, match="broken: fails: licence expired"):
+        build([small], compiler=broken, folder=tmp_path / "cache")
+
+
+def test_no_compiler_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = {"PATH": str(tmp_path)}
+    with pytest.raises(ToolError, match="CC=nocc -m32: no such program"):
+        find_compiler({**empty, "CC": "nocc -m32"})
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match="pip install ziglang is one"):
+        find_compiler(empty)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert find_compiler(empty).command == (sys.executable, "-m", "ziglang", "cc")
+
+
+def test_cc_comes_first(tmp_path: Path) -> None:
+    script(tmp_path / "mine", "true")
+    script(tmp_path / "gcc", "true")
+    assert find_compiler({"PATH": str(tmp_path), "CC": "mine -g"}).command == ("mine", "-g")
+    assert find_compiler({"PATH": str(tmp_path)}).command == ("gcc",)
+
+
+def test_the_cache_is_where_the_system_has_caches(tmp_path: Path) -> None:
+    assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "csdfgen" / "native"
+    assert cache_folder({}).parts[-2:] == ("csdfgen", "native")
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_written(small: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(ToolError, match="XDG_CACHE_HOME names another place"):
+        build([small], folder=blocked / "cache")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be counted does not."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return done.stdout.strip()[:1] not in ("", "Z")
+
+
+@pytest.mark.skipif(os.name != "posix" or not shutil.which("ps"), reason="no ps")
+def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
+    """Neither a file nor a process: the compiler's own children end, too."""
+    folder, pid = tmp_path / "cache", tmp_path / "pid"
+    slow = script(
+        tmp_path / "slow",
+        f'case "$*" in *-dM*) echo; exit;; esac\nsleep 60 & echo $! > {pid}; wait',
+    )
+    code = (
+        "from csdfgen.native.build import Compiler, build; from pathlib import Path\n"
+        f"build([Path({str(small)!r})], compiler=Compiler({slow.command!r}), folder=Path({str(folder)!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
+    until = time.monotonic() + 30
+    while not (pid.exists() and pid.read_text().strip()):
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode != 0 and b"KeyboardInterrupt" in said
+    assert [*folder.iterdir()] == []
+    while alive(int(pid.read_text())):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@needs_compiler
+@pytest.mark.parametrize("form", ["host", "scalar"])
+def test_sources_give_no_warning(form: str, tmp_path: Path) -> None:
+    flags = ("-O1", "-march=native") if form == "host" else ("-O1", "-DCSDF_SCALAR")
+    for path in sources():
+        made = tmp_path / "made.o"
+        code, out, err = find_compiler().run(
+            [*STANDARD, *WARNINGS, "-Werror", *flags, "-c", path, "-o", made]
+        )
+        assert code == 0 and not out + err, err
+
+
+@needs_compiler
+@pytest.mark.parametrize("form", ["host", "scalar"])
+def test_sanitizers_find_nothing(form: str, tmp_path: Path) -> None:
+    """Rows that lie alone in memory: nothing beside them is read or written."""
+    flags = ("-march=native",) if form == "host" else ("-DCSDF_SCALAR",)
+    checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    compiler, driver = find_compiler(), tmp_path / "driver"
+    trial = tmp_path / "trial.c"
+    trial.write_text("int main(void) { return 0; }\n")
+    if compiler.run([*checks, trial, "-o", driver])[0] or subprocess.run([driver]).returncode:
+        pytest.skip(f"{compiler.name} has no sanitizers")
+    files = [ROOT / "tests" / "native_driver.c", *sources()]
+    arguments = [*STANDARD, *WARNINGS, *flags, *checks, f"-I{generate.SOURCES}", *files, "-lm"]
+    code, _, said = compiler.run([*arguments, "-o", driver])
+    assert code == 0, said
+    done = subprocess.run([driver], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("600 layers")

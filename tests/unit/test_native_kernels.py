@@ -1,0 +1,303 @@
+"""Every kernel against plain numpy, on random shapes, in the instruction set of this machine and in
+the form without vectors; nothing is written between rows and pixels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from csdfgen.native import packing
+from csdfgen.native.build import FLAGS
+from csdfgen.native.library import CLIP, LEAKY, NONE, Activation, GemmStep, Library, load
+from tests.native_steps import (
+    Convolution,
+    Map,
+    activated,
+    compiler_missing,
+    convolved,
+    pointers,
+    run,
+    step_of,
+)
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+ACTIVATIONS = ((NONE, 0.0, 0.0), (CLIP, 0.0, np.inf), (CLIP, -0.5, 0.75), (LEAKY, 0.1, 0.0))
+TOLERANCE = 1e-4
+SEEDS = range(60)
+
+
+@pytest.fixture(scope="module", params=["host", "scalar"])
+def library(request: pytest.FixtureRequest) -> Library:
+    found = load(FLAGS if request.param == "host" else (*FLAGS, "-DCSDF_SCALAR"))
+    assert request.param == "host" or found.instructions == "scalar"
+    return found
+
+
+def numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def pieces_of(rng: np.random.Generator, x: np.ndarray, count: int) -> list[Map]:
+    """The map in up to `count` pieces along its channels, each with rows in an order of its own."""
+    channels = x.shape[-1]
+    inner = rng.choice(channels - 1, min(count, channels) - 1, replace=False) + 1
+    cuts = [0, *sorted(int(cut) for cut in inner), channels]
+    return [
+        Map.of(x[..., a:b], rng.permutation(len(x)), int(rng.integers(0, 3)))
+        for a, b in pairwise(cuts)
+    ]
+
+
+def check(
+    library: Library,
+    rng: np.random.Generator,
+    layer: Convolution,
+    x: np.ndarray,
+    count: int = 1,
+    heights: Sequence[int] = (1, 2, 3, 4, 5, 8),
+) -> None:
+    """All slabs of a layer, from scattered rows in pieces to scattered rows."""
+    shape = layer.out_shape(*x.shape[:2])
+    pieces = pieces_of(rng, x, count)
+    kept = [piece.memory.copy() for piece in pieces]
+    order = range(shape[0])[::-1] if rng.random() < 0.3 else rng.permutation(shape[0])
+    out = Map.empty(shape, order, int(rng.integers(0, 3)))
+    residual = None
+    if rng.random() < 0.4:
+        values = numbers(rng, *shape)
+        residual = Map.of(values, rng.permutation(shape[0]))
+    want = convolved(layer, x, None if residual is None else residual.array)
+    if residual is not None and rng.random() < 0.5:
+        residual = out = Map.of(residual.array, order, 1)  # added where it lies
+    first = 0
+    while first < shape[0]:
+        last = min(shape[0], first + int(rng.choice(heights)))
+        run(library, layer, step_of(library, layer, pieces, out, (first, last), residual))
+        first = last
+    error = np.abs(out.array - want).max() / max(1.0, float(np.abs(want).max()))
+    assert error < TOLERANCE
+    assert out.intact
+    assert all(np.array_equal(piece.memory, kept[k]) for k, piece in enumerate(pieces))
+
+
+def sizes(rng: np.random.Generator, low: int, high: int, count: int) -> tuple[int, ...]:
+    return tuple(int(n) for n in rng.integers(low, high, count))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_convolution(library: Library, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups = int(rng.choice([1, 1, 1, 2, 3]))
+    ins, outs = sizes(rng, 1, 40, 2)
+    layer = Convolution(
+        numbers(rng, groups * outs, ins, *sizes(rng, 1, 6, 2)),
+        numbers(rng, groups * outs) if rng.random() < 0.8 else None,
+        groups,
+        strides=sizes(rng, 1, 4, 2),
+        dilations=sizes(rng, 1, 3, 2),
+        pads=sizes(rng, -1, 4, 4),
+        activation=ACTIVATIONS[seed % 4],
+    )
+    x = numbers(rng, *sizes(rng, 11, 24, 2), groups * ins)
+    check(library, rng, layer, x, int(rng.integers(1, 5)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_convolution_of_few_channels(library: Library, seed: int) -> None:
+    """A first layer: the taps of a row are one run, but where a window is clipped."""
+    rng = np.random.default_rng(seed)
+    ins, kernel, width = int(rng.integers(1, 5)), int(rng.choice([2, 3, 5, 7])), 3 + 4 * seed
+    layer = Convolution(
+        numbers(rng, 20, ins, kernel, kernel),
+        strides=(2, int(rng.integers(1, 4))),
+        pads=(3, kernel - 1, 3, kernel - 1),
+    )
+    x = numbers(rng, 9, width, ins)
+    out = Map.empty(layer.out_shape(9, width))
+    run(library, layer, step_of(library, layer, [Map.of(x)], out))
+    assert np.allclose(out.array, convolved(layer, x), atol=1e-4) and out.intact
+
+
+@pytest.mark.parametrize(
+    ("ins", "kernel"), [(2600, 1), (700, 3), (5, 17), (1500, 2), (1281, 1), (6, 31)]
+)
+def test_convolution_in_several_passes(library: Library, ins: int, kernel: int) -> None:
+    """More weights, or more taps, than a pass takes; and more pieces."""
+    rng = np.random.default_rng(ins)
+    weights = numbers(rng, 18, ins, kernel, kernel) / np.float32(np.sqrt(ins) * kernel)
+    half = kernel // 2
+    layer = Convolution(weights, numbers(rng, 18), pads=(half,) * 4, activation=ACTIVATIONS[1])
+    check(library, rng, layer, numbers(rng, 8, 9, ins), min(ins, 90))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_depthwise(library: Library, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    each = int(rng.choice([1, 1, 1, 2, 3]))
+    channels = int(rng.integers(1, 30)) if seed % 3 else int(rng.integers(100, 300))
+    plain = seed % 2 == 0  # windows that have strips of their own
+    kernel = (int(rng.choice([3, 5])),) * 2 if plain else sizes(rng, 1, 9, 2)
+    layer = Convolution(
+        numbers(rng, channels * each, 1, *kernel),
+        numbers(rng, channels * each),
+        channels,
+        strides=sizes(rng, 1, 3 if plain else 4, 2),
+        dilations=(1, 1) if plain else sizes(rng, 1, 3, 2),
+        pads=sizes(rng, -1, 4, 4),
+        activation=ACTIVATIONS[seed % 4],
+        kind="depthwise",
+    )
+    x = numbers(rng, *sizes(rng, 18, 28, 2), channels)
+    check(library, rng, layer, x, int(rng.integers(1, 5)))
+
+
+def test_depthwise_of_a_window_in_several_tables(library: Library) -> None:
+    rng = np.random.default_rng(1)
+    layer = Convolution(numbers(rng, 21, 1, 13, 11), None, 21, pads=(6, 5, 6, 5), kind="depthwise")
+    check(library, rng, layer, numbers(rng, 15, 14, 21), 2)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("seed", range(20))
+def test_winograd(library: Library, seed: int, tile: int) -> None:
+    rng = np.random.default_rng(seed)
+    ins, outs = sizes(rng, 1, 150 if seed % 4 == 0 else 40, 2)
+    layer = Convolution(
+        numbers(rng, outs, ins, 3, 3),
+        numbers(rng, outs),
+        pads=sizes(rng, -1, 3, 4),
+        activation=ACTIVATIONS[seed % 4],
+        kind="winograd",
+        tile=tile,
+        tiles=int(rng.choice([1, 3, 16])),
+    )
+    check(library, rng, layer, numbers(rng, *sizes(rng, 6, 20, 2), ins), int(rng.integers(1, 5)))
+
+
+@pytest.mark.parametrize("kind", ["conv", "depthwise", "winograd"])
+def test_parts_make_the_whole(library: Library, kind: str) -> None:
+    """Columns and channels that threads share, and nothing else is written."""
+    rng = np.random.default_rng(3)
+    deep = kind == "depthwise"
+    layer = Convolution(
+        numbers(rng, 40, 1 if deep else 40, 3, 3),
+        numbers(rng, 40),
+        40 if deep else 1,
+        pads=(1, 1, 1, 1),
+        kind=kind,
+        tile=4,
+    )
+    x = numbers(rng, 6, 21, 40)
+    want = convolved(layer, x)
+    out = Map.empty(layer.out_shape(6, 21))
+    for column, columns in ((0, 9), (9, 12)):
+        for channel, channels in ((0, 16), (16, 24)):
+            part = (column, columns, channel, channels)
+            before = out.array
+            run(library, layer, step_of(library, layer, [Map.of(x)], out, part=part))
+            mine = np.zeros(before.shape, bool)
+            mine[:, column : column + columns, channel : channel + channels] = True
+            assert np.array_equal(out.array[~mine], before[~mine])
+    assert np.allclose(out.array, want, atol=1e-3)
+
+
+def test_groups_in_parts(library: Library) -> None:
+    rng = np.random.default_rng(4)
+    layer = Convolution(numbers(rng, 60, 5, 3, 3), numbers(rng, 60), 3)
+    x = numbers(rng, 6, 9, 15)
+    out = Map.empty(layer.out_shape(6, 9))
+    for channel, channels in ((0, 16), (16, 20), (36, 24)):
+        part = (0, 7, channel, channels)
+        run(library, layer, step_of(library, layer, [Map.of(x)], out, part=part))
+    assert np.allclose(out.array, convolved(layer, x), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["conv", "depthwise"])
+def test_values_that_are_no_numbers_stay(library: Library, kind: str) -> None:
+    """A window with NaN in it gives NaN, through every activation; all others do not."""
+    rng = np.random.default_rng(5)
+    x = numbers(rng, 5, 12, 8)
+    x[2, 6] = np.nan
+    for activation in ACTIVATIONS:
+        layer = Convolution(
+            numbers(rng, 8, 1 if kind == "depthwise" else 8, 3, 3),
+            groups=8 if kind == "depthwise" else 1,
+            activation=activation,
+            kind=kind,
+        )
+        out = Map.empty(layer.out_shape(5, 12))
+        run(library, layer, step_of(library, layer, [Map.of(x)], out))
+        seen = np.zeros((3, 10), bool)
+        seen[:, 4:7] = True
+        assert np.array_equal(np.isnan(out.array), np.repeat(seen[..., None], 8, -1))
+
+
+def gemm(
+    library: Library,
+    x: np.ndarray,
+    weights: np.ndarray,
+    bias: np.ndarray,
+    cuts: Sequence[int],
+    activation: tuple[int, float, float],
+    together: bool,
+) -> np.ndarray:
+    """x (rows, inputs) times weights; inputs in parts that end at `cuts`, in one step or in several."""
+    rows, inputs = x.shape
+    packed, padded = packing.gemm_weights(weights), packing.conv_bias(bias, len(bias))
+    out = Map.empty((rows, 1, len(bias)))
+    bounds = list(pairwise([0, *cuts]))
+    parts = [[np.ascontiguousarray(row[a:b]) for row in x] for a, b in bounds]
+    steps = [bounds] if together else [[one] for one in bounds]
+    done = 0
+    for some in steps:
+        lengths = np.array([b - a for a, b in some], np.int32)
+        held = [row for part in parts[done : done + len(some)] for row in part]
+        table = pointers([row.ctypes.data for row in held])
+        targets = pointers([out.address(r) for r in range(rows)])
+        done += len(some)
+        step = GemmStep(
+            *(inputs, len(bias), some[0][0], len(some), rows, 0, len(bias)),
+            *(int(done == len(some)), int(done == len(bounds)), Activation(*activation)),
+            *(packed.ctypes.data, padded.ctypes.data),
+            *(lengths.ctypes.data, table.ctypes.data, targets.ctypes.data),
+        )
+        library.functions["gemm"](ctypes.addressof(step))
+    assert out.intact
+    return out.array[:, 0]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_gemm(library: Library, seed: int, together: bool) -> None:
+    rng = np.random.default_rng(seed)
+    inputs, outputs = sizes(rng, 4, 300, 2)
+    rows = int(rng.choice([1, 1, 2, 3, 5, 40]))
+    x, weights, bias = (
+        numbers(rng, rows, inputs),
+        numbers(rng, inputs, outputs),
+        numbers(rng, outputs),
+    )
+    cuts = sorted({*(int(n) for n in rng.integers(1, inputs, seed % 4)), inputs})
+    found = gemm(library, x, weights, bias, cuts, ACTIVATIONS[seed % 4], together)
+    want = activated(x.astype(np.float64) @ weights + bias, ACTIVATIONS[seed % 4])
+    assert np.abs(found - want).max() < TOLERANCE * max(1.0, float(np.abs(want).max()))
+
+
+def test_winograd_loses_little(library: Library) -> None:
+    """Relative to the largest value: F(2x2) about 1e-6, F(4x4) about 1e-5."""
+    rng = np.random.default_rng(6)
+    x = numbers(rng, 16, 16, 256)
+    plain = Convolution(numbers(rng, 64, 256, 3, 3), pads=(1, 1, 1, 1))
+    want = convolved(plain, x)
+    for tile, most in ((2, 3e-6), (4, 2e-5)):
+        layer = replace(plain, kind="winograd", tile=tile)
+        out = Map.empty((16, 16, 64))
+        run(library, layer, step_of(library, layer, [Map.of(x)], out))
+        assert np.abs(out.array - want).max() < most * np.abs(want).max()
