@@ -22,7 +22,7 @@ _WORK = {"low": (3, 2.8e6), "normal": (100, 3e7), "high": (1_000, 3e8)}
 _LEAST = 2e4
 """Microseconds that every search may take."""
 
-_GUARD = {"low": 10.0, "normal": 90.0, "high": 900.0}
+_GUARD = {"low": 30.0, "normal": 200.0, "high": 2000.0}
 """Effort -> seconds of processor time after which a search ends in any case: what else the machine does
 is not to change a plan.
 """

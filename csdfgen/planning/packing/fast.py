@@ -21,7 +21,7 @@ from csdfgen.planning.packing.repair import repair
 __all__ = ["EFFORTS", "pack"]
 
 EFFORTS: Mapping[str, tuple[int, float]] = MappingProxyType(
-    {"low": (15_000, 8.0), "normal": (120_000, 24.0), "high": (600_000, 120.0)}
+    {"low": (15_000, 30.0), "normal": (120_000, 120.0), "high": (600_000, 600.0)}
 )
 """Effort -> steps of the search, and seconds of processor time that end it sooner."""
 _PATIENCE = (1_000, 100)
