@@ -174,8 +174,8 @@ def _charts(shown: Footprint) -> Markup:
         "arena": (
             "The arena",
             "Every row at its address for as long as it is alive; grey is workspace, which gets "
-            "more than it needs where room is free; blank is free. The "
-            "parts of a row that several layers write are drawn one behind the other.",
+            "more than it needs where room is free; blank is free. Outputs that lie here grow from "
+            "the bottom, and others lie where their rows come later.",
         ),
         "phases": (
             "Phases",
