@@ -18,6 +18,7 @@ from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import storage_axis
 from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
+from csdfgen.ops.primitives import einsum
 
 __all__ = [
     "FLOATS",
@@ -25,8 +26,6 @@ __all__ = [
     "constant",
     "data_input",
     "in_float32",
-    "maximum",
-    "minimum",
     "rows_apart",
     "slab_dims",
     "sum_of_squares",
@@ -76,20 +75,6 @@ def rows_apart(tensor: Tensor, axes: Iterable[int]) -> bool:
     return tensor.row_axis is None or tensor.rows == 1 or tensor.row_axis not in axes
 
 
-def maximum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    """`numpy.maximum` into `out` (numpy wants its `out` by name here)."""
-    np.maximum(a, b, out=out)
-
-
-def minimum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    """`numpy.minimum` into `out` (numpy wants its `out` by name here)."""
-    np.minimum(a, b, out=out)
-
-
-def _einsum(subscripts: str, array: np.ndarray, out: np.ndarray) -> None:
-    np.einsum(subscripts, array, array, out=out)
-
-
 def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
     """The call that sums squares over `dims`, without an array of squares; `out` keeps those
     dimensions as 1.
@@ -100,7 +85,7 @@ def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> C
         *(0 if i in dims else slice(None) for i in range(array.ndim)),
         ...,
     )  # the dots make it an array in any case
-    return (_einsum, (f"{letters},{letters}->{kept}", array, out[index]))
+    return (einsum, (f"{letters},{letters}->{kept}", array, array, out[index]))
 
 
 @lru_cache(maxsize=256)

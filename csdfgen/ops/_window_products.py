@@ -1,42 +1,43 @@
-"""How are windows multiplied by weights? By matrix products over panels, or one einsum where
-channels stay apart.
+"""How are windows multiplied by weights? By matrix products over panels.
 
 Windows are copied into a panel (im2col), straight from the rows wherever they lie, and multiplied by
-the weight matrix; a window of one tap is multiplied where it lies. A depthwise convolution would
-leave matrix products idle (one column each): it is one `einsum` over the windows. Jobs are cut into
-boxes of output pixels, the rows of the weight matrix into groups and its columns too, as the
-workspace allows, at the least cost that it allows.
+the weight matrix; a window of one tap is multiplied where it lies. Jobs are cut into boxes of output
+pixels, the rows of the weight matrix into groups and its columns too, as the workspace allows, at the
+least cost that it allows. Layers whose channels stay apart are `_depthwise_products`.
 """
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
 from csdfgen.ops._im2col import (
-    Axis,
     Job,
     Ranges,
     Store,
     balanced,
     boxes,
-    cuts_of,
     fill,
     split,
-    windows,
 )
 from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 
-__all__ = ["depthwise_products", "matrix_products", "tiled"]
+__all__ = [
+    "CALL",
+    "SLOWEST",
+    "halves",
+    "handed_over",
+    "in_groups",
+    "matrix_products",
+    "without_taps",
+]
 
 DIRECT = 16
 """Pixels of a row that are worth a product of their own where neighbouring rows do not lie together."""
@@ -54,24 +55,6 @@ multiply-accumulate: in elements copied.
 SLOWEST = 1.25
 """A plan never asks for so little workspace that a layer would cost more than this many times its
 least.
-"""
-
-TILE_ELEMENTS = 512
-"""Depthwise weights are repeated to rows of about this length, since short inner loops are slow;
-longer ones gain little.
-"""
-
-FEWEST_CHANNELS = 16
-"""Least channels of a box: with fewer, calls cost far more than what they compute."""
-
-EINSUM, INNER, COPIES = 18000, 160, 3
-"""What a depthwise product costs, and every run of its inner loop, in elements copied; the calls
-that a padded copy takes.
-"""
-
-GATHER_CHANNELS = 128
-"""With fewer channels, strided depthwise windows are copied apart so that they can use repeated
-weights.
 """
 
 
@@ -121,11 +104,11 @@ class _Blocks:
         return end
 
 
-def _halves(size: int, least: int, last: int | None = None) -> list[int]:
+def halves(size: int, least: int, last: int | None = None) -> list[int]:
     """The size, and what is left of it in ever more equal parts, down to about `least`; by halves on
     to `last`.
 
-    >>> _halves(40, 8, 2)
+    >>> halves(40, 8, 2)
     [40, 20, 14, 10, 8, 4, 2]
     """
     found = [size]
@@ -152,17 +135,15 @@ def _tiling(extents: Shape, limit: int) -> tuple[int, int]:
 def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     """(cost, bytes, blocks), cheapest first, of the ways to cut a job."""
     everything, deep = prod(shape.counts), prod(shape.depth)
-    heights = {_tiling(shape.counts, n) for n in _halves(everything, FEWEST[0], LEAST[0])}
+    heights = {_tiling(shape.counts, n) for n in halves(everything, FEWEST[0], LEAST[0])}
     depths = {(1, deep)}
     if shape.copied:
-        depths = {_tiling(shape.depth, n) for n in _halves(deep, FEWEST[1], LEAST[1])}
+        depths = {_tiling(shape.depth, n) for n in halves(deep, FEWEST[1], LEAST[1])}
     widths = [shape.columns]
     while shape.groups == 1 and widths[-1] >= 2 * LEAST[2]:
         widths.append(-(-widths[-1] // 2))
     found = {}
-    for groups, (tall, pixels), (parts, depth) in product(
-        _halves(shape.groups, 1), heights, depths
-    ):
+    for groups, (tall, pixels), (parts, depth) in product(halves(shape.groups, 1), heights, depths):
         cuts = -(-shape.groups // groups)
         sums = (shape.apart if cuts == 1 else shape.parted) or parts > 1
         held = sums and not (shape.rounded and parts == 1)
@@ -252,7 +233,7 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
         if prod(job.taps):
             direct += _direct(job)
         else:
-            calls += _without_taps(job)
+            calls += without_taps(job)
     if not direct:
         return calls
     blocks_ = _together([_shape(job) for job in direct], [job.touched for job in direct], scratch)
@@ -261,7 +242,7 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
         (part, blocks)
         for job, blocks in chosen
         for box in split(job, blocks.pixels)
-        for part in _in_groups(box, len(box.weights), blocks.groups)
+        for part in in_groups(box, len(box.weights), blocks.groups)
     ]
     dtype = parts[0][0].weights.dtype
     panel = Store(scratch, (blocks.panel for _, blocks in parts), dtype)
@@ -297,7 +278,7 @@ def _direct(job: Job) -> list[Job]:
     return found if all(part.left is not None for part in found) else [job]
 
 
-def _without_taps(job: Job) -> list[Call]:
+def without_taps(job: Job) -> list[Call]:
     """No window reaches the image: rows between the strides of a transposed convolution, or a slab
     that is cropped away.
     """
@@ -306,7 +287,7 @@ def _without_taps(job: Job) -> list[Call]:
     return [(job.out.fill, (0,))] if job.bias is None else [(np.copyto, (job.out, job.bias))]
 
 
-def _in_groups(job: Job, groups: int, most: int) -> list[Job]:
+def in_groups(job: Job, groups: int, most: int) -> list[Job]:
     """The job in ranges of at most so many of its groups."""
     if groups <= most:
         return [job]
@@ -352,13 +333,13 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
         begins = False
     if blocks.totals:
         assert total is not None
-        return calls + _hand_over(job, total.reshape(job.out.shape))
+        return calls + handed_over(job, total.reshape(job.out.shape))
     if job.bias is not None and total is not None:
         calls.append((np.add, (total, job.bias, total)))
     return calls
 
 
-def _hand_over(job: Job, total: np.ndarray) -> list[Call]:
+def handed_over(job: Job, total: np.ndarray) -> list[Call]:
     """The result goes from the workspace to the output: sum, bias and rounding on the way."""
     if job.add:
         return [(np.add, (job.out, total, job.out))]
@@ -404,298 +385,3 @@ def _split_channels(array: np.ndarray, groups: int) -> np.ndarray:
     return as_strided(
         array, (*array.shape[:-1], groups, width), (*array.strides[:-1], width * step, step)
     )
-
-
-# Depthwise ---------------------------------------------------------------------------------------
-
-
-def tiled(weights: np.ndarray, width: int) -> np.ndarray:
-    """Depthwise weights (taps..., C) repeated for several of `width` output pixels: (taps...,
-    pixels * C).
-
-    >>> tiled(np.zeros((3, 3, 32), np.float32), 112).shape
-    (3, 3, 512)
-    """
-    rows = -(-width * weights.shape[-1] // TILE_ELEMENTS)
-    pixels = -(-width // min(rows, width))
-    return np.ascontiguousarray(np.tile(weights, pixels))
-
-
-@dataclass(frozen=True, slots=True)
-class _Apart:
-    """A depthwise job as far as its workspace depends on it.
-
-    sizes: of the image that the axes read. lies: whether the rows that are read are one array that
-    needs no conversion; dense: whether its pixels lie together too. together: pixels that the weights
-    are repeated for. held: whether results are made apart, if boxes have all channels, and if not.
-    """
-
-    axes: tuple[Axis, ...]
-    sizes: Shape
-    channels: int
-    together: int
-    lies: bool
-    dense: bool
-    held: tuple[bool, bool]
-    itemsize: int
-
-    def blocks(self, pixels: int, channels: int) -> _Depthwise:
-        """The job cut into boxes of at most so many pixels and channels: elements, and cost."""
-        cuts = cuts_of(tuple(axis.count for axis in self.axes), pixels)
-        number, inside = prod(map(len, cuts)), 0
-        # the first box is the largest
-        first = [axis.part(*ranges[0]) for axis, ranges in zip(self.axes, cuts, strict=True)]
-        parts = balanced(self.channels, channels)
-        whole, width = len(parts) == 1, parts[0][1]
-        if self.lies:  # a box is inside where its range of every axis is
-            each = zip(self.axes, self.sizes, cuts, strict=True)
-            inside = prod(sum(axis.part(*r).inside(n) for r in ranges) for axis, n, ranges in each)
-        outside = number - inside
-        beside, under = self._copied(first, whole)
-        copied = max(beside if outside else 0, under if inside else 0)
-        copies = number if under else outside
-        points, taps = prod(a.count for a in first), prod(a.taps for a in first)
-        loops = points // first[-1].count * -(-first[-1].count // (self.together if whole else 1))
-        cost = number * len(parts) * (EINSUM + loops * taps * INNER)
-        cost += copies * (len(parts) * COPIES * CALL + copied * self.channels)
-        held = points * width if self.held[not whole] else 0
-        return _Depthwise(cost, points, width, copied * width, held)
-
-    def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
-        """Pixels of the copy of a box: where its windows read beside what lies together, and where
-        they do not.
-        """
-        *_, last = axes
-        spans = prod(axis.span for axis in axes)
-        apart = prod(axis.taps * axis.count for axis in axes)
-        gathers = whole and self.together > 1 and last.count > 1 and self.channels < GATHER_CHANNELS
-        gathered = spans // last.span * last.taps * last.count
-        under = gathered if gathers and (last.stride > 1 or not self.dense) else 0
-        if spans > apart:
-            return apart, under
-        return gathered if gathers and last.stride > 1 else spans, under
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Depthwise:
-    """How a depthwise job is cut: at what cost, most pixels and channels in a box, and the elements
-    of the two arrays that this takes.
-    """
-
-    cost: float
-    pixels: int
-    channels: int
-    copies: int
-    totals: int
-
-    def bytes(self, itemsize: int) -> int:
-        """What the arrays take one after the other."""
-        copies = self.copies * itemsize
-        return aligned_size(copies) + self.totals * itemsize if self.totals else copies
-
-
-@lru_cache(maxsize=1 << 12)
-def _depthwise_ways(shape: _Apart) -> tuple[tuple[_Depthwise, ...], float]:
-    """Ways to cut a depthwise job, cheapest first, and what it costs pixel by pixel."""
-    points = prod(axis.count for axis in shape.axes)
-    widths = _halves(shape.channels, min(FEWEST_CHANNELS, shape.channels))
-    found = {shape.blocks(pixels, channels) for pixels in _halves(points, 1) for channels in widths}
-    return tuple(sorted(found)), shape.blocks(1, shape.channels).cost
-
-
-def _depthwise_blocks(shape: _Apart, scratch: Scratch, room: int) -> _Depthwise:
-    """The cheapest blocks that fit into the room. While a plan is made: none that cost more than
-    pixels one by one, with all their channels, unless the least is asked for.
-    """
-    ways, bound = _depthwise_ways(shape)
-    if not scratch.declares or scratch.at_any_price:
-        bound = float("inf")
-    allowed = [way for way in ways if way.cost <= bound]
-    fitting = (way for way in allowed if way.bytes(shape.itemsize) <= room)
-    return next(fitting, None) or min(allowed, key=lambda way: way.bytes(shape.itemsize))
-
-
-def _apart_shape(job: Job) -> _Apart:
-    """What the workspace of a depthwise job depends on."""
-    rows, image = job.axes[0], job.image
-    first = max(rows.first, 0)
-    count = min(rows.first + rows.span, image.shape[0]) - first
-    under = image.at(first, count) if image.dtype == job.weights.dtype and count > 0 else None
-    lies = under is not None and (job.channels == 1 or under.strides[-1] == under.itemsize)
-    return _Apart(
-        job.axes,
-        image.shape[:-1],
-        job.channels,
-        job.weights.shape[-1] // job.channels,
-        lies,
-        lies and under is not None and _is_dense(under, job.weights.dtype),
-        (_held(job, whole=True), _held(job, whole=False)),
-        job.weights.itemsize,
-    )
-
-
-def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
-    """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tiled` makes
-    them.
-    """
-    calls: list[Call] = []
-    whole: list[Job] = []
-    for job in jobs:
-        if prod(job.taps):
-            whole.append(job)
-        else:
-            calls += _without_taps(job)
-    if not whole:
-        return calls
-    dtype = whole[0].weights.dtype
-    chosen = _depthwise_together(
-        [_apart_shape(job) for job in whole], [job.touched for job in whole], scratch
-    )
-    copies = Store(scratch, (blocks.copies for blocks in chosen), dtype)
-    totals = Store(scratch, (blocks.totals for blocks in chosen), dtype)
-    if scratch.declares:
-        return []
-    for job, blocks in zip(whole, chosen, strict=True):
-        for box in split(job, blocks.pixels):
-            for part in _in_groups(box, box.channels, blocks.channels):
-                calls += _depthwise_part(part, copies, totals, part is box)
-    return calls
-
-
-def _depthwise_together(
-    shapes: Sequence[_Apart], touched: Sequence[int], scratch: Scratch
-) -> list[_Depthwise]:
-    """Blocks for jobs that share their arrays, see `_together`."""
-    room = scratch.room
-    while True:
-        found = [
-            _depthwise_blocks(shape, scratch, max(room, scratch.little(bytes_)))
-            for shape, bytes_ in zip(shapes, touched, strict=True)
-        ]
-        shared = replace(
-            found[0],
-            copies=max(one.copies for one in found),
-            totals=max(one.totals for one in found),
-        )
-        over = shared.bytes(shapes[0].itemsize) - scratch.room
-        if scratch.declares or over <= 0 or room == 0:
-            return found
-        room = max(0, room - over)
-
-
-def _held(job: Job, whole: bool) -> bool:
-    """Whether results do not go straight into the output. whole: boxes have all channels: then pixels
-    must lie together too, for weights that are repeated, and for the bias.
-    """
-    out = job.out
-    if job.add or out.dtype != job.weights.dtype:
-        return True
-    return not _is_dense(out, out.dtype) if whole else not _channels_lie_together(out)
-
-
-def _is_dense(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
-    """Whether pixels along the last axis lie together, in the dtype that is computed in."""
-    pixels, channels = array.shape[-2:]
-    return (
-        array.dtype == dtype
-        and _channels_lie_together(array)
-        and (pixels == 1 or array.strides[-2] == channels * array.itemsize)
-    )
-
-
-def _channels_lie_together(array: np.ndarray) -> bool:
-    return array.shape[-1] == 1 or array.strides[-1] == array.itemsize
-
-
-def _gathers(job: Job, copies: Store) -> bool:
-    """Whether windows whose neighbours do not lie together (strides, slabs out of wider rows) are
-    copied apart: for weights that are repeated, where there is room.
-    """
-    if job.copies_taps or job.channels >= GATHER_CHANNELS or job.axes[-1].count == 1:
-        return False
-    if prod(_gathered_shape(job)) > copies.size or job.weights.shape[-1] == job.channels:
-        return False
-    return job.axes[-1].stride > 1 or not (
-        job.under is None or _is_dense(job.under, job.weights.dtype)
-    )
-
-
-def _gathered_shape(job: Job) -> Shape:
-    """One image per tap along the last axis, each of neighbouring output pixels."""
-    last = job.axes[-1]
-    return (*job.spans[:-1], last.taps, last.count, job.channels)
-
-
-def _depthwise_windows(job: Job, copies: Store) -> tuple[list[Call], np.ndarray]:
-    """The windows (counts..., taps..., C) and the calls that prepare them."""
-    n = len(job.axes)
-    if job.copies_taps:
-        panel = copies.view((*job.taps, *job.counts, job.channels))
-        view = panel.transpose(*range(n, 2 * n), *range(n), 2 * n)
-        return fill(job.axes, job.image, view), view
-    plain = [Axis(axis.span, axis.first) for axis in job.axes]
-    if not _gathers(job, copies):
-        if job.under is not None:
-            return [], windows(job.under, job.axes)
-        copy = copies.view((*job.spans, job.channels))
-        view = copy.reshape((*job.spans, *(1,) * n, job.channels))
-        return fill(plain, job.image, view), windows(copy, job.axes)
-    # whole lead axes, pixels and taps of the last one
-    *lead, last = job.axes
-    apart = copies.view(_gathered_shape(job))
-    panel = np.moveaxis(apart, n - 1, n).reshape(
-        *job.spans[:-1], last.count, *(1,) * (n - 1), last.taps, job.channels
-    )
-    calls = fill([*plain[:-1], last], job.image, panel)
-    # the last axis is now two: a tap is a step along the first, an output pixel one along the
-    # second
-    view = windows(apart, (*lead, Axis(1, 0, taps=last.taps), Axis(last.count, 0)))
-    return calls, view.reshape((*job.counts, *job.taps, job.channels))
-
-
-def _depthwise_part(job: Job, copies: Store, totals: Store, whole: bool) -> list[Call]:
-    """One box: an einsum over as many neighbouring pixels at a time as the repeated weights hold,
-    and one for the rest. whole: it has all channels.
-    """
-    calls, view = _depthwise_windows(job, copies)
-    dtype = job.weights.dtype
-    total = totals.view(job.out.shape) if _held(job, whole) else job.out
-    n, count, channels = len(job.axes), job.axes[-1].count, job.channels
-    together = count == 1 or view.strides[n - 1] == channels * dtype.itemsize
-    pixels = min(count, job.weights.shape[-1] // channels) if together else 1
-    rest = count % pixels
-    for start, stop, width in ((0, count - rest, pixels), (count - rest, count, rest)):
-        if width:
-            part = (slice(None),) * (n - 1) + (slice(start, stop),)
-            source, target = _in_rows(view[part], n - 1, width), _in_rows(total[part], n - 1, width)
-            calls.append(
-                (_einsum, (_subscripts(n), source, job.weights[..., : width * channels], target))
-            )
-    if total is job.out:
-        return calls if job.bias is None else [*calls, (np.add, (total, job.bias, total))]
-    return calls + _hand_over(job, total)
-
-
-def _in_rows(array: np.ndarray, axis: int, pixels: int) -> np.ndarray:
-    """Every `pixels` neighbours along an axis joined with their channels, a view: their channels
-    must lie together.
-    """
-    shape, strides = list(array.shape), list(array.strides)
-    shape[axis] //= pixels
-    strides[axis] *= pixels
-    shape[-1] *= pixels
-    return as_strided(array, shape, strides)
-
-
-def _subscripts(axes: int) -> str:
-    """Pixels and taps times taps, summed over the taps.
-
-    >>> _subscripts(2)
-    'abcdz,cdz->abz'
-    """
-    counts, taps = string.ascii_lowercase[:axes], string.ascii_lowercase[axes : 2 * axes]
-    return f"{counts}{taps}z,{taps}z->{counts}z"
-
-
-def _einsum(subscripts: str, view: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
-    np.einsum(subscripts, view, weights, out=out)

@@ -25,10 +25,11 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
+from csdfgen.ops._depthwise_products import depthwise_products, tiled
 from csdfgen.ops._im2col import Axis, Job
 from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops._spread import Spread
-from csdfgen.ops._window_products import depthwise_products, matrix_products, tiled
+from csdfgen.ops._window_products import matrix_products
 from csdfgen.ops._windows import read_rows, window_attributes, windows_of
 from csdfgen.ops.base import (
     Call,

@@ -30,7 +30,6 @@ from csdfgen.ops._reducing import (
     constant,
     data_input,
     in_float32,
-    maximum,
     rows_apart,
     slab_dims,
     sum_of_squares,
@@ -50,6 +49,7 @@ from csdfgen.ops.base import (
     Takes,
     broadcast_view,
 )
+from csdfgen.ops.primitives import maximum
 
 __all__ = ["OPERATORS"]
 

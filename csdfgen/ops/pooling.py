@@ -25,14 +25,7 @@ from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import balanced
-from csdfgen.ops._reducing import (
-    FLOATS,
-    constant,
-    data_input,
-    in_float32,
-    maximum,
-    sum_over,
-)
+from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, sum_over
 from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
 from csdfgen.ops.base import (
@@ -47,6 +40,7 @@ from csdfgen.ops.base import (
     aligned_size,
     in_the_accumulator,
 )
+from csdfgen.ops.primitives import maximum
 
 __all__ = ["OPERATORS"]
 

@@ -34,8 +34,6 @@ from csdfgen.ops._reducing import (
     constant,
     data_input,
     in_float32,
-    maximum,
-    minimum,
     slab_dims,
     sum_of_squares,
     sum_over,
@@ -50,6 +48,7 @@ from csdfgen.ops.base import (
     in_the_accumulator,
     require_constant,
 )
+from csdfgen.ops.primitives import maximum, minimum
 
 __all__ = ["OPERATORS"]
 

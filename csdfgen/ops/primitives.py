@@ -1,0 +1,27 @@
+"""Which functions do prepared calls name that numpy does not have with positional arguments alone?
+
+A prepared call is a function and its arguments. Beside these, kernels name numpy's own: `copyto`,
+ufuncs with their `reduce` and `accumulate`, `matmul`, `take`, `argmax`, `argmin`, `ndarray.clip` and
+`ndarray.fill`. Who reads prepared calls instead of calling them (`csdfgen.native`) knows all of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["einsum", "maximum", "minimum"]
+
+
+def maximum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """`numpy.maximum` into `out` (numpy wants its `out` by name here)."""
+    np.maximum(a, b, out=out)
+
+
+def minimum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """`numpy.minimum` into `out` (numpy wants its `out` by name here)."""
+    np.minimum(a, b, out=out)
+
+
+def einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """`numpy.einsum` of two operands into `out`; subscripts are letters, a comma and an arrow."""
+    np.einsum(subscripts, a, b, out=out)
