@@ -17,8 +17,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
@@ -143,12 +141,13 @@ class Executable:
         """Bind every firing to the memory."""
         per_firing = self._bound(self._kernels)
         self.firings = len(per_firing)
-        self._calls = tuple(map(len, per_firing))
+        self._per_firing = per_firing
         self._segments = [
-            [call for calls in per_firing[start : start + SEGMENT] for call in calls]
+            self._kernels.chained(
+                [call for calls in per_firing[start : start + SEGMENT] for call in calls]
+            )
             for start in range(0, self.firings, SEGMENT)
         ]
-        self.__dict__.pop("_per_firing", None)
 
     def _bound(self, kernels: KernelSet) -> list[tuple[Call, ...]]:
         """The calls of every firing."""
@@ -329,11 +328,6 @@ class Executable:
 
         self._frame(x, timed)
         return tuple(times)
-
-    @cached_property
-    def _per_firing(self) -> tuple[tuple[Call, ...], ...]:
-        calls = iter([call for segment in self._segments for call in segment])
-        return tuple(tuple(islice(calls, count)) for count in self._calls)
 
     # Inputs and outputs --------------------------------------------------------------------------
 

@@ -457,6 +457,10 @@ class PythonKernels:
             )
         return [call for one in by_image(step) for call in _calls(one, memory)]
 
+    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """As they are."""
+        return calls
+
 
 def _doubles(layer: Layer) -> int:
     """Numbers that a layer keeps in the workspace."""

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from csdfgen.kernels.numpy_set import NUMPY, copies
-from csdfgen.kernels.steps import Memory, Scratchpad, Step, View
+from csdfgen.kernels.steps import KernelSet, Memory, Scratchpad, Step, View
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
@@ -140,10 +140,12 @@ def _steps(
     return steps, {name: p.size for name, p in pools.items()}, operands, outputs
 
 
-def declared(layer: Layer, height: int, layout: Layout, limit: int | None) -> list[int]:
+def declared(
+    layer: Layer, height: int, layout: Layout, limit: int | None, kernels: KernelSet = NUMPY
+) -> list[int]:
     """What every step of a layer declares."""
     steps, sizes, _, _ = _steps(layer, height, layout, 1)
-    return [NUMPY.workspace(step, sizes, limit) for step in steps]
+    return [kernels.workspace(step, sizes, limit) for step in steps]
 
 
 def run_scattered(
@@ -153,6 +155,7 @@ def run_scattered(
     layout: Layout,
     limit: int | None,
     sizes: list[int] | None = None,
+    kernels: KernelSet = NUMPY,
 ) -> list[np.ndarray]:
     """All steps, each with the workspace that it declares (or `sizes`) and no byte more; outputs in
     ONNX axis order.
@@ -166,13 +169,13 @@ def run_scattered(
             for _, (target, source) in _reversed(array, view, memory):
                 np.copyto(target, source)
     for number, step in enumerate(steps):
-        size = NUMPY.workspace(step, extents, limit) if sizes is None else sizes[number]
+        size = kernels.workspace(step, extents, limit) if sizes is None else sizes[number]
         raw = np.full(size + 192, PATTERN, np.uint8)
         start = -raw.ctypes.data % 64
         memory["w"] = raw[start:]
         bound = replace(step, workspace=Scratchpad("w", 0, size))
         with np.errstate(all="ignore"):
-            for function, arguments in NUMPY.bind(bound, memory):
+            for function, arguments in kernels.chained(kernels.bind(bound, memory)):
                 function(*arguments)
         assert (memory["w"][size:] == PATTERN).all(), "wrote behind its workspace"
     found = []

@@ -81,6 +81,10 @@ class NumpyKernels:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
         return calls
 
+    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """See `KernelSet.chained`."""
+        return calls
+
     def _fitted(self, step: Step, memory: Memory, block: np.ndarray) -> list[Call]:
         """The calls of a step, or of its halves one after the other if they take more than there is."""
         try:

@@ -161,6 +161,11 @@ class KernelSet(Protocol):
         have any size from the least on. Raises PlanError if it needs more than it has.
         """
 
+    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """Calls that do the same as these, whoever bound them, as few as can be: they are made one
+        after the other, and nothing else in between.
+        """
+
 
 def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:
     """Maximal ranges of positions whose offsets rise evenly, by at most `most`.

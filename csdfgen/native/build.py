@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,8 +38,10 @@ __all__ = [
     "sources",
 ]
 
-STANDARD = ("-std=c99", "-ffp-contract=fast")
-"""What the sources need: -std=c99 alone keeps products and sums apart, at twice the time."""
+STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
+"""What the sources need: -std=c99 alone keeps products and sums apart, at twice the time, and makes no
+vectors of loops that choose between two values, in case somebody looks at the flags of exceptions.
+"""
 
 FLAGS = (*STANDARD, "-O3", "-march=native")
 """What a library for this machine is built with."""
@@ -47,6 +50,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic")
 """What the sources give no cause for."""
 
 _SHARED = ("-shared", "-fPIC")
+_OBJECT = ("-c", "-fPIC")
 _CANDIDATES = ("gcc", "clang", "cc")
 _SUFFIX = ".so"
 _SECONDS = 300
@@ -64,41 +68,64 @@ class Compiler:
         return shlex.join(self.command)
 
     def run(self, arguments: Iterable[str | Path]) -> tuple[int, str, str]:
-        """Exit code, output and messages. Raises ToolError if it cannot be started or does not end.
+        """Exit code, output and messages. Raises ToolError if it cannot be started or does not end."""
+        (found,) = self.run_all([arguments])
+        return found
 
-        It runs in a session of its own, which ends with it: Ctrl-C leaves no part of it behind.
+    def run_all(self, commands: Iterable[Iterable[str | Path]]) -> list[tuple[int, str, str]]:
+        """The same for several calls, as many at a time as there are processors.
+
+        Each runs in a session of its own, which ends with this call: Ctrl-C leaves no part of it
+        behind.
         """
-        command = [*self.command, *(str(one) for one in arguments)]
         environment = {**os.environ, "LC_ALL": "C"}
+        running: deque[subprocess.Popen[str]] = deque()
+        found = []
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ToolError(f"cannot be started: {error.strerror}", where=self.name) from None
+            for arguments in commands:
+                if len(running) >= (os.cpu_count() or 1):
+                    found.append(self._ended(running))
+                try:
+                    process = subprocess.Popen(
+                        [*self.command, *(str(one) for one in arguments)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        env=environment,
+                        text=True,
+                        errors="replace",
+                        start_new_session=True,
+                    )
+                except OSError as error:
+                    raise ToolError(
+                        f"cannot be started: {error.strerror}", where=self.name
+                    ) from None
+                running.append(process)
+            while running:
+                found.append(self._ended(running))
+        finally:
+            for process in running:
+                _end(process)
+        return found
+
+    def _ended(self, running: deque[subprocess.Popen[str]]) -> tuple[int, str, str]:
+        """What the first of these processes said, when it has ended; it is taken away."""
+        process = running[0]
         try:
             out, err = process.communicate(timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             raise ToolError(f"has not ended within {_SECONDS} s", where=self.name) from None
-        finally:
-            if process.poll() is None:
-                _end(process)
+        running.popleft()
         return process.returncode, out, err
 
 
 def _end(process: subprocess.Popen[str]) -> None:
     """Kill a process and all that it has started."""
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    if process.poll() is None:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
     process.wait()
 
 
@@ -153,7 +180,7 @@ def build(
     files = sources() if files is None else tuple(files)
     compiler = compiler or find_compiler()
     folder = folder or cache_folder()
-    flags = (*flags, *_SHARED, f"-I{SOURCES}")
+    flags = (*flags, f"-I{SOURCES}")
     with _in(folder):
         folder.mkdir(parents=True, exist_ok=True)
         key = _key(files, flags, compiler)
@@ -164,7 +191,7 @@ def build(
         scratch = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
         try:
             made = scratch / f"{key}{_SUFFIX}"
-            _compile(compiler, [*flags, *files, "-lm", "-o", made], folder / f"{key}.log")
+            _compile(compiler, flags, files, made, folder / f"{key}.log")
             whole = _named(folder, key, made.read_bytes())
             made.replace(whole)
             return whole
@@ -203,12 +230,26 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
     return f"csdf-{digest.hexdigest()[:24]}"
 
 
-def _compile(compiler: Compiler, arguments: list[str | Path], log: Path) -> None:
-    code, out, err = compiler.run(arguments)
-    if code:
-        said = f"$ {shlex.join([*compiler.command, *map(str, arguments)])}\n{out}{err}"
-        write_bytes(log, said.encode())
-        raise ToolError(f"fails: {_complaint(err or out)}; see {log}", where=compiler.name)
+def _compile(
+    compiler: Compiler, flags: Sequence[str], files: Sequence[Path], made: Path, log: Path
+) -> None:
+    """Every file on its own, the largest first, and then all together into the library `made`."""
+    ordered = sorted(files, key=lambda path: -path.stat().st_size)
+    objects = [made.with_name(f"{number}.o") for number in range(len(ordered))]
+    commands: list[list[str | Path]] = [
+        [*flags, *_OBJECT, path, "-o", out] for path, out in zip(ordered, objects, strict=True)
+    ]
+    _succeed(compiler, commands, log)
+    _succeed(compiler, [[*flags, *_SHARED, *objects, "-lm", "-o", made]], log)
+
+
+def _succeed(compiler: Compiler, commands: Sequence[Sequence[str | Path]], log: Path) -> None:
+    """Run a compiler, or raise ToolError with its first complaint."""
+    for arguments, (code, out, err) in zip(commands, compiler.run_all(commands), strict=True):
+        if code:
+            said = f"$ {shlex.join([*compiler.command, *map(str, arguments)])}\n{out}{err}"
+            write_bytes(log, said.encode())
+            raise ToolError(f"fails: {_complaint(err or out)}; see {log}", where=compiler.name)
     log.unlink(missing_ok=True)
 
 

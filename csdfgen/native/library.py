@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_ssize_t, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,13 @@ __all__ = [
     "PANEL",
     "Activation",
     "ConvStep",
+    "Dim",
     "GemmStep",
     "Layer",
     "Library",
+    "Record",
     "Source",
+    "Strided",
     "Target",
     "load",
 ]
@@ -33,7 +36,7 @@ __all__ = [
 NONE, CLIP, LEAKY = 0, 1, 2
 PANEL = 16
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Activation(Structure):
@@ -120,6 +123,39 @@ class GemmStep(Structure):
     )
 
 
+class Dim(Structure):
+    """csdf_dim."""
+
+    _fields_ = tuple((name, c_ssize_t) for name in ("size", "a", "b", "c", "out"))
+
+
+class Strided(Structure):
+    """csdf_strided."""
+
+    _fields_ = (
+        ("dims", c_void_p),
+        ("rank", c_int32),
+        ("count", c_int32),
+        ("a", c_void_p),
+        ("b", c_void_p),
+        ("c", c_void_p),
+        ("out", c_void_p),
+        ("index", c_void_p),
+        ("along", c_ssize_t),
+        ("out_along", c_ssize_t),
+    )
+
+
+class Record(Structure):
+    """csdf_record."""
+
+    _fields_ = (("kernel", c_void_p), ("step", c_void_p))
+
+
+_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record)
+"""Structures in the order of csdf_size_of."""
+
+
 class Library:
     """The kernels of a library that was built; it stays loaded as long as the process.
 
@@ -132,11 +168,11 @@ class Library:
             self._library = ctypes.CDLL(str(path))
             self._library.csdf_instructions.restype = c_char_p
             self._library.csdf_size_of.restype = c_size_t
-            sizes = [self._library.csdf_size_of(k) for k in range(3)]
+            sizes = [self._library.csdf_size_of(k) for k in range(len(_KNOWN))]
             version = self._library.csdf_version()
         except (OSError, AttributeError) as error:
             raise ToolError(f"is no library of kernels: {error}", where=str(path)) from None
-        wanted = [ctypes.sizeof(kind) for kind in (Layer, ConvStep, GemmStep)]
+        wanted = [ctypes.sizeof(kind) for kind in _KNOWN]
         if (version, sizes) != (_VERSION, wanted):
             raise ToolError(
                 f"has version {version} and structures of {sizes} bytes; {_VERSION} and {wanted} are needed",
@@ -149,9 +185,23 @@ class Library:
             function = getattr(self._library, f"csdf_{name}")
             function.restype, function.argtypes = None, (c_void_p,)
             self.functions[name] = function
+        self._addresses: dict[str, int] = {}
+        self.run = self._library.csdf_run
+        self.run.restype, self.run.argtypes = None, (c_void_p, c_int32)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
+
+    def address(self, kernel: str) -> int:
+        """Of a kernel `csdf_...` as a `Record` names it. Raises KeyError."""
+        found = self._addresses.get(kernel)
+        if found is None:
+            try:
+                function = getattr(self._library, f"csdf_{kernel}")
+            except AttributeError:
+                raise KeyError(kernel) from None
+            found = self._addresses[kernel] = ctypes.cast(function, c_void_p).value or 0
+        return found
 
     def winograd_bytes(self, layer: Layer, tile: int, tiles: int) -> int:
         """Workspace of a Winograd step that computes so many tiles at a time, in bytes."""

@@ -27,7 +27,6 @@ STAGES = {"base", "model", "ops", "dataflow", "phases"}
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "zoo_models": set(),
-    "native": {"base"},
     "model": {"base"},
     "ops": {"base", "model"},
     "reading": {"base", "model", "ops", "zoo_models"},
@@ -38,6 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "charts": {"base", "model", "dataflow", "schedules"},
     "phases": STAGES - {"phases"},
     "kernels": {"base", "model", "ops"},
+    "native": {"base", "model", "ops", "kernels"},
     "planning": STAGES | {"rewriting", "kernels", "schedules", "charts"},
     "lowering": {"base", "model", "phases", "kernels", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "planning", "lowering"},

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 1
+#define CSDF_VERSION 2
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -125,10 +125,24 @@ typedef struct csdf_gemm_step {
 
 void csdf_gemm(const csdf_gemm_step *step);
 
+/* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
+typedef struct csdf_record {
+    void (*kernel)(const void *step);
+    const void *step;
+} csdf_record;
+
+void csdf_run(const csdf_record *records, int32_t count);
+
+void csdf_conv_of(const void *step);
+void csdf_depthwise_of(const void *step);
+void csdf_winograd_of(const void *step);
+void csdf_gemm_of(const void *step);
+
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
 int32_t csdf_version(void);
-size_t csdf_size_of(int32_t which); /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step */
+/* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record */
+size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
 #include "simd.h"
+#include "strided.h"
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
 
@@ -15,6 +16,12 @@ size_t csdf_size_of(int32_t which)
         return sizeof(csdf_conv_step);
     case 2:
         return sizeof(csdf_gemm_step);
+    case 3:
+        return sizeof(csdf_strided);
+    case 4:
+        return sizeof(csdf_dim);
+    case 5:
+        return sizeof(csdf_record);
     default:
         return 0;
     }

@@ -1,0 +1,128 @@
+/* Copies, conversions, chosen elements: csdf_copy_BYTES, csdf_put_BYTES, csdf_take_BYTES,
+ * csdf_from_TYPE_to_TYPE.
+ */
+#include "strided.h"
+
+#include <string.h>
+
+/* out = a, both of so many bytes; put: where the byte c is not 0. */
+#define COPY(bytes, type) \
+    CSDF_KERNEL(copy_##bytes) \
+    { \
+        const char *a = l->a; \
+        char *out = l->out; \
+        if (l->sa == bytes && l->so == bytes) { \
+            memmove(out, a, (size_t)l->n * bytes); \
+            return; \
+        } \
+        for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, out += l->so) \
+            *(type *)(void *)out = *(const type *)(const void *)a; \
+    } \
+    CSDF_KERNEL(put_##bytes) \
+    { \
+        const char *a = l->a, *c = l->c; \
+        char *out = l->out; \
+        for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, c += l->sc, out += l->so) \
+            if (*c) \
+                *(type *)(void *)out = *(const type *)(const void *)a; \
+    } \
+    /* out[i] = a[index[i]] for i below count, along a dimension that `dims` does not have */ \
+    void csdf_take_##bytes(const void *step); \
+    void csdf_take_##bytes(const void *step) \
+    { \
+        csdf_strided one = *(const csdf_strided *)step; \
+        const char *a = one.a; \
+        char *out = one.out; \
+        for (int32_t i = 0; i < one.count; i++) { \
+            one.a = a + one.index[i] * one.along; \
+            one.out = out + i * one.out_along; \
+            csdf_each(&one, copy_##bytes##_line); \
+        } \
+    }
+
+COPY(1, uint8_t)
+COPY(2, uint16_t)
+COPY(4, uint32_t)
+COPY(8, uint64_t)
+
+/* What a value becomes in another type: numbers that an integer type does not have lose their upper
+ * bits; those that are none, or beyond 64 bits, become the least. */
+static int64_t whole(double x)
+{
+    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+}
+
+static uint64_t natural(double x)
+{
+    return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)whole(x);
+}
+
+#define SAME(x) (x)
+#define TO_F16(x) csdf_to_f16((float)(x))
+#define TO_F32(x) ((float)(x))
+#define TO_F64(x) ((double)(x))
+#define TO_BOOL(x) ((uint8_t)((x) != 0))
+#define I_I(type) (type)
+#define F_I8(x) ((int8_t)whole((double)(x)))
+#define F_I16(x) ((int16_t)whole((double)(x)))
+#define F_I32(x) ((int32_t)whole((double)(x)))
+#define F_I64(x) (whole((double)(x)))
+#define F_U8(x) ((uint8_t)whole((double)(x)))
+#define F_U16(x) ((uint16_t)whole((double)(x)))
+#define F_U32(x) ((uint32_t)whole((double)(x)))
+#define F_U64(x) (natural((double)(x)))
+#define I_I8(x) ((int8_t)(x))
+#define I_I16(x) ((int16_t)(x))
+#define I_I32(x) ((int32_t)(x))
+#define I_I64(x) ((int64_t)(x))
+#define I_U8(x) ((uint8_t)(x))
+#define I_U16(x) ((uint16_t)(x))
+#define I_U32(x) ((uint32_t)(x))
+#define I_U64(x) ((uint64_t)(x))
+
+#define CONVERT(from, from_type, read, to, to_type, write) \
+    CSDF_KERNEL(from_##from##_to_##to) \
+    { \
+        const char *a = l->a; \
+        char *out = l->out; \
+        for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, out += l->so) \
+            *(to_type *)(void *)out = write(read(*(const from_type *)(const void *)a)); \
+    }
+
+#define TO_INTEGERS(K, from, type, read) \
+    CONVERT(from, type, read, i8, int8_t, K##_I8) \
+    CONVERT(from, type, read, i16, int16_t, K##_I16) \
+    CONVERT(from, type, read, i32, int32_t, K##_I32) \
+    CONVERT(from, type, read, i64, int64_t, K##_I64) \
+    CONVERT(from, type, read, u8, uint8_t, K##_U8) \
+    CONVERT(from, type, read, u16, uint16_t, K##_U16) \
+    CONVERT(from, type, read, u32, uint32_t, K##_U32) \
+    CONVERT(from, type, read, u64, uint64_t, K##_U64) \
+    CONVERT(from, type, read, bool, uint8_t, TO_BOOL)
+
+#define TO_FLOATS(from, type) \
+    CONVERT(from, type, SAME, f16, csdf_f16, TO_F16) \
+    CONVERT(from, type, SAME, f32, float, TO_F32) \
+    CONVERT(from, type, SAME, f64, double, TO_F64)
+
+TO_INTEGERS(F, f32, float, SAME)
+TO_INTEGERS(F, f64, double, SAME)
+TO_INTEGERS(F, f16, csdf_f16, csdf_from_f16)
+CONVERT(f32, float, SAME, f16, csdf_f16, TO_F16)
+CONVERT(f32, float, SAME, f64, double, TO_F64)
+CONVERT(f64, double, SAME, f16, csdf_f16, TO_F16)
+CONVERT(f64, double, SAME, f32, float, TO_F32)
+CONVERT(f16, csdf_f16, csdf_from_f16, f32, float, SAME)
+CONVERT(f16, csdf_f16, csdf_from_f16, f64, double, TO_F64)
+
+#define FROM_INTEGER(from, type) TO_FLOATS(from, type) TO_INTEGERS(I, from, type, SAME)
+
+FROM_INTEGER(i8, int8_t)
+FROM_INTEGER(i16, int16_t)
+FROM_INTEGER(i32, int32_t)
+FROM_INTEGER(i64, int64_t)
+FROM_INTEGER(u8, uint8_t)
+FROM_INTEGER(u16, uint16_t)
+FROM_INTEGER(u32, uint32_t)
+FROM_INTEGER(u64, uint64_t)
+FROM_INTEGER(bool, uint8_t)

@@ -1,0 +1,134 @@
+"""How does native code compute a step? By a kernel of its family, else as numpy would, loop by loop.
+
+A step of a family (`csdfgen.native.families`) becomes a kernel over its rows wherever they lie, and what
+follows it in the slab a step of its own unless the kernel does it on the way. The calls of any other
+step are numpy's, each turned into a loop (`csdfgen.native.strided`): in the same memory, with the same
+workspace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, cast
+
+from csdfgen.errors import PlanError
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import Call, Memory, Step, by_image
+from csdfgen.model.network import Layer
+from csdfgen.native.families import Family, family_of
+from csdfgen.native.library import Library, Record
+from csdfgen.native.strided import Native, translated
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Phase
+
+__all__ = ["NativeKernels"]
+
+
+class NativeKernels:
+    """The native backend over a library that was built.
+
+    fallback: what has no native kernel is computed by numpy, instead of refused.
+    """
+
+    name = "native"
+
+    def __init__(self, library: Library, *, fallback: bool = False) -> None:
+        self._library, self._fallback = library, fallback
+
+    def refusal(self, layer: Layer) -> str | None:
+        """Operators are numpy's."""
+        return NUMPY.refusal(layer)
+
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+        """See `KernelSet.workspace`."""
+        return max(
+            (
+                NUMPY.workspace(one, sizes, limit)
+                if family is None
+                else family.workspace(one, limit)
+                for one, family in _parts(step)
+            ),
+            default=0,
+        )
+
+    def bind(self, step: Step, memory: Memory) -> list[Call]:
+        """See `KernelSet.bind`. Raises PlanError too for a call that has no native kernel."""
+        calls: list[Call] = []
+        try:
+            for one, family in _parts(step):
+                if family is None:
+                    calls.extend(self._translated(NUMPY.bind(one, memory)))
+                else:
+                    calls.extend((self._known(made), ()) for made in family.kernels(one, memory))
+        except PlanError as error:
+            raise error.at(f"firing {step.firing} ({step.actor})") from None
+        return calls
+
+    def _translated(self, calls: Iterable[Call]) -> Iterable[Call]:
+        for call in calls:
+            try:
+                made = [self._known(kernel) for kernel in translated(call)]
+            except PlanError:
+                if not self._fallback:
+                    raise
+                yield call
+            else:
+                yield from ((kernel, ()) for kernel in made)
+
+    def _known(self, made: Native) -> Native:
+        """A kernel that the library has."""
+        try:
+            made.bound_to(self._library)
+        except KeyError:
+            raise PlanError(f"there is no native kernel '{made.kernel}'") from None
+        return made
+
+    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """See `KernelSet.chained`: kernels that follow each other are one call."""
+        found: list[Call] = []
+        for native, group in groupby(calls, lambda call: isinstance(call[0], Native)):
+            some = list(group)
+            if not native or len(some) == 1:
+                found.extend(some)
+                continue
+            found.append((self._library.run, (_table(some), len(some))))
+        return found
+
+
+def _table(calls: Sequence[Call]) -> Any:
+    """Records of kernels, which keep alive what they point to."""
+    kernels = [cast(Native, call[0]) for call in calls]
+    records = [Record(kernel.function, ctypes.addressof(kernel.step)) for kernel in kernels]
+    table: Any = (Record * len(records))(*records)
+    table.kept = kernels  # arrays of ctypes take attributes, and who calls holds nothing else
+    return table
+
+
+def _parts(step: Step) -> list[tuple[Step, Family | None]]:
+    """The step, image by image, and what follows it in the slab as steps of their own, where a family
+    computes it; the whole step where none does.
+    """
+    family = family_of(step.layer)
+    if family is None:
+        return [(step, None)]
+    found: list[tuple[Step, Family | None]] = []
+    for one in by_image(step):
+        if not family.takes(one):
+            return [(step, None)]
+        on_the_way = family.follows(step.layer)
+        found.append((one, family))
+        for after in step.layer.epilogue[on_the_way:]:
+            found.append((_after(one, after), None))
+    return found
+
+
+def _after(step: Step, after: Layer) -> Step:
+    """What a layer of the epilogue does, on the rows that the step has written."""
+    out = step.phase.out
+    ins = operator_of(after).input_rows(after, out)
+    inputs = tuple(None if rows is None else step.outputs[0] for rows in ins)
+    phase = Phase(out, ins, image=step.phase.image)
+    return replace(step, layer=after, phase=phase, inputs=inputs, states=())

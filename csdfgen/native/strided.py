@@ -1,0 +1,364 @@
+"""Which native kernels does a prepared call of numpy become? One or a few over strided arrays.
+
+Every numpy kernel of the operators ends in a handful of functions (`csdfgen.ops.primitives`): copies,
+ufuncs, reductions, matrix products. Each is one loop over the elements of its operands
+(`c/strided.h`), so that whatever numpy computes native code does too, in the same memory. What is
+worth more than a loop has a kernel of its own (`csdfgen.native.kernel_set`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, cast
+
+import numpy as np
+
+from csdfgen.errors import PlanError
+from csdfgen.kernels.steps import Call
+from csdfgen.native.library import Dim, Library, Record, Strided
+from csdfgen.ops import primitives
+
+__all__ = ["RANK", "Native", "address_of", "translated"]
+
+RANK = 10
+"""Most dimensions of a strided kernel: CSDF_RANK."""
+
+_SHORT = {
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bool": "bool",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+}
+"""Numpy's names of types -> those of the kernels."""
+
+_FOLDS: dict[Any, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
+    np.add: ("sum", lambda dtype: 0),
+    np.multiply: ("product", lambda dtype: 1),
+    np.maximum: ("most", lambda dtype: -np.inf if dtype.kind == "f" else np.iinfo(dtype).min),
+    np.minimum: ("least", lambda dtype: np.inf if dtype.kind == "f" else np.iinfo(dtype).max),
+}
+"""Ufunc that reduces -> the kernel that goes on, and what it starts from."""
+
+Strides = tuple[int, ...]
+
+
+class Native:
+    """A kernel and what it is to work on: called, it runs.
+
+    kernel: its name in the library, without `csdf_`. step: a structure; `kept` holds what it points to.
+    """
+
+    __slots__ = ("_run", "function", "kept", "kernel", "step")
+
+    def __init__(self, kernel: str, step: ctypes.Structure, *kept: object) -> None:
+        self.kernel, self.step, self.kept = kernel, step, kept
+        self.function = 0
+
+    def bound_to(self, library: Library) -> None:
+        """Take the kernel from a library. Raises KeyError if it has none."""
+        self.function, self._run = library.address(self.kernel), library.run
+
+    def __call__(self) -> None:
+        self._run(ctypes.byref(Record(self.function, ctypes.addressof(self.step))), 1)
+
+    def __repr__(self) -> str:
+        return f"Native({self.kernel!r})"
+
+
+def address_of(array: np.ndarray) -> int:
+    """Of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def translated(call: Call) -> list[Native]:
+    """The kernels that do what a prepared call does. Raises PlanError for one that has none."""
+    function, arguments = call
+    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+    if isinstance(function, np.ufunc):
+        return _product(*arguments) if function is np.matmul else _ufunc(function, *arguments)
+    if isinstance(owner, np.ufunc) and name == "reduce":
+        return _reduced(owner, *arguments)
+    if isinstance(owner, np.ufunc) and name == "accumulate":
+        return _accumulated(owner, *arguments)
+    if isinstance(owner, np.ndarray) and name == "fill":
+        return _copied(owner, np.asarray(arguments[0], owner.dtype))
+    make = _FUNCTIONS.get(function)
+    if make is None:
+        raise PlanError(f"{name or function} has no native kernel")
+    return make(*arguments)
+
+
+# Dimensions --------------------------------------------------------------------------------------
+
+
+def _dims(shape: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], ...] | None:
+    """(size, strides of a, b, c and the output) of as few dimensions as do, the one with the smallest
+    steps last; None without elements. strides: of the operands, the output's last.
+
+    >>> _dims((2, 3, 1, 4), (48, 16, 0, 4), (48, 16, 16, 4))
+    ((24, 4, 0, 0, 4),)
+    >>> _dims((2, 3), (4, 8), (12, 4))
+    ((2, 4, 0, 0, 12), (3, 8, 0, 0, 4))
+    """
+    if 0 in shape:
+        return None
+    *operands, out = strides
+    none = tuple(repeat(0, len(shape)))
+    rows = list(zip(shape, *operands, *(none,) * (3 - len(operands)), out, strict=True))
+    rows = [row for row in rows if row[0] > 1]
+    rows.sort(key=lambda row: -sum(map(abs, row[1:])))
+    merged: list[tuple[int, ...]] = []
+    for row in rows:
+        if merged and all(
+            before == row[0] * step for before, step in zip(merged[-1][1:], row[1:], strict=True)
+        ):
+            merged[-1] = (merged[-1][0] * row[0], *row[1:])
+        else:
+            merged.append(row)
+    if len(merged) > RANK:
+        raise PlanError(f"{len(merged)} dimensions; native kernels take {RANK}")
+    return tuple(merged)
+
+
+@lru_cache(maxsize=4096)
+def _table(dims: tuple[tuple[int, ...], ...]) -> ctypes.Array[Dim]:
+    return (Dim * len(dims))(*(Dim(*dim) for dim in dims))
+
+
+def _step(
+    kernel: str,
+    shape: Sequence[int],
+    out: np.ndarray,
+    out_strides: Strides,
+    *operands: tuple[np.ndarray, Strides],
+    index: np.ndarray | None = None,
+    along: tuple[int, int, int] = (0, 0, 0),
+) -> list[Native]:
+    """One strided kernel. along: count, stride, stride of the output of a dimension apart."""
+    dims = _dims(shape, *(strides for _, strides in operands), out_strides)
+    if dims is None:
+        return []
+    table, target = _table(dims), address_of(out)
+    places = [address_of(array) for array, _ in operands] + [target] * (3 - len(operands))
+    count, step, out_step = along
+    where = None if index is None else address_of(index)
+    made = Strided(
+        ctypes.addressof(table), len(dims), count, *places, target, where, step, out_step
+    )
+    return [Native(kernel, made, table, out, index, *(array for array, _ in operands))]
+
+
+def _over(array: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, Strides]:
+    """An operand and its strides where it is broadcast to a shape."""
+    missing = len(shape) - array.ndim
+    own = (0 if size == 1 else step for size, step in zip(array.shape, array.strides, strict=True))
+    return array, (*(0,) * missing, *own)
+
+
+def _short(dtype: np.dtype[Any]) -> str:
+    found = _SHORT.get(dtype.name)
+    if found is None or not dtype.isnative:
+        raise PlanError(f"elements of type {dtype} have no native kernels")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _number(value: Any, dtype: str) -> np.ndarray:
+    return np.array(value, dtype)
+
+
+def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """An operand as an array of a type; numbers become arrays of one element."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == dtype:
+            return value
+        if value.ndim:
+            raise PlanError(f"an operand of type {value.dtype} beside {dtype} has no native kernel")
+        value = value[()]
+    if value != value:  # what is not a number equals nothing that was kept
+        return np.array(value, dtype)
+    # zeros of both signs are equal and yet differ
+    return np.array(value, dtype) if value == 0 else _number(value, dtype.name)
+
+
+# Calls -------------------------------------------------------------------------------------------
+
+
+def _copied(
+    out: np.ndarray, source: Any, casting: str = "same_kind", where: np.ndarray | None = None
+) -> list[Native]:
+    """numpy.copyto."""
+    array = source if isinstance(source, np.ndarray) else np.asarray(source, out.dtype)
+    operands = [_over(array, out.shape)]
+    if where is not None:
+        array = _array(array, out.dtype)
+        operands = [_over(array, out.shape), _over(array, out.shape), _over(where, out.shape)]
+        return _step(f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
+    if array.dtype == out.dtype:
+        return _step(f"copy_{out.itemsize}", out.shape, out, out.strides, *operands)
+    kernel = f"from_{_short(array.dtype)}_to_{_short(out.dtype)}"
+    return _step(kernel, out.shape, out, out.strides, *operands)
+
+
+def _ufunc(function: np.ufunc, *arguments: Any) -> list[Native]:
+    """A ufunc with its output as the last argument."""
+    *operands, out = arguments
+    if function is np.positive:
+        return _copied(out, operands[0])
+    dtype = next((o.dtype for o in operands if isinstance(o, np.ndarray) and o.ndim), None)
+    dtype = dtype or next((o.dtype for o in operands if isinstance(o, np.ndarray)), out.dtype)
+    arrays = [_over(_array(operand, dtype), out.shape) for operand in operands]
+    kernel = f"{function.__name__}_{_short(dtype)}"
+    result = np.dtype(bool) if kernel.startswith(_TELLS) else dtype
+    if out.dtype != result:
+        raise PlanError(f"{function.__name__} of {dtype} into {out.dtype} has no native kernel")
+    return _step(kernel, out.shape, out, out.strides, *arrays)
+
+
+_TELLS = ("equal", "not_equal", "less", "greater", "logical")
+"""How names of ufuncs begin that tell whether something is so."""
+
+
+def _clipped(x: np.ndarray, low: Any, high: Any, out: np.ndarray) -> list[Native]:
+    arrays = [_over(_array(operand, out.dtype), out.shape) for operand in (x, low, high)]
+    return _step(f"clip_{_short(out.dtype)}", out.shape, out, out.strides, *arrays)
+
+
+def _reduced(
+    function: np.ufunc,
+    array: np.ndarray,
+    axis: int | tuple[int, ...],
+    dtype: Any,
+    out: np.ndarray,
+    keepdims: bool = False,
+) -> list[Native]:
+    """ufunc.reduce."""
+    name, start = _FOLDS[function]
+    dims = {d % array.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
+    strides = iter(out.strides)
+    kept: list[int] = []
+    for d in range(array.ndim):
+        if d in dims:
+            kept.append(0)
+            if keepdims:
+                next(strides)
+        else:
+            kept.append(next(strides))
+    if out.dtype == bool:  # whose two values are bytes
+        array, out = array.view(np.uint8), out.view(np.uint8)
+    kind = _short(out.dtype)
+    if array.dtype == np.float16 and out.dtype == np.float32:
+        kind = "f16_in_f32"
+    else:
+        array = _array(array, out.dtype)
+    first = _copied(out, np.asarray(start(out.dtype), out.dtype))
+    return first + _step(f"{name}_{kind}", array.shape, out, tuple(kept), (array, array.strides))
+
+
+def _accumulated(
+    function: np.ufunc, array: np.ndarray, axis: int, dtype: Any, out: np.ndarray
+) -> list[Native]:
+    """ufunc.accumulate: element by element, each from the one before."""
+    front = (slice(None),) * (axis % array.ndim)
+
+    def part(whole: np.ndarray, start: int | None, stop: int | None) -> np.ndarray:
+        index: Any = *front, slice(start, stop)
+        return cast(np.ndarray, whole[index])
+
+    first = _copied(part(out, 0, 1), part(array, 0, 1))
+    before, behind = part(out, None, -1), part(out, 1, None)
+    return first + _ufunc(function, before, part(array, 1, None), behind)
+
+
+def _summed(
+    out: np.ndarray, out_letters: str, *operands: tuple[np.ndarray, str], start: bool = True
+) -> list[Native]:
+    """Sums of products, dimensions named by letters."""
+    sizes: dict[str, int] = {}
+    for array, letters in (*operands, (out, out_letters)):
+        for letter, size in zip(letters, array.shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+
+    def strides(array: np.ndarray, letters: str) -> Strides:
+        own = dict(zip(letters, _over(array, array.shape)[1], strict=True))
+        return tuple(own.get(letter, 0) for letter in sizes)
+
+    begun = _copied(out, np.zeros((), out.dtype)) if start else []
+    arrays = [(_array(array, out.dtype), strides(array, letters)) for array, letters in operands]
+    kernel = f"muladd_{_short(out.dtype)}"
+    return begun + _step(kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays)
+
+
+def _einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Native]:
+    operands, target = subscripts.split("->")
+    first, second = operands.split(",")
+    return _summed(out, target, (a, first), (b, second))
+
+
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Native]:
+    """numpy.matmul: vectors are matrices of one row or column, matrices in front are broadcast."""
+    m = "m" if a.ndim > 1 else ""
+    n = "n" if b.ndim > 1 else ""
+    batch = "abcdefgh"[: out.ndim - len(m) - len(n)]
+    of_a = batch[len(batch) - max(a.ndim - 2, 0) :] + m + "k"
+    of_b = batch[len(batch) - max(b.ndim - 2, 0) :] + "k" + n
+    return _summed(out, batch + m + n, (a, of_a), (b, of_b))
+
+
+def _taken(
+    array: np.ndarray, index: np.ndarray, axis: int, out: np.ndarray, mode: str
+) -> list[Native]:
+    """numpy.take along an axis with an index of one dimension, mode "clip"."""
+    assert index.ndim == 1 and mode == "clip"
+    axis %= array.ndim
+    rest = (*array.shape[:axis], *array.shape[axis + 1 :])
+    within = np.clip(index, 0, array.shape[axis] - 1).astype(np.int32)
+
+    def strides(of: np.ndarray) -> Strides:
+        return (*of.strides[:axis], *of.strides[axis + 1 :])
+
+    return _step(
+        f"take_{out.itemsize}",
+        rest,
+        out,
+        strides(out),
+        (_array(array, out.dtype), strides(array)),
+        index=within,
+        along=(len(within), array.strides[axis], out.strides[axis]),
+    )
+
+
+def _position(name: str) -> Callable[..., list[Native]]:
+    def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[Native]:
+        axis %= array.ndim
+        rest = (*array.shape[:axis], *array.shape[axis + 1 :])
+        strides = (*array.strides[:axis], *array.strides[axis + 1 :])
+        along = (array.shape[axis], array.strides[axis], 0)
+        return _step(
+            f"{name}_{_short(array.dtype)}", rest, out, out.strides, (array, strides), along=along
+        )
+
+    return found
+
+
+def _two(name: str) -> Callable[..., list[Native]]:
+    function: np.ufunc = getattr(np, name)
+    return lambda a, b, out: _ufunc(function, a, b, out)
+
+
+_FUNCTIONS: dict[Any, Callable[..., list[Native]]] = {
+    np.copyto: _copied,
+    np.ndarray.clip: _clipped,
+    np.take: _taken,
+    np.argmax: _position("argmax"),
+    np.argmin: _position("argmin"),
+    primitives.maximum: _two("maximum"),
+    primitives.minimum: _two("minimum"),
+    primitives.einsum: _einsum,
+}
+"""Function of a prepared call -> what makes kernels of its arguments."""
