@@ -181,7 +181,7 @@ class Library:
         self.path = path
         self.instructions: str = self._library.csdf_instructions().decode()
         self.functions: dict[str, Any] = {}
-        for name in ("conv", "depthwise", "winograd", "gemm"):
+        for name in ("conv", "depthwise", "winograd", "winograd_row", "gemm"):
             function = getattr(self._library, f"csdf_{name}")
             function.restype, function.argtypes = None, (c_void_p,)
             self.functions[name] = function
@@ -191,6 +191,9 @@ class Library:
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
+        self._winograd_row_bytes = self._library.csdf_winograd_row_bytes
+        self._winograd_row_bytes.restype = c_size_t
+        self._winograd_row_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
 
     def address(self, kernel: str) -> int:
         """Of a kernel `csdf_...` as a `Record` names it. Raises KeyError."""
@@ -206,6 +209,10 @@ class Library:
     def winograd_bytes(self, layer: Layer, tile: int, tiles: int) -> int:
         """Workspace of a Winograd step that computes so many tiles at a time, in bytes."""
         return int(self._winograd_bytes(layer, tile, tiles))
+
+    def winograd_row_bytes(self, layer: Layer, rows: int, tiles: int) -> int:
+        """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time."""
+        return int(self._winograd_row_bytes(layer, rows, tiles))
 
 
 @cache

@@ -57,7 +57,9 @@ typedef struct csdf_target {
  * that are NULL, columns behind the map.
  * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
  *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd,
- *     [ceil(out / 16)][(tile + 2)^2][in][16]. Best at a multiple of 64 bytes.
+ *     [ceil(out / 16)][(tile + 2)^2][in][16]; csdf_winograd_row, of every group blocks of up to four
+ *     panels of 16 outputs, [block][6][panel][kernel_h][in / groups][16]. Best at a multiple of 64
+ *     bytes.
  * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
 typedef struct csdf_layer {
     int32_t in_channels, out_channels, groups;
@@ -102,6 +104,14 @@ void csdf_winograd(const csdf_conv_step *step);
  * the least, about 12 and more are fast, more than all tiles of a step are of no use. */
 size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles);
 
+/* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any down; any groups.
+ * Reads as csdf_conv does. workspace: at least csdf_winograd_row_bytes(layer, 1, 1) bytes, aligned
+ * to 64; with less nothing is computed. */
+void csdf_winograd_row(const csdf_conv_step *step);
+
+/* Bytes with which `rows` rows of `tiles` tiles (7 - kernel_w pixels each) are computed at a time. */
+size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles);
+
 /* Rows of a matrix times a constant one: out[r] = activation(bias + rows[r] * weights).
  * The sum over inputs may be made in parts: of `outputs` sums over all `inputs` a step adds those
  * of `parts` pieces, from input `first` on. begin: starts from the bias instead of what `out` has;
@@ -136,6 +146,7 @@ void csdf_run(const csdf_record *records, int32_t count);
 void csdf_conv_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
+void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
