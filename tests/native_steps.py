@@ -265,7 +265,9 @@ def step_of(
         size = (
             library.winograd_bytes(struct, layer.tile, layer.tiles)
             if layer.kind == "winograd"
-            else library.winograd_row_bytes(struct, layer.tile, layer.tiles)
+            else library.winograd_row_bytes(
+                struct, layer.tile, layer.tiles, min(layer.weights.shape[1], 64)
+            )
         )
         workspace = packing.aligned(np.full(size // 4, np.nan))
         step.workspace, step.workspace_bytes = workspace.ctypes.data, size

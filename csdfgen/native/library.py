@@ -193,7 +193,7 @@ class Library:
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
         self._winograd_row_bytes = self._library.csdf_winograd_row_bytes
         self._winograd_row_bytes.restype = c_size_t
-        self._winograd_row_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
+        self._winograd_row_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
 
     def address(self, kernel: str) -> int:
         """Of a kernel `csdf_...` as a `Record` names it. Raises KeyError."""
@@ -210,9 +210,11 @@ class Library:
         """Workspace of a Winograd step that computes so many tiles at a time, in bytes."""
         return int(self._winograd_bytes(layer, tile, tiles))
 
-    def winograd_row_bytes(self, layer: Layer, rows: int, tiles: int) -> int:
-        """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time."""
-        return int(self._winograd_row_bytes(layer, rows, tiles))
+    def winograd_row_bytes(self, layer: Layer, rows: int, tiles: int, channels: int) -> int:
+        """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time, from so
+        many input channels of a group at a time.
+        """
+        return int(self._winograd_row_bytes(layer, rows, tiles, channels))
 
 
 @cache

@@ -105,12 +105,13 @@ void csdf_winograd(const csdf_conv_step *step);
 size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles);
 
 /* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any down; any groups.
- * Reads as csdf_conv does. workspace: at least csdf_winograd_row_bytes(layer, 1, 1) bytes, aligned
- * to 64; with less nothing is computed. */
+ * Reads as csdf_conv does. workspace: at least csdf_winograd_row_bytes(layer, 1, 1, channels) bytes
+ * for up to 64 of a group's input channels, aligned to 64; with less nothing is computed. */
 void csdf_winograd_row(const csdf_conv_step *step);
 
-/* Bytes with which `rows` rows of `tiles` tiles (7 - kernel_w pixels each) are computed at a time. */
-size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles);
+/* Bytes with which `rows` rows of `tiles` tiles (7 - kernel_w pixels each) are computed at a time, from
+ * `channels` input channels of a group at a time. */
+size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels);
 
 /* Rows of a matrix times a constant one: out[r] = activation(bias + rows[r] * weights).
  * The sum over inputs may be made in parts: of `outputs` sums over all `inputs` a step adds those

@@ -3,21 +3,25 @@
  * Each row of a window on its own: of the r taps in a row and m pixels side by side, six products
  * remain instead of r * m (r = 3: half of them; 2 and 5: six of ten). Rows of the kernel are added up
  * at the points, so that any height of a kernel, any stride down and a slab of one row will do.
- * The workspace holds [row][point][tile][channel] of the inputs, then [point][tile][channel] of sums.
+ * The workspace holds [row][point][tile][channel] of some input channels, then [point][tile][channel]
+ * of sums. Of few bytes it makes many tiles of few input channels, so that weights are read once: what
+ * some of them add up to is added to the output.
  */
 #include "products.h"
 
 enum {
     POINTS = 6,
     POINTERS = 512, /* of a table: 4 KiB where pointers have 8 bytes */
-    SUMS = 64       /* output channels at a time */
+    SUMS = 64,      /* output channels at a time */
+    LEAST_INS = 64  /* input channels at a time, where there are so many */
 };
 
 typedef struct shape {
     const csdf_conv_step *step;
     int32_t pixels;      /* of a tile */
     int32_t ins, outs;   /* channels of a group */
-    int32_t padded_ins, sums;
+    int32_t first, some; /* input channels of the group, now; `pace` floats for each tile */
+    int32_t pace, sums;
     int32_t row, rows;   /* of the output, now */
     int32_t tile, tiles; /* of each of them, now */
     float *inputs, *products;
@@ -36,11 +40,11 @@ static int32_t height(const csdf_layer *layer, int32_t rows)
     return (rows - 1) * layer->stride_h + (layer->kernel_h - 1) * layer->dilation_h + 1;
 }
 
-size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles)
+size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels)
 {
-    const int32_t ins = padded(layer->in_channels / layer->groups);
     const int32_t sums = least(SUMS, padded(layer->out_channels / layer->groups));
-    const size_t values = (size_t)height(layer, rows) * (size_t)ins + (size_t)rows * (size_t)sums;
+    const size_t values =
+        (size_t)height(layer, rows) * (size_t)padded(channels) + (size_t)rows * (size_t)sums;
     return POINTS * (size_t)tiles * values * sizeof(float);
 }
 
@@ -69,7 +73,7 @@ static void take(const shape *f, const csdf_source *piece, const float *row, int
     int32_t count, float *to)
 {
     const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), five = csdf_splat(5.0f);
-    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->padded_ins, stride = piece->stride;
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace, stride = piece->stride;
     const int32_t whole = count / CSDF_LANES * CSDF_LANES;
     const float *seen[POINTS];
     int32_t inside = 1, c = 0;
@@ -98,13 +102,13 @@ static void take(const shape *f, const csdf_source *piece, const float *row, int
     }
 }
 
-/* All rows that the tiles read to points, the channels of a group. */
+/* All rows that the tiles read to points, some channels of a group. */
 static void take_all(const shape *f, int32_t group)
 {
     const csdf_conv_step *step = f->step;
     const csdf_layer *layer = step->layer;
-    const int32_t low = group * f->ins, high = low + f->ins, rows = height(layer, f->rows);
-    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->padded_ins;
+    const int32_t low = group * f->ins + f->first, high = low + f->some, rows = height(layer, f->rows);
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
     for (int32_t r = 0; r < rows; r++) {
         float *to = f->inputs + r * POINTS * plane;
         int32_t start = 0;
@@ -116,7 +120,7 @@ static void take_all(const shape *f, int32_t group)
                 continue;
             for (int32_t t = 0; t < f->tiles; t++) {
                 const int32_t in = step->out.column + (f->tile + t) * f->pixels - layer->pad_left;
-                float *at = to + t * f->padded_ins + (from - low);
+                float *at = to + t * f->pace + (from - low);
                 if (row) {
                     take(f, piece, row, in, from - start, end - from, at);
                     continue;
@@ -137,19 +141,20 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
     const int32_t panels = padded(f->outs) / CSDF_PANEL, block = channel / SUMS;
     const int32_t many = least(SUMS / CSDF_PANEL, panels - block * (SUMS / CSDF_PANEL));
     const ptrdiff_t panel = (ptrdiff_t)layer->kernel_h * f->ins * CSDF_PANEL;
-    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->padded_ins;
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
     const int32_t first = channel / CSDF_PANEL, in_block = first - block * (SUMS / CSDF_PANEL);
     const float *weights = layer->weights
-        + ((ptrdiff_t)group * panels + first - in_block) * POINTS * panel + in_block * panel;
+        + ((ptrdiff_t)group * panels + first - in_block) * POINTS * panel + in_block * panel
+        + (ptrdiff_t)f->first * CSDF_PANEL;
     const float *table[POINTERS];
     csdf_pass pass;
     pass.pixels = f->rows * f->tiles;
     pass.table = table + pass.pixels;
     pass.taps = layer->kernel_h;
     pass.pieces = 1;
-    pass.counts = &f->ins;
+    pass.counts = &f->some;
     pass.panel = panel;
-    pass.skip = 0;
+    pass.skip = (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL;
     pass.channel = 0;
     pass.channels = (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES;
     pass.bias = NULL;
@@ -166,7 +171,7 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
             for (int32_t r = 0; r < f->rows; r++) {
                 const int32_t row = r * layer->stride_h + y * layer->dilation_h;
                 const float *at = f->inputs + ((ptrdiff_t)row * POINTS + p) * plane;
-                for (int32_t t = 0; t < f->tiles; t++, at += f->padded_ins)
+                for (int32_t t = 0; t < f->tiles; t++, at += f->pace)
                     *entry++ = at;
             }
         pass.weights = weights + (ptrdiff_t)p * many * panel;
@@ -174,42 +179,45 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
     }
 }
 
-/* Sums of these output channels to pixels; bias: of the first of them, target: its place in a pixel. */
+/* Sums of these output channels to pixels; bias: of the first of them, target: its place in a pixel.
+ * Behind the first input channels they are added to what the output has. */
 static void give(const shape *f, const float *bias, int32_t target, int32_t channels)
 {
     const csdf_conv_step *step = f->step;
-    const csdf_source *residual = step->residual;
-    const csdf_activation by = step->layer->activation;
+    const int32_t begins = f->first == 0;
+    const csdf_source before = {(const float *const *)step->out.rows, step->out.stride, 0};
+    const csdf_source *added = begins ? step->residual : &before;
     const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f),
                  sixteen = csdf_splat(16.0f);
     const ptrdiff_t plane = (ptrdiff_t)f->rows * f->tiles * f->sums, pace = step->out.stride;
     const float *from = f->products;
+    csdf_activation by = step->layer->activation;
+    if (f->first + f->some < f->ins)
+        by.kind = CSDF_NONE;
     for (int32_t r = 0; r < f->rows; r++)
         for (int32_t t = 0; t < f->tiles; t++, from += f->sums) {
             const int32_t x = (f->tile + t) * f->pixels, wide = least(f->pixels, step->out.columns - x);
-            const ptrdiff_t column = step->out.column + x;
+            const ptrdiff_t column = step->out.column + x, step_added = added ? added->stride : 0;
             float *to = step->out.rows[f->row + r] + column * pace + target;
-            const float *add = NULL;
-            if (residual)
-                add = residual->rows[f->row + r] + column * residual->stride + target;
+            const float *add = added ? added->rows[f->row + r] + column * step_added + target : NULL;
             for (int32_t c = 0; c < channels; c += CSDF_LANES) {
                 const int32_t n = least(CSDF_LANES, channels - c);
-                const csdf_v m0 = csdf_load(from + c) + csdf_load(bias + c);
-                const csdf_v m1 = csdf_load(from + plane + c), m2 = csdf_load(from + 2 * plane + c);
-                const csdf_v m3 = csdf_load(from + 3 * plane + c), m4 = csdf_load(from + 4 * plane + c);
+                const csdf_v m0 = csdf_load(from + c), m1 = csdf_load(from + plane + c);
+                const csdf_v m2 = csdf_load(from + 2 * plane + c), m3 = csdf_load(from + 3 * plane + c);
+                const csdf_v m4 = csdf_load(from + 4 * plane + c), m5 = csdf_load(from + 5 * plane + c);
                 const csdf_v even = m1 + m2, odd = m1 - m2, far = m3 + m4, skew = m3 - m4;
-                const csdf_v shift = csdf_load(bias + c);
+                const csdf_v shift = begins ? csdf_load(bias + c) : csdf_splat(0.0f);
                 csdf_v sums[5];
-                sums[0] = m0 + even + far;
+                sums[0] = shift + m0 + even + far;
                 sums[1] = shift + odd + two * skew;
                 sums[2] = shift + even + four * far;
                 sums[3] = shift + odd + eight * skew;
                 sums[4] = shift + even + sixteen * far;
-                sums[f->pixels - 1] += csdf_load(from + 5 * plane + c);
+                sums[f->pixels - 1] += m5;
                 for (int32_t q = 0; q < wide; q++) {
                     csdf_v sum = sums[q];
                     if (add)
-                        sum += some(add + q * residual->stride, c, n);
+                        sum += some(add + q * step_added, c, n);
                     sum = csdf_activated(sum, &by);
                     if (n == CSDF_LANES)
                         csdf_store(to + q * pace + c, sum);
@@ -220,12 +228,30 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
         }
 }
 
-/* Tiles at a time of so many rows: what the table and the workspace have room for. */
-static int32_t room_for(const csdf_conv_step *step, int32_t rows, int32_t across)
+/* Tiles at a time of so many rows and input channels: what the workspace has room for. */
+static int32_t room_for(const csdf_conv_step *step, int32_t rows, int32_t channels, int32_t limit)
 {
-    const int32_t pointers = POINTERS / (step->layer->kernel_h + 1) / rows;
-    const size_t bytes = step->workspace_bytes / csdf_winograd_row_bytes(step->layer, rows, 1);
-    return least(across, bytes < (size_t)pointers ? (int32_t)bytes : pointers);
+    const size_t bytes = csdf_winograd_row_bytes(step->layer, rows, 1, channels);
+    const size_t room = step->workspace_bytes / bytes;
+    return room < (size_t)limit ? (int32_t)room : limit;
+}
+
+/* How many rows, tiles of a row and input channels at a time: tiles are 0 where nothing fits. */
+static void divide(const csdf_conv_step *step, int32_t across, int32_t ins, int32_t *rows, int32_t *tiles,
+    int32_t *channels)
+{
+    for (*rows = step->out.count;; *rows = (*rows + 1) / 2) {
+        /* rows that are read by several others are taken once where they fit in */
+        const int32_t limit = least(across, POINTERS / (step->layer->kernel_h + 1) / *rows);
+        for (int32_t parts = 1;; parts++) {
+            *channels = least(ins, padded((ins + parts - 1) / parts));
+            *tiles = room_for(step, *rows, *channels, limit);
+            if (*tiles == limit || *channels <= LEAST_INS)
+                break;
+        }
+        if (*rows == 1 || *tiles >= least(across, 2))
+            return;
+    }
 }
 
 void csdf_winograd_row(const csdf_conv_step *step)
@@ -233,42 +259,38 @@ void csdf_winograd_row(const csdf_conv_step *step)
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
     const int32_t end = out->channel + out->channels;
+    int32_t rows, tiles, some_ins;
     shape f;
     f.step = step;
     f.pixels = POINTS + 1 - layer->kernel_w;
     f.ins = layer->in_channels / layer->groups;
     f.outs = layer->out_channels / layer->groups;
-    f.padded_ins = padded(f.ins);
     f.sums = least(SUMS, padded(f.outs));
     f.inputs = step->workspace;
-    const int32_t across = (out->columns + f.pixels - 1) / f.pixels, bias_panels = padded(f.outs);
-    int32_t rows = out->count, tiles = room_for(step, rows, across);
-    /* rows that are read by several others are taken once where they fit in */
-    while (rows > 1 && tiles < least(across, 2)) {
-        rows = (rows + 1) / 2;
-        tiles = room_for(step, rows, across);
-    }
+    const int32_t across = (out->columns + f.pixels - 1) / f.pixels;
+    divide(step, across, f.ins, &rows, &tiles, &some_ins);
     if (tiles < 1)
         return;
     const int32_t rounds = (across + tiles - 1) / tiles, each = (across + rounds - 1) / rounds;
+    f.pace = padded(some_ins);
     for (f.row = 0; f.row < out->count; f.row += rows)
         for (f.tile = 0; f.tile < across; f.tile += each)
             for (int32_t group = 0; group < layer->groups; group++) {
-                const int32_t low = most(out->channel, group * f.outs);
-                const int32_t high = least(end, (group + 1) * f.outs);
-                if (low >= high)
-                    continue;
+                const int32_t base = group * f.outs;
+                const int32_t low = most(out->channel, base) - base;
+                const int32_t high = least(end, base + f.outs) - base;
+                const float *bias = layer->bias + (ptrdiff_t)group * padded(f.outs);
                 f.rows = least(rows, out->count - f.row);
                 f.tiles = least(each, across - f.tile);
-                f.products = f.inputs
-                    + (ptrdiff_t)height(layer, f.rows) * POINTS * f.tiles * f.padded_ins;
-                take_all(&f, group);
-                for (int32_t channel = low - group * f.outs, next; channel < high - group * f.outs;
-                     channel = next) {
-                    next = least(high - group * f.outs, (channel / SUMS + 1) * SUMS);
-                    multiply(&f, group, channel, next - channel);
-                    give(&f, layer->bias + (ptrdiff_t)group * bias_panels + channel,
-                        group * f.outs + channel, next - channel);
+                f.products = f.inputs + (ptrdiff_t)height(layer, f.rows) * POINTS * f.tiles * f.pace;
+                for (f.first = 0; low < high && f.first < f.ins; f.first += f.some) {
+                    f.some = least(some_ins, f.ins - f.first);
+                    take_all(&f, group);
+                    for (int32_t channel = low, next; channel < high; channel = next) {
+                        next = least(high, (channel / SUMS + 1) * SUMS);
+                        multiply(&f, group, channel, next - channel);
+                        give(&f, bias + channel, base + channel, next - channel);
+                    }
                 }
             }
 }

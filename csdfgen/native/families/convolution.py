@@ -46,8 +46,10 @@ from csdfgen.ops.base import PREFERRED, Mode
 
 __all__ = ["Filter", "convolution", "row_bytes", "transposed"]
 
-POINTS, SUMS, POINTERS = 6, 64, 512
-"""Of csdf_winograd_row: points of a tile, output channels at a time, pointers of a table."""
+POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
+"""Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
+pointers of a table.
+"""
 
 LEAST_INPUTS = 16
 """Input channels below which its sums are too short."""
@@ -106,11 +108,8 @@ class Filter:
         across = -(-columns // (POINTS + 1 - wide)) if wide <= POINTS else 0
         if not self.tiles(rows, columns, limit):
             return 0
-        return next(
-            size
-            for count in range(across, 0, -1)
-            if (size := row_bytes(shape, rows, count)) <= limit or count == 1
-        )
+        some, tiles, channels = _divided(shape, across, rows, limit)
+        return row_bytes(shape, some, tiles, channels)
 
     def pack(self, kernel: str) -> PackedLayer:
         """The layer as a kernel wants it."""
@@ -147,10 +146,9 @@ Shape = tuple[int, int, int, int, int]
 """Inputs and outputs of a group, height, stride and dilation down."""
 
 
-def row_bytes(shape: Shape, rows: int, tiles: int) -> int:
+def row_bytes(shape: Shape, rows: int, tiles: int, channels: int) -> int:
     """csdf_winograd_row_bytes."""
-    ins, outs, *_ = shape
-    values = _height(shape, rows) * _padded(ins) + rows * min(SUMS, _padded(outs))
+    values = _height(shape, rows) * _padded(channels) + rows * min(SUMS, _padded(shape[1]))
     return POINTS * tiles * values * FLOAT
 
 
@@ -168,20 +166,12 @@ def _height(shape: Shape, rows: int) -> int:
 def _tiles(shape: Shape, wide: int, rows: int, columns: int, room: int) -> int:
     ins, outs, high, *_ = shape
     across = -(-columns // (POINTS + 1 - wide))
-
-    def most(some: int) -> int:
-        return min(across, POINTERS // (high + 1) // some, room // row_bytes(shape, some, 1))
-
-    # as csdf_winograd_row does
-    some = rows
-    while some > 1 and most(some) < min(across, 2):
-        some = (some + 1) // 2
-    tiles = most(some)
+    some, tiles, channels = _divided(shape, across, rows, room)
     if tiles < 1:
         return 0
     weights = high * ins * outs
     passes, turns = -(-rows // some), -(-rows // some) * -(-across // tiles)
-    row = rows * across * POINTS * (weights + MOVED * outs)
+    row = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
     row += passes * _height(shape, some) * across * POINTS * MOVED * ins
     row += turns * POINTS * weights * _reading(POINTS * weights)
     pixels = rows * columns
@@ -189,6 +179,24 @@ def _tiles(shape: Shape, wide: int, rows: int, columns: int, room: int) -> int:
     turns = -(-pixels // (POINTERS // (high * wide + 1)))
     direct += turns * wide * weights * _reading(wide * weights)
     return tiles if GAIN * row < direct else 0
+
+
+def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int, int]:
+    """Rows, tiles of a row and input channels that csdf_winograd_row computes at a time."""
+    ins, _, high, *_ = shape
+    some = rows
+    while True:
+        limit = min(across, POINTERS // (high + 1) // some)
+        parts = 1
+        while True:
+            channels = min(ins, _padded(-(-ins // parts)))
+            tiles = min(limit, room // row_bytes(shape, some, 1, channels))
+            if tiles == limit or channels <= LEAST_AT_A_TIME:
+                break
+            parts += 1
+        if some == 1 or tiles >= min(across, 2):
+            return some, tiles, channels
+        some = (some + 1) // 2
 
 
 def _reading(weights: int) -> float:
