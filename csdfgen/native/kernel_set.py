@@ -122,7 +122,7 @@ def _parts(step: Step, exact: bool) -> list[tuple[Step, Family | None]]:
         on_the_way = family.follows(step.layer)
         found.append((one, family))
         for after in step.layer.epilogue[on_the_way:]:
-            found.append((_after(one, after), None))
+            found.extend(_parts(_after(one, after), exact))
     return found
 
 

@@ -16,16 +16,28 @@ from csdfgen.errors import ToolError
 from csdfgen.native.build import FLAGS, build
 
 __all__ = [
+    "ADD",
     "CLIP",
+    "COPY",
+    "DIVIDE",
+    "HARD_SIGMOID",
+    "HARD_SWISH",
+    "LEAK",
     "LEAKY",
+    "MULTIPLY",
     "NONE",
     "PANEL",
+    "SCALE",
+    "SIGMOID",
+    "SUBTRACT",
+    "SWISH",
     "Activation",
     "ConvStep",
     "Dim",
     "GemmStep",
     "Layer",
     "Library",
+    "MapStep",
     "Record",
     "Source",
     "Strided",
@@ -33,7 +45,8 @@ __all__ = [
     "load",
 ]
 
-NONE, CLIP, LEAKY = 0, 1, 2
+NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = range(7)
+COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = range(7)
 PANEL = 16
 
 _VERSION = 2
@@ -120,6 +133,21 @@ class GemmStep(Structure):
         ("sizes", c_void_p),
         ("rows", c_void_p),
         ("out", c_void_p),
+    )
+
+
+class MapStep(Structure):
+    """csdf_map_step."""
+
+    _fields_ = (
+        ("operation", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("channels", c_int32),
+        ("operands", Source * 3),
+        ("out", c_void_p),
+        ("stride", c_int32),
+        ("activation", Activation),
     )
 
 

@@ -23,8 +23,18 @@ extern "C" {
 #define CSDF_PANEL 16
 
 /* CSDF_CLIP: min(max(x, a), b); Relu is a clip to [0, infinity]. CSDF_LEAKY: x < 0 ? a * x : x.
- * A value that is not a number stays so. */
-enum { CSDF_NONE = 0, CSDF_CLIP = 1, CSDF_LEAKY = 2 };
+ * A value that is not a number stays so.
+ * Of csdf_map alone: CSDF_SIGMOID, 1 / (1 + e^-x); CSDF_SWISH, x * sigmoid(a * x);
+ * CSDF_HARD_SIGMOID, a * x + b clipped to [0, 1]; CSDF_HARD_SWISH, x times that. */
+enum {
+    CSDF_NONE = 0,
+    CSDF_CLIP = 1,
+    CSDF_LEAKY = 2,
+    CSDF_SIGMOID = 3,
+    CSDF_SWISH = 4,
+    CSDF_HARD_SIGMOID = 5,
+    CSDF_HARD_SWISH = 6
+};
 
 typedef struct csdf_activation {
     int32_t kind;
@@ -136,6 +146,34 @@ typedef struct csdf_gemm_step {
 
 void csdf_gemm(const csdf_gemm_step *step);
 
+/* What csdf_map computes of its operands a, b and c. CSDF_LEAK: a < 0 ? a * b : a. */
+enum {
+    CSDF_COPY = 0,
+    CSDF_ADD = 1,
+    CSDF_SUBTRACT = 2,
+    CSDF_MULTIPLY = 3,
+    CSDF_DIVIDE = 4,
+    CSDF_SCALE = 5, /* a * b + c */
+    CSDF_LEAK = 6
+};
+
+/* Element by element: out = activation(operation(operands)), `count` rows of `columns` pixels of
+ * `channels` floats. The output may be an operand.
+ * operands: rows is NULL for those that the operation does not have, each row's address else; stride:
+ *     floats from a pixel to the next, 0: all of a row meet the same pixel; channels: 1, or 0 where a
+ *     pixel is one number for all channels.
+ * out: address of each row; stride: floats from a pixel to the next. */
+typedef struct csdf_map_step {
+    int32_t operation;
+    int32_t count, columns, channels;
+    csdf_source operands[3];
+    float *const *out;
+    int32_t stride;
+    csdf_activation activation;
+} csdf_map_step;
+
+void csdf_map(const csdf_map_step *step);
+
 /* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
 typedef struct csdf_record {
     void (*kernel)(const void *step);
@@ -149,6 +187,7 @@ void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
+void csdf_map_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from csdfgen.model.network import Layer, remembered
 from csdfgen.native.families.common import Family
 from csdfgen.native.families.convolution import convolution, transposed
+from csdfgen.native.families.maps import MAPS
 from csdfgen.native.families.product import product
 
 __all__ = ["Family", "family_of"]
@@ -46,4 +47,5 @@ def _made(layer: Layer, exact: bool) -> Family | None:
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Gemm": product,
     "MatMul": product,
+    **MAPS,
 }

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer
-from csdfgen.native.library import CLIP, LEAKY, NONE
+from csdfgen.native.library import CLIP, HARD_SIGMOID, HARD_SWISH, LEAKY, NONE, SIGMOID, SWISH
 from csdfgen.native.strided import Native, address_of
 
 __all__ = [
@@ -58,11 +58,20 @@ def activation(layer: Layer) -> tuple[int, float, float] | None:
         return CLIP, float(given["min"]), float(given["max"])
     if layer.op_type == "LeakyRelu":
         return LEAKY, float(given["alpha"]), 0.0
+    if layer.op_type == "Sigmoid":
+        return SIGMOID, 0.0, 0.0
+    if layer.op_type == "Swish":
+        return SWISH, float(given["alpha"]), 0.0
+    if layer.op_type == "HardSigmoid":
+        return HARD_SIGMOID, float(given["alpha"]), float(given["beta"])
+    if layer.op_type == "HardSwish":
+        return HARD_SWISH, 1 / 6, 0.5
     return None
 
 
 def _first(layer: Layer) -> tuple[int, float, float] | None:
-    return activation(layer.epilogue[0]) if layer.epilogue else None
+    found = activation(layer.epilogue[0]) if layer.epilogue else None
+    return found if found is not None and found[0] in (CLIP, LEAKY) else None
 
 
 def followed(layer: Layer) -> int:
@@ -91,10 +100,11 @@ def pointers(addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
 
 def is_map(view: View) -> bool:
     """Whether rows are (columns, 1, channels) or (1, channels), channels side by side."""
+    if len(view.shape) not in (2, 3):
+        return False
     *_, images, channels = view.shape
     return (
-        len(view.shape) in (2, 3)
-        and images == 1
+        images == 1
         and (channels == 1 or view.strides[-1] == FLOAT)
         and (len(view.shape) == 2 or view.strides[0] % FLOAT == 0)
     )
