@@ -38,6 +38,7 @@ __all__ = [
     "Layer",
     "Library",
     "MapStep",
+    "PoolStep",
     "Record",
     "Source",
     "Strided",
@@ -147,6 +148,32 @@ class MapStep(Structure):
         ("operands", Source * 3),
         ("out", c_void_p),
         ("stride", c_int32),
+        ("activation", Activation),
+    )
+
+
+class PoolStep(Structure):
+    """csdf_pool_step."""
+
+    _fields_ = (
+        ("average", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("width", c_int32),
+        ("begin", c_int32),
+        ("end", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("stride", c_int32),
+        ("source", Source),
+        ("out", c_void_p),
+        ("rows_seen", c_void_p),
+        ("columns_seen", c_void_p),
         ("activation", Activation),
     )
 

@@ -174,6 +174,27 @@ typedef struct csdf_map_step {
 
 void csdf_map(const csdf_map_step *step);
 
+/* Windows of a map become their greatest value, or (average) their sum divided by the product of
+ * rows_seen of the output row and columns_seen of the output column, both positive.
+ * Output row r reads rows r * stride_h + y * dilation_h of the source for y in [0, kernel_h), NULL ones
+ * not at all; width: columns of the map that is read, others are not read either.
+ * begin: starts from nothing instead of what the output has; end: divides and applies the activation.
+ * out: address of each of `count` rows of `columns` pixels; stride: floats from a pixel to the next. */
+typedef struct csdf_pool_step {
+    int32_t average;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    int32_t pad_left, width;
+    int32_t begin, end;
+    int32_t count, columns;
+    int32_t stride;
+    csdf_source source;
+    float *const *out;
+    const int32_t *rows_seen, *columns_seen;
+    csdf_activation activation;
+} csdf_pool_step;
+
+void csdf_pool(const csdf_pool_step *step);
+
 /* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
 typedef struct csdf_record {
     void (*kernel)(const void *step);
@@ -188,6 +209,7 @@ void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
 void csdf_map_of(const void *step);
+void csdf_pool_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);

@@ -59,6 +59,18 @@ CSDF_INLINE csdf_v csdf_power_of_two(csdf_v moved)
     return moved;
 }
 
+/* All bits of values that are no numbers; and values that are none where any of these bits are. */
+typedef uint32_t csdf_bits;
+CSDF_INLINE csdf_bits csdf_unordered(csdf_v x) { return x != x ? ~(csdf_bits)0 : 0; }
+CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x)
+{
+    csdf_bits bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits |= none;
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
 #else
 
 #define CSDF_INLINE static inline __attribute__((always_inline, unused))
@@ -78,6 +90,10 @@ CSDF_INLINE csdf_v csdf_power_of_two(csdf_v moved)
 {
     return (csdf_v)(((csdf_bits)moved + 127u) << 23);
 }
+
+/* All bits of values that are no numbers; and values that are none where any of these bits are. */
+CSDF_INLINE csdf_bits csdf_unordered(csdf_v x) { return (csdf_bits)(x != x); }
+CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((csdf_bits)x | none); }
 
 /* Holds a value in a register that the compiler would rather read from memory at every use. */
 #if defined(__x86_64__) && CSDF_LANES == 16

@@ -13,6 +13,7 @@ from csdfgen.model.network import Layer, remembered
 from csdfgen.native.families.common import Family
 from csdfgen.native.families.convolution import convolution, transposed
 from csdfgen.native.families.maps import MAPS
+from csdfgen.native.families.pools import POOLS
 from csdfgen.native.families.product import product
 
 __all__ = ["Family", "family_of"]
@@ -48,4 +49,5 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Gemm": product,
     "MatMul": product,
     **MAPS,
+    **POOLS,
 }

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer
+from csdfgen.model.rows import Rows
 from csdfgen.native.library import CLIP, HARD_SIGMOID, HARD_SWISH, LEAKY, NONE, SIGMOID, SWISH
 from csdfgen.native.strided import Native, address_of
 
@@ -24,6 +25,7 @@ __all__ = [
     "once",
     "pixel",
     "pointers",
+    "rows_read",
 ]
 
 FLOAT = 4
@@ -134,3 +136,9 @@ def once(make: Callable[[], Any]) -> Callable[[], Any]:
         return made[0]
 
     return get
+
+
+def rows_read(there: Sequence[int], held: Rows, first: int, count: int) -> ctypes.Array[Any]:
+    """Addresses of rows [first, first + count), 0 where the step does not hold one: padding."""
+    rows = range(first, first + count)
+    return pointers([there[r - held.start] if held.start <= r < held.stop else 0 for r in rows])

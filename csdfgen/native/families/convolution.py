@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import gcd
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from csdfgen.native.families.common import (
     is_map,
     pixel,
     pointers,
+    rows_read,
 )
 from csdfgen.native.library import PANEL, Activation, ConvStep, Source, Target
 from csdfgen.native.library import Layer as PackedLayer
@@ -272,7 +272,7 @@ class _Convolution:
             reach = (part.rows - 1) * own.stride[0] + (high - 1) * own.dilation[0] + 1
             tables, sources = [], []
             for rows, piece in there:
-                tables.append(_table(rows, held, part.read, reach))
+                tables.append(rows_read(rows, held, part.read, reach))
                 sources.append(Source(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
             skipped = FLOAT * part.first[1] * apart
             out = pointers([at + skipped for at in written[part.first[0] :: part.stride[0]]])
@@ -298,12 +298,6 @@ class _Convolution:
                 made.workspace_bytes = pad.size
             found.append(Native(f"{kernel}_of", made, packed, pieces, tables, out))
         return found
-
-
-def _table(there: Sequence[int], held: Rows, first: int, count: int) -> ctypes.Array[Any]:
-    """Addresses of rows [first, first + count), 0 where the step does not hold one: padding."""
-    rows = range(first, first + count)
-    return pointers([there[r - held.start] if held.start <= r < held.stop else 0 for r in rows])
 
 
 def _usable(layer: Layer) -> Tensor | None:

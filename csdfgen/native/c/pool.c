@@ -1,0 +1,136 @@
+/* Windows of a map become their greatest value, or their average.
+ *
+ * Of each output pixel the pixels that its window sees are gathered, some at a time; all channels of
+ * these are folded at once. A value that is not a number makes its windows so.
+ */
+#include "products.h"
+
+enum { TAPS = 64 }; /* of a table */
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* Pixels to be folded into `out`, which has what came before unless it begins. */
+typedef struct taps {
+    const float *at[TAPS];
+    int32_t count, begins;
+    float *out;
+    int32_t channels;
+} taps;
+
+#define FOLD_MOST(acc, bad, x) \
+    { \
+        const csdf_v seen = (x); \
+        acc = csdf_max(acc, seen); \
+        bad |= csdf_unordered(seen); \
+    }
+
+static void most(const taps *t)
+{
+    const csdf_v low = csdf_splat(-3.402823466e38f);
+    ptrdiff_t c = 0;
+    for (; c + 2 * CSDF_LANES <= t->channels; c += 2 * CSDF_LANES) {
+        csdf_v a = low, b = low;
+        if (!t->begins) {
+            a = csdf_load(t->out + c);
+            b = csdf_load(t->out + c + CSDF_LANES);
+        }
+        csdf_bits bad_a = csdf_unordered(a), bad_b = csdf_unordered(b);
+        for (int32_t k = 0; k < t->count; k++) {
+            const float *at = t->at[k] + c;
+            FOLD_MOST(a, bad_a, csdf_load(at))
+            FOLD_MOST(b, bad_b, csdf_load(at + CSDF_LANES))
+        }
+        csdf_store(t->out + c, csdf_not_where(bad_a, a));
+        csdf_store(t->out + c + CSDF_LANES, csdf_not_where(bad_b, b));
+    }
+    for (; c < t->channels; c += CSDF_LANES) {
+        const int n = least(CSDF_LANES, t->channels - (int32_t)c);
+        csdf_v a = t->begins ? low : csdf_load_some(t->out + c, n);
+        csdf_bits bad = csdf_unordered(a);
+        for (int32_t k = 0; k < t->count; k++)
+            FOLD_MOST(a, bad, n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n))
+        csdf_store_some(t->out + c, csdf_not_where(bad, a), n);
+    }
+}
+
+static void sum(const taps *t)
+{
+    const csdf_v zero = csdf_splat(0.0f);
+    ptrdiff_t c = 0;
+    for (; c + 2 * CSDF_LANES <= t->channels; c += 2 * CSDF_LANES) {
+        csdf_v a = zero, b = zero;
+        if (!t->begins) {
+            a = csdf_load(t->out + c);
+            b = csdf_load(t->out + c + CSDF_LANES);
+        }
+        for (int32_t k = 0; k < t->count; k++) {
+            const float *at = t->at[k] + c;
+            a += csdf_load(at);
+            b += csdf_load(at + CSDF_LANES);
+        }
+        csdf_store(t->out + c, a);
+        csdf_store(t->out + c + CSDF_LANES, b);
+    }
+    for (; c < t->channels; c += CSDF_LANES) {
+        const int n = least(CSDF_LANES, t->channels - (int32_t)c);
+        csdf_v a = t->begins ? zero : csdf_load_some(t->out + c, n);
+        for (int32_t k = 0; k < t->count; k++)
+            a += n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n);
+        csdf_store_some(t->out + c, a, n);
+    }
+}
+
+static void fold(taps *t, int32_t average)
+{
+    if (average)
+        sum(t);
+    else
+        most(t);
+    t->count = 0;
+    t->begins = 0;
+}
+
+/* What follows in place: a division by the number of values, an activation. */
+static void finish(float *out, int32_t channels, float values, const csdf_activation *by)
+{
+    const csdf_v divisor = csdf_splat(values);
+    for (int32_t c = 0; c < channels; c += CSDF_LANES) {
+        const int n = least(CSDF_LANES, channels - c);
+        if (n == CSDF_LANES)
+            csdf_store(out + c, csdf_activated(csdf_load(out + c) / divisor, by));
+        else
+            csdf_store_some(out + c, csdf_activated(csdf_load_some(out + c, n) / divisor, by), n);
+    }
+}
+
+void csdf_pool(const csdf_pool_step *step)
+{
+    const csdf_source *from = &step->source;
+    const int32_t ends = step->end && (step->average || step->activation.kind != CSDF_NONE);
+    taps t;
+    t.channels = from->channels;
+    for (int32_t row = 0; row < step->count; row++)
+        for (int32_t x = 0; x < step->columns; x++) {
+            const int32_t left = x * step->stride_w - step->pad_left;
+            t.out = step->out[row] + (ptrdiff_t)x * step->stride;
+            t.count = 0;
+            t.begins = step->begin;
+            for (int32_t y = 0; y < step->kernel_h; y++) {
+                const float *at = from->rows[row * step->stride_h + y * step->dilation_h];
+                for (int32_t k = 0, in = left; at && k < step->kernel_w; k++, in += step->dilation_w)
+                    if (in >= 0 && in < step->width) {
+                        t.at[t.count++] = at + (ptrdiff_t)in * from->stride;
+                        if (t.count == TAPS)
+                            fold(&t, step->average);
+                    }
+            }
+            if (t.count || t.begins)
+                fold(&t, step->average);
+            if (ends) {
+                const int32_t values = step->average ? step->rows_seen[row] * step->columns_seen[x] : 1;
+                finish(t.out, t.channels, (float)values, &step->activation);
+            }
+        }
+}
+
+void csdf_pool_of(const void *step) { csdf_pool(step); }
