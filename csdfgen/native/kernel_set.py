@@ -20,7 +20,7 @@ from csdfgen.kernels.steps import Call, Memory, Step, by_image
 from csdfgen.model.network import Layer
 from csdfgen.native.families import Family, family_of
 from csdfgen.native.library import Library, Record
-from csdfgen.native.strided import Native, translated
+from csdfgen.native.strided import Native, joined, translated
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Phase
 
@@ -69,15 +69,19 @@ class NativeKernels:
         return calls
 
     def _translated(self, calls: Iterable[Call]) -> Iterable[Call]:
+        kernels: list[Native] = []
         for call in calls:
             try:
                 made = [self._known(kernel) for kernel in translated(call)]
             except PlanError:
                 if not self._fallback:
                     raise
+                yield from ((self._known(kernel), ()) for kernel in joined(kernels))
                 yield call
+                kernels = []
             else:
-                yield from ((kernel, ()) for kernel in made)
+                kernels += made
+        yield from ((self._known(kernel), ()) for kernel in joined(kernels))
 
     def _known(self, made: Native) -> Native:
         """A kernel that the library has."""

@@ -54,15 +54,15 @@ pointers of a table.
 LEAST_INPUTS = 16
 """Input channels below which its sums are too short."""
 
-MOVED, FAR, NEAR = 12.0, 12.0, 1.5
-"""Multiply-adds that take as long as: taking a value to a point or back; reading a weight that is not
-in the second-level cache, and one that is.
+MOVED = 12.0
+"""Multiply-adds that take as long as taking a value to a point or back."""
+
+READ = ((128 * 1024, 1.5), (2 * 1024 * 1024, 4.0), (1 << 62, 9.0))
+"""(most weights of a layer, multiply-adds that take as long as reading one of them): they come from a
+second-level cache, from the third level, from where others are, too.
 """
 
-CACHED = 96 * 1024
-"""Weights that stay in a second-level cache."""
-
-GAIN = 1.1
+GAIN = 1.05
 """How much faster it must be by the estimate."""
 
 
@@ -201,7 +201,7 @@ def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int,
 
 
 def _reading(weights: int) -> float:
-    return FAR if weights > CACHED else NEAR
+    return next(cost for most, cost in READ if weights <= most)
 
 
 # Steps -------------------------------------------------------------------------------------------
