@@ -157,6 +157,7 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
     pass.skip = (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL;
     pass.channel = 0;
     pass.channels = (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES;
+    pass.spare = 0;
     pass.bias = NULL;
     pass.init = NULL;
     pass.out = (float *const *)table;
