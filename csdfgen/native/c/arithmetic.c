@@ -64,18 +64,18 @@ FLOATS(CSDF_UNARY, rint, rintf(x), rint(x))
 
 /* --- integers: sums and products are those of numbers without a sign, which may overflow -------- */
 
-#define INTEGER(short, type, natural) \
-    CSDF_BINARY(add_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((natural)x + (natural)y)) \
-    CSDF_BINARY(subtract_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((natural)x - (natural)y)) \
-    CSDF_BINARY(multiply_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((uint64_t)x * (uint64_t)y)) \
-    CSDF_BINARY(maximum_##short, type, type, CSDF_AS_IT_IS, type, (type), (x > y ? x : y)) \
-    CSDF_BINARY(minimum_##short, type, type, CSDF_AS_IT_IS, type, (type), (x < y ? x : y)) \
-    CSDF_BINARY(floor_divide_##short, type, type, CSDF_AS_IT_IS, type, (type), quotient_##short(x, y)) \
-    CSDF_BINARY(remainder_##short, type, type, CSDF_AS_IT_IS, type, (type), modulo_##short(x, y)) \
-    CSDF_BINARY(fmod_##short, type, type, CSDF_AS_IT_IS, type, (type), rest_##short(x, y)) \
-    CSDF_BINARY(power_##short, type, type, CSDF_AS_IT_IS, type, (type), power_of_##short(x, y)) \
-    CSDF_UNARY(square_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((uint64_t)x * (uint64_t)x)) \
-    CSDF_UNARY(negative_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)(0u - (natural)x))
+#define INTEGER(kind, short, type, natural) \
+    kind(add_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((natural)x + (natural)y)) \
+    kind(subtract_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((natural)x - (natural)y)) \
+    kind(multiply_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((uint64_t)x * (uint64_t)y)) \
+    kind(maximum_##short, type, type, CSDF_AS_IT_IS, type, (type), (x > y ? x : y)) \
+    kind(minimum_##short, type, type, CSDF_AS_IT_IS, type, (type), (x < y ? x : y)) \
+    CSDF_PLAIN(floor_divide_##short, type, type, CSDF_AS_IT_IS, type, (type), quotient_##short(x, y)) \
+    CSDF_PLAIN(remainder_##short, type, type, CSDF_AS_IT_IS, type, (type), modulo_##short(x, y)) \
+    CSDF_PLAIN(fmod_##short, type, type, CSDF_AS_IT_IS, type, (type), rest_##short(x, y)) \
+    CSDF_PLAIN(power_##short, type, type, CSDF_AS_IT_IS, type, (type), power_of_##short(x, y)) \
+    CSDF_PLAIN_UNARY(square_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((uint64_t)x * (uint64_t)x)) \
+    CSDF_PLAIN_UNARY(negative_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)(0u - (natural)x))
 
 /* Powers by squaring; of a negative exponent the whole part. */
 #define POWER(short, type, natural, negative) \
@@ -92,7 +92,7 @@ FLOATS(CSDF_UNARY, rint, rintf(x), rint(x))
         return (type)found; \
     }
 
-#define SIGNED(short, type, natural) \
+#define SIGNED(kind, short, type, natural) \
     static type rest_##short(type x, type y) { return (type)(y == 0 || y == -1 ? 0 : x % y); } \
     static type modulo_##short(type x, type y) \
     { \
@@ -108,51 +108,51 @@ FLOATS(CSDF_UNARY, rint, rintf(x), rint(x))
         return (type)(x / y - (x % y != 0 && (x % y < 0) != (y < 0))); \
     } \
     POWER(short, type, natural, y < 0) \
-    INTEGER(short, type, natural) \
-    CSDF_UNARY(absolute_##short, type, type, CSDF_AS_IT_IS, type, (type), \
+    INTEGER(kind, short, type, natural) \
+    CSDF_PLAIN_UNARY(absolute_##short, type, type, CSDF_AS_IT_IS, type, (type), \
         x < 0 ? (type)(natural)(0u - (natural)x) : x) \
-    CSDF_UNARY(sign_##short, type, type, CSDF_AS_IT_IS, type, (type), (x > 0) - (x < 0))
+    CSDF_PLAIN_UNARY(sign_##short, type, type, CSDF_AS_IT_IS, type, (type), (x > 0) - (x < 0))
 
-#define UNSIGNED(short, type) \
+#define UNSIGNED(kind, short, type) \
     static type rest_##short(type x, type y) { return (type)(y == 0 ? 0 : x % y); } \
     static type modulo_##short(type x, type y) { return rest_##short(x, y); } \
     static type quotient_##short(type x, type y) { return (type)(y == 0 ? 0 : x / y); } \
     POWER(short, type, type, 0) \
-    INTEGER(short, type, type) \
-    CSDF_UNARY(absolute_##short, type, type, CSDF_AS_IT_IS, type, (type), x) \
-    CSDF_UNARY(sign_##short, type, type, CSDF_AS_IT_IS, type, (type), x > 0)
+    INTEGER(kind, short, type, type) \
+    CSDF_PLAIN_UNARY(absolute_##short, type, type, CSDF_AS_IT_IS, type, (type), x) \
+    CSDF_PLAIN_UNARY(sign_##short, type, type, CSDF_AS_IT_IS, type, (type), x > 0)
 
-SIGNED(i8, int8_t, uint8_t)
-SIGNED(i16, int16_t, uint16_t)
-SIGNED(i32, int32_t, uint32_t)
-SIGNED(i64, int64_t, uint64_t)
-UNSIGNED(u8, uint8_t)
-UNSIGNED(u16, uint16_t)
-UNSIGNED(u32, uint32_t)
-UNSIGNED(u64, uint64_t)
+SIGNED(CSDF_BINARY, i8, int8_t, uint8_t)
+SIGNED(CSDF_PLAIN, i16, int16_t, uint16_t)
+SIGNED(CSDF_BINARY, i32, int32_t, uint32_t)
+SIGNED(CSDF_BINARY, i64, int64_t, uint64_t)
+UNSIGNED(CSDF_BINARY, u8, uint8_t)
+UNSIGNED(CSDF_PLAIN, u16, uint16_t)
+UNSIGNED(CSDF_PLAIN, u32, uint32_t)
+UNSIGNED(CSDF_PLAIN, u64, uint64_t)
 
 /* --- truth ----------------------------------------------------------------------------------------- */
 
-#define COMPARE(short, type, wide, read) \
-    CSDF_BINARY(equal_##short, type, wide, read, uint8_t, (uint8_t), (x == y)) \
-    CSDF_BINARY(not_equal_##short, type, wide, read, uint8_t, (uint8_t), (x != y)) \
-    CSDF_BINARY(less_##short, type, wide, read, uint8_t, (uint8_t), (x < y)) \
-    CSDF_BINARY(less_equal_##short, type, wide, read, uint8_t, (uint8_t), (x <= y)) \
-    CSDF_BINARY(greater_##short, type, wide, read, uint8_t, (uint8_t), (x > y)) \
-    CSDF_BINARY(greater_equal_##short, type, wide, read, uint8_t, (uint8_t), (x >= y))
+#define COMPARE(kind, short, type, wide, read) \
+    kind(equal_##short, type, wide, read, uint8_t, (uint8_t), (x == y)) \
+    kind(not_equal_##short, type, wide, read, uint8_t, (uint8_t), (x != y)) \
+    kind(less_##short, type, wide, read, uint8_t, (uint8_t), (x < y)) \
+    kind(less_equal_##short, type, wide, read, uint8_t, (uint8_t), (x <= y)) \
+    kind(greater_##short, type, wide, read, uint8_t, (uint8_t), (x > y)) \
+    kind(greater_equal_##short, type, wide, read, uint8_t, (uint8_t), (x >= y))
 
-COMPARE(f16, csdf_f16, float, csdf_from_f16)
-COMPARE(f32, float, float, CSDF_AS_IT_IS)
-COMPARE(f64, double, double, CSDF_AS_IT_IS)
-COMPARE(i8, int8_t, int8_t, CSDF_AS_IT_IS)
-COMPARE(i16, int16_t, int16_t, CSDF_AS_IT_IS)
-COMPARE(i32, int32_t, int32_t, CSDF_AS_IT_IS)
-COMPARE(i64, int64_t, int64_t, CSDF_AS_IT_IS)
-COMPARE(u8, uint8_t, uint8_t, CSDF_AS_IT_IS)
-COMPARE(u16, uint16_t, uint16_t, CSDF_AS_IT_IS)
-COMPARE(u32, uint32_t, uint32_t, CSDF_AS_IT_IS)
-COMPARE(u64, uint64_t, uint64_t, CSDF_AS_IT_IS)
-COMPARE(bool, uint8_t, uint8_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, f16, csdf_f16, float, csdf_from_f16)
+COMPARE(CSDF_BINARY, f32, float, float, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, f64, double, double, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, i8, int8_t, int8_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, i16, int16_t, int16_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, i32, int32_t, int32_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, i64, int64_t, int64_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, u8, uint8_t, uint8_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, u16, uint16_t, uint16_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, u32, uint32_t, uint32_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, u64, uint64_t, uint64_t, CSDF_AS_IT_IS)
+COMPARE(CSDF_PLAIN, bool, uint8_t, uint8_t, CSDF_AS_IT_IS)
 
 #define TRUTH(kind, name, expression) \
     kind(name##_bool, uint8_t, uint8_t, CSDF_AS_IT_IS, uint8_t, (uint8_t), (expression))

@@ -2,7 +2,7 @@
  *
  * `type` is stored, `wide` is computed in: `read` makes one of the other, `write` puts the value of
  * the expression into a `result`. Neighbours one after the other have loops of their own, which
- * compilers turn into vectors.
+ * compilers turn into vectors; CSDF_PLAIN and CSDF_PLAIN_UNARY, for what is rare, have none.
  */
 #ifndef CSDF_ELEMENTS_H
 #define CSDF_ELEMENTS_H
@@ -56,6 +56,24 @@
         } \
         for (ptrdiff_t i = 0; i < l->n; i++) { \
             const wide x = read(CSDF_AT(type, l->a + i * l->sa)), y = read(CSDF_AT(type, l->b + i * l->sb)); \
+            CSDF_TO(result, l->out + i * l->so) = write(expression); \
+        } \
+    }
+
+#define CSDF_PLAIN(name, type, wide, read, result, write, expression) \
+    CSDF_KERNEL(name) \
+    { \
+        for (ptrdiff_t i = 0; i < l->n; i++) { \
+            const wide x = read(CSDF_AT(type, l->a + i * l->sa)), y = read(CSDF_AT(type, l->b + i * l->sb)); \
+            CSDF_TO(result, l->out + i * l->so) = write(expression); \
+        } \
+    }
+
+#define CSDF_PLAIN_UNARY(name, type, wide, read, result, write, expression) \
+    CSDF_KERNEL(name) \
+    { \
+        for (ptrdiff_t i = 0; i < l->n; i++) { \
+            const wide x = read(CSDF_AT(type, l->a + i * l->sa)); \
             CSDF_TO(result, l->out + i * l->so) = write(expression); \
         } \
     }
