@@ -22,7 +22,7 @@ from csdfgen.native.families import Family, family_of
 from csdfgen.native.library import Library, Record
 from csdfgen.native.strided import Native, joined, translated
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import Phase
+from csdfgen.ops.base import Mode, Phase
 
 __all__ = ["NativeKernels"]
 
@@ -125,6 +125,8 @@ def _parts(step: Step, exact: bool) -> list[tuple[Step, Family | None]]:
             return [(step, None)]
         on_the_way = family.follows(step.layer)
         found.append((one, family))
+        if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+            continue  # sums that are not finished
         for after in step.layer.epilogue[on_the_way:]:
             found.extend(_parts(_after(one, after), exact))
     return found
