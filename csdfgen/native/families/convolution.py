@@ -57,9 +57,9 @@ LEAST_INPUTS = 16
 MOVED = 12.0
 """Multiply-adds that take as long as taking a value to a point or back."""
 
-READ = ((128 * 1024, 1.5), (2 * 1024 * 1024, 4.0), (1 << 62, 9.0))
-"""(most weights of a layer, multiply-adds that take as long as reading one of them): they come from a
-second-level cache, from the third level, from where others are, too.
+READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 10.0))
+"""(most weights of a layer, multiply-adds that take as long as reading one of them), of what comes from a
+second-level cache, partly from there, from the third level, from where others are, too.
 """
 
 GAIN = 1.05

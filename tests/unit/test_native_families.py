@@ -1,0 +1,345 @@
+"""Layers with kernels of their own against numpy: odd shapes, strides and windows, rows anywhere, operands
+in pieces, what follows in the slab; and which kernel is chosen, in how many bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
+from csdfgen.model.network import Layer
+from csdfgen.native.families import family_of
+from csdfgen.native.families.convolution import Filter, row_bytes
+from csdfgen.native.kernel_set import NativeKernels
+from csdfgen.native.library import NONE, load
+from csdfgen.native.strided import Native, joined, translated
+from tests.native_steps import Convolution, compiler_missing, layer_of
+from tests.op_harness import Arg, Sample, heights
+from tests.scattered import Layout, declared, run_scattered
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+SEEDS = range(24)
+
+
+class Recorded(NativeKernels):
+    """Says which kernels it has bound."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(load(), **settings)
+        self.bound: set[str] = set()
+
+    def bind(self, step: Step, memory: Memory) -> list[Call]:
+        calls = super().bind(step, memory)
+        self.bound |= {function.kernel for function, _ in calls if isinstance(function, Native)}
+        return calls
+
+
+def followed(layer: Layer, *others: tuple[str, dict[str, Any]]) -> Layer:
+    """The layer with activations behind it in its slab."""
+    made = [
+        Sample(op_type, (Arg(layer.output.shape, layer.output.row_axis),), given).layer()
+        for op_type, given in others
+    ]
+    return replace(layer, epilogue=tuple(made))
+
+
+AFTER: tuple[tuple[tuple[str, dict[str, Any]], ...], ...] = (
+    (),
+    (("Relu", {}),),
+    (("LeakyRelu", {"alpha": 0.3}),),
+    (("HardSwish", {}),),
+    (("Sigmoid", {}), ("Relu", {})),
+    (("HardSigmoid", {"alpha": 0.4, "beta": 0.3}),),
+)
+
+
+def layouts(rng: np.random.Generator) -> Iterator[Layout]:
+    """Rows that lie apart, and rows that do not, operands in pieces."""
+    yield Layout(block=int(rng.integers(1, 4)), pieces=int(rng.integers(1, 4)))
+    yield Layout(block=2, pieces=int(rng.integers(1, 4)), together=True)
+
+
+def check(
+    sample: Sample,
+    rng: np.random.Generator,
+    kernels: set[str],
+    *,
+    own: bool = True,
+    **settings: Any,
+) -> Recorded:
+    """A sample with random layers behind it: what native code makes of it, and by these kernels alone."""
+    native = Recorded(**settings)
+    for after in (AFTER[0], AFTER[int(rng.integers(1, len(AFTER)))]):
+        layer, feeds = followed(sample.layer(), *after), sample.feeds()
+        for layout in layouts(rng):
+            height = int(rng.choice(heights(layer)))
+            wanted = run_scattered(layer, feeds, height, layout, None)
+            sizes = declared(layer, height, layout, None) if rng.random() < 0.5 else None
+            found = run_scattered(layer, feeds, height, layout, None, sizes, native)
+            for got, want in zip(found, wanted, strict=True):
+                scale = max(1e-3, float(np.abs(want[np.isfinite(want)]).max(initial=0)))
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5 * scale)
+    assert native.bound <= {*kernels, "map_of"} if own else True
+    return native
+
+
+def integers(rng: np.random.Generator, low: int, high: int, count: int = 2) -> list[int]:
+    return [int(n) for n in rng.integers(low, high, count)]
+
+
+def image(rng: np.random.Generator, channels: int) -> Arg:
+    return Arg((1, channels, *integers(rng, 7, 15)), 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_convolution(seed: int) -> None:
+    """Also the ones that are summed up along the rows, with a workspace for all tiles and for few."""
+    rng = np.random.default_rng(seed)
+    groups, kernel = int(rng.choice([1, 1, 2])), integers(rng, 1, 6)
+    ins, outs = integers(rng, 10, 80)
+    weights = rng.standard_normal((groups * outs, ins, *kernel)).astype(np.float32)
+    given = {
+        "group": groups,
+        "pads": integers(rng, 0, 3, 4),
+        "strides": [int(rng.integers(1, 3)), int(rng.choice([1, 1, 2]))],
+    }
+    sample = Sample("Conv", (image(rng, groups * ins), weights), given)
+    check(sample, rng, {"conv_of", "winograd_row_of"})
+    exact = check(sample, np.random.default_rng(seed), {"conv_of"}, exact=True)
+    assert exact.bound <= {"conv_of", "map_of"}
+
+
+def test_sums_along_the_rows_are_chosen_where_they_are_faster() -> None:
+    weights = np.ones((64, 64, 3, 3), np.float32)
+    sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
+    layer, native = sample.layer(), Recorded()
+    run_scattered(layer, sample.feeds(), 4, Layout(), None, None, native)
+    assert native.bound == {"winograd_row_of"}
+    native = Recorded()
+    run_scattered(layer, sample.feeds(), 4, Layout(), None, [0] * 4, native)
+    assert native.bound == {"conv_of"}  # without workspace
+
+
+@pytest.mark.parametrize("limit", [0, 5000, 30_000, 100_000, 10_000_000])
+def test_workspace_is_within_its_limit(limit: int) -> None:
+    weights = np.ones((128, 96, 3, 3), np.float32)
+    layer = Sample("Conv", (Arg((1, 96, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]}).layer()
+    for size in declared(layer, 4, Layout(), limit, NativeKernels(load())):
+        assert size <= limit
+        assert size > 0 or limit == 0  # so that a plan gives it what is free
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_workspace_is_what_the_kernel_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups, (ins, outs) = int(rng.integers(1, 4)), integers(rng, 1, 200)
+    high, stride, dilation = integers(rng, 1, 5, 3)
+    weights = np.ones((groups * outs, ins, high, 3), np.float32)
+    layer = Convolution(
+        weights, None, groups, (stride, 1), (dilation, 1), kind="winograd_row", tile=1
+    )
+    struct, _kept = layer_of(layer)
+    rows, tiles, channels = integers(rng, 1, 9, 3)
+    shape = ins, outs, high, stride, dilation
+    said = load().winograd_row_bytes(struct, rows, tiles, channels)
+    assert row_bytes(shape, rows, tiles, channels) == said
+
+
+def test_the_same_step_is_always_computed_alike() -> None:
+    own = Filter(
+        np.ones((64, 64, 3, 3), np.float32), None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0), False
+    )
+    tiles = [own.tiles(2, 56, room) for room in range(0, 300_000, 10_000)]
+    assert tiles == [own.tiles(2, 56, room) for room in range(0, 300_000, 10_000)]
+    assert tiles[0] == 0 and tiles[-1] == 14
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transposed_convolution(seed: int) -> None:
+    """Kernels no smaller than their strides; those that leave outputs out are numpy's, translated."""
+    rng = np.random.default_rng(seed)
+    groups, strides = int(rng.choice([1, 1, 2, 3])), integers(rng, 1, 4)
+    kernel = [s + int(rng.integers(0, 3)) for s in strides]
+    ins, outs = integers(rng, 1, 20)
+    weights = rng.standard_normal((groups * ins, outs, *kernel)).astype(np.float32)
+    given: dict[str, Any] = {"group": groups, "strides": strides}
+    if seed % 3:
+        given["pads"] = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
+    if seed % 2:
+        given["output_padding"] = [int(rng.integers(0, s)) for s in strides]
+    inputs = (image(rng, groups * ins), weights, rng.standard_normal(groups * outs).astype("f"))
+    check(
+        Sample("ConvTranspose", inputs, given), rng, {"conv_of", "winograd_row_of", "depthwise_of"}
+    )
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pool(seed: int, op_type: str) -> None:
+    rng = np.random.default_rng(seed)
+    kernel = integers(rng, 1, 5)
+    given: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "strides": integers(rng, 1, 4),
+        "pads": [int(rng.integers(0, k)) for k in (*kernel, *kernel)],
+        "ceil_mode": int(rng.integers(0, 2)),
+        "dilations": integers(rng, 1, 3),
+    }
+    if op_type == "AveragePool":
+        given["count_include_pad"] = int(rng.integers(0, 2))
+    channels = int(rng.integers(1, 40))
+    check(Sample(op_type, (image(rng, channels),), given, 22), rng, {"pool_of"})
+
+
+@pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])
+@pytest.mark.parametrize("channels", [1, 5, 16, 40, 67])
+def test_global_pool(channels: int, op_type: str) -> None:
+    """More pixels than a table has room for."""
+    rng = np.random.default_rng(channels)
+    check(Sample(op_type, (Arg((1, channels, 9, 150), 2),)), rng, {"pool_of"})
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "GlobalMaxPool", "AveragePool"])
+def test_pools_hand_on_what_is_not_a_number(op_type: str) -> None:
+    given = {} if op_type.startswith("Global") else {"kernel_shape": [3, 3]}
+    sample = Sample(op_type, (Arg((1, 19, 8, 9), 2),), given)
+    layer, feeds = sample.layer(), sample.feeds()
+    feeds[0][0, 3, 2, 4] = feeds[0][0, 17, 5, 5] = np.nan
+    for height in heights(layer):
+        (want,) = run_scattered(layer, feeds, height, Layout(), None)
+        (got,) = run_scattered(layer, feeds, height, Layout(), None, None, Recorded())
+        assert np.array_equal(np.isnan(got), np.isnan(want)) and np.isnan(got).any()
+
+
+SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((1, 21, 6, 9), (1, 21, 6, 9)),
+    ((1, 21, 6, 9), (1, 21, 1, 1)),
+    ((1, 21, 6, 9), (1, 1, 6, 9)),
+    ((1, 16, 6, 9), (1, 16, 6, 1)),
+    ((1, 1, 6, 9), (1, 16, 6, 9)),
+    ((1, 70, 5, 3), (1, 70, 5, 3)),
+    ((1, 8, 5, 1), (1, 8, 5, 1)),
+)
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Div"])
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+def test_two_maps(number: int, op_type: str) -> None:
+    """Of one shape, and one broadcast along channels, rows, columns."""
+    a, b = (Arg(shape, 2) for shape in SHAPES[number])
+    check(Sample(op_type, (a, b)), np.random.default_rng(number), {"map_of"})
+    if op_type in ("Sub", "Div"):
+        check(Sample(op_type, (b, a)), np.random.default_rng(number), {"map_of"})
+
+
+@pytest.mark.parametrize("channels", [3, 21, 64, 80])
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Sub", "Div", "PRelu"])
+def test_map_and_constant(channels: int, op_type: str) -> None:
+    """A number, one a channel; few channels are taken together with the columns."""
+    rng = np.random.default_rng(channels)
+    x = Arg((1, channels, 6, 9), 2)
+    one_each = rng.standard_normal((channels, 1, 1)).astype(np.float32) + 3
+    check(Sample(op_type, (x, one_each)), rng, {"map_of"})
+    check(Sample(op_type, (x, np.float32([[[1.7]]]))), rng, {"map_of"})
+    if op_type in ("Add", "Mul"):
+        check(Sample(op_type, (one_each[None], x)), rng, {"map_of"})
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_sum_of_maps(count: int) -> None:
+    rng = np.random.default_rng(count)
+    check(Sample("Sum", (Arg((1, 21, 6, 9), 2),) * count), rng, {"map_of"})
+
+
+@pytest.mark.parametrize("channels", [3, 40, 100])
+def test_batch_normalization(channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    scale, bias, mean = (rng.standard_normal(channels).astype(np.float32) for _ in range(3))
+    variance = rng.random(channels).astype(np.float32) + np.float32(0.1)
+    inputs = (image(rng, channels), scale, bias, mean, variance)
+    check(Sample("BatchNormalization", inputs, {"epsilon": 1e-3}), rng, {"map_of"})
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given"), [one for after in AFTER for one in after] + [("Swish", {"alpha": 1.5})]
+)
+@pytest.mark.parametrize("channels", [1, 6, 35])
+def test_activation(op_type: str, given: dict[str, Any], channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    opset = 24 if op_type == "Swish" else 17
+    check(Sample(op_type, (image(rng, channels),), given, opset), rng, {"map_of"})
+
+
+@pytest.mark.parametrize("low", [-200.0, -30.0, -1e-3])
+def test_sigmoid_everywhere(low: float) -> None:
+    sample = Sample("Sigmoid", (Arg((1, 64, 9, 9), 2),))
+    feeds = {0: np.linspace(low, -low, 64 * 81, dtype=np.float32).reshape(1, 64, 9, 9)}
+    feeds[0][0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    (got,) = run_scattered(sample.layer(), feeds, 3, Layout(), None, None, Recorded())
+    with np.errstate(over="ignore"):
+        want = 1 / (1 + np.exp(-feeds[0].astype(np.float64)))
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-37)
+
+
+def test_families_are_asked_once_a_layer() -> None:
+    layer = Sample("MaxPool", (Arg((1, 3, 9, 8), 2),), {"kernel_shape": [2, 2]}).layer()
+    assert family_of(layer) is family_of(layer) is not None
+
+
+# Copies that continue each other -----------------------------------------------------------------
+
+
+def _run(kernels: list[Native]) -> None:
+    library = load()
+    for kernel in kernels:
+        kernel.bound_to(library)
+        kernel()
+
+
+@pytest.mark.parametrize("many", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+def test_copies_that_shuffle_channels_are_one(many: int, dtype: str) -> None:
+    source = np.arange(6 * many * 7).astype(dtype).reshape(6, many, 7)
+    out = np.zeros((6, 7, many), dtype)
+    calls = [(np.copyto, (out[..., k], source[:, k])) for k in range(many)]
+    kernels = [kernel for call in calls for kernel in translated(call)]
+    (one,) = joined(kernels)
+    _run([one])
+    assert np.array_equal(out, source.swapaxes(1, 2))
+
+
+def test_copies_from_what_was_copied_stay_in_order() -> None:
+    values = np.arange(12.0)
+    want = values.copy()
+    calls = [(np.copyto, (values[k + 3 : k + 6], values[k : k + 3])) for k in (0, 3, 6)]
+    for function, arguments in calls:
+        function(*(a.copy() if k else a for k, a in enumerate(arguments)))
+    done, values[:] = values.copy(), want
+    kernels = [kernel for call in calls for kernel in translated(call)]
+    assert len(joined(kernels)) == 3
+    _run(joined(kernels))
+    assert np.array_equal(values, done)
+
+
+def test_copies_of_uneven_distance_stay_apart() -> None:
+    source, out = np.arange(40.0), np.zeros(40)
+    calls = [(np.copyto, (out[k : k + 4], source[k : k + 4])) for k in (0, 4, 12, 24)]
+    kernels = [kernel for call in calls for kernel in translated(call)]
+    found = joined(kernels)
+    assert 1 < len(found) < 4
+    _run(found)
+    assert [int(v) for v in out if v] == [*range(1, 8), *range(12, 16), *range(24, 28)]
+
+
+def _is_kernel_set(found: KernelSet) -> bool:
+    return found.name == "native"
+
+
+def test_forms_of_the_backend_are_kernel_sets() -> None:
+    assert _is_kernel_set(NativeKernels(load(), exact=True))
