@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import memories_facts
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION
+from csdfgen.model.options import CONVERSION, DEFAULTS
+from csdfgen.native.backends import kernels_of
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
@@ -184,12 +185,16 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
             where=saved.where,
         )
     stage("reading the plan")
-    return saved.plan(network), network
+    plan = saved.plan(network)
+    backend = request.options.wishes.get("backend")
+    if backend is not None:
+        plan = replace(plan, options=replace(plan.options, backend=backend))
+    return plan, network
 
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    for name in options.wishes:
+    for name in options.wishes.keys() - {"backend"}:
         raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
@@ -256,6 +261,8 @@ def _print_report(report: Report, request: RunRequest) -> None:
     out.print(
         f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}"
     )
+    if plan.options.backend != DEFAULTS.backend:
+        out.print(f"backend    {plan.options.backend}, {kernels_of(plan.options.backend).code}")
     _print_check(report)
     show_memories(memories_of(plan))
     _print_kept_whole(plan)

@@ -20,6 +20,7 @@ from csdfgen.kernels.steps import Call, Memory, Step, by_image
 from csdfgen.model.network import Layer
 from csdfgen.native.families import Family, family_of
 from csdfgen.native.library import Library, Record
+from csdfgen.native.ports import NativePort
 from csdfgen.native.strided import Native, translated
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Phase
@@ -37,6 +38,11 @@ class NativeKernels:
 
     def __init__(self, library: Library, *, fallback: bool = False) -> None:
         self._library, self._fallback = library, fallback
+
+    @property
+    def code(self) -> str:
+        """The instruction set of its kernels."""
+        return self._library.instructions
 
     def refusal(self, layer: Layer) -> str | None:
         """Operators are numpy's."""
@@ -85,6 +91,10 @@ class NativeKernels:
         except KeyError:
             raise PlanError(f"there is no native kernel '{made.kernel}'") from None
         return made
+
+    def port(self, dtype: str) -> NativePort:
+        """See `KernelSet.port`."""
+        return NativePort(self._library, dtype)
 
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """See `KernelSet.chained`: kernels that follow each other are one call."""

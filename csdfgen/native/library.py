@@ -20,23 +20,28 @@ __all__ = [
     "LEAKY",
     "NONE",
     "PANEL",
+    "RANK",
     "Activation",
     "ConvStep",
     "Dim",
     "GemmStep",
     "Layer",
     "Library",
+    "Port",
     "Record",
     "Source",
     "Strided",
     "Target",
+    "Transfer",
     "load",
 ]
 
 NONE, CLIP, LEAKY = 0, 1, 2
 PANEL = 16
+RANK = 10
+"""Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 2
+_VERSION = 3
 
 
 class Activation(Structure):
@@ -152,7 +157,28 @@ class Record(Structure):
     _fields_ = (("kernel", c_void_p), ("step", c_void_p))
 
 
-_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record)
+class Port(Structure):
+    """csdf_port."""
+
+    _fields_ = (("base", c_void_p), ("copy", c_void_p), ("strides", c_ssize_t * RANK))
+
+
+class Transfer(Structure):
+    """csdf_transfer."""
+
+    _fields_ = (
+        ("port", POINTER(Port)),
+        ("dims", c_void_p),
+        ("axes", c_void_p),
+        ("starts", c_void_p),
+        ("rank", c_int32),
+        ("port_rank", c_int32),
+        ("into_port", c_int32),
+        ("memory", c_void_p),
+    )
+
+
+_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer)
 """Structures in the order of csdf_size_of."""
 
 

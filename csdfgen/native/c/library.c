@@ -1,7 +1,6 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
 #include "simd.h"
-#include "strided.h"
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
 
@@ -22,6 +21,10 @@ size_t csdf_size_of(int32_t which)
         return sizeof(csdf_dim);
     case 5:
         return sizeof(csdf_record);
+    case 6:
+        return sizeof(csdf_port);
+    case 7:
+        return sizeof(csdf_transfer);
     default:
         return 0;
     }
