@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,8 +28,8 @@ from threadpoolctl import ThreadpoolController
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.arrays import array_of, copies
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Call, KernelSet, Port, Step, View, structures
-from csdfgen.lowering.program import Delivery, Feed, Program, lower
+from csdfgen.kernels.steps import Call, KernelSet, Port, Step, View
+from csdfgen.lowering.program import Delivery, Feed, Program, key_of, lower
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -176,7 +176,7 @@ class Executable:
 
     def _bound(self) -> Iterator[_Firing]:
         """The calls of every firing."""
-        known: dict[tuple[Any, ...], tuple[Call, ...]] = {}
+        known: dict[Hashable, tuple[Call, ...]] = {}
         program = self._program
         for firing, deliveries, (actor, phase) in zip(
             program.firings, program.deliveries, self.plan.order, strict=True
@@ -185,7 +185,7 @@ class Executable:
             if isinstance(firing, Feed):
                 calls = self._fed(firing)
             elif isinstance(firing, Step):
-                key = _key(firing)
+                key = key_of(firing)
                 if key not in known:
                     known[key] = tuple(self._kernels.bind(firing, self._memory))
                 calls = known[key]
@@ -554,16 +554,6 @@ def _memory_of(program: Program) -> dict[str, np.ndarray]:
 
 def _frames(plan: Plan) -> int:
     return plan.conversion.frames
-
-
-def _key(step: Step) -> tuple[Any, ...]:
-    """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
-    views = tuple(
-        None if v is None else v.places for v in (*step.inputs, *step.outputs, *step.states)
-    )
-    pad = step.workspace
-    (kind,) = structures(step.layer, (step.phase,))
-    return step.actor, kind, step.phase.images, views, pad.offset, pad.size
 
 
 def _nowhere(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:

@@ -18,10 +18,18 @@ from csdfgen.planning.plan import Plan
 __all__ = ["Program", "differences"]
 
 STRICT = ("-O1", "-Werror", "-Wcast-align=strict", "-Wstrict-aliasing")
+"""Flags beside those of the Makefile."""
+
+_OBJECTS: dict[tuple[bytes, tuple[str, ...]], Path] = {}
+"""Kernels that were compiled in this session, by content and command."""
 
 
 class Program:
-    """A plan, emitted into a folder and built."""
+    """A plan, emitted into a folder and built, by the commands of its Makefile; kernels that another
+    program has built the same way are taken from there.
+
+    linked: flags for the linker. start: what a program is run by.
+    """
 
     def __init__(
         self,
@@ -29,43 +37,56 @@ class Program:
         folder: Path,
         *,
         title: str = "small",
-        target: str = "host",
+        target: str = "generic",
         literals: int = 2**20,
-        make: Sequence[str] = (),
+        linked: Sequence[str] = (),
         start: Sequence[str] = (),
     ) -> None:
         self.plan, self.network, self.folder = plan, plan.network, folder
-        self.start = start
+        self.start, self.linked = start, linked
         self.emitted = emit(plan, title, folder, target=target, literals=literals)
         self.name = self.emitted.name
-        self.make = ("make", "-s", "-C", str(folder), *make)
-        assert not run(*self.make, f"CFLAGS={self.flags()}")
+        self.variables = dict(
+            line.split(" = ", 1)
+            for line in (folder / "Makefile").read_text().splitlines()
+            if " = " in line
+        )
+        self._objects = [self._compiled(name) for name in self._sources()]
+        self._link("main")
 
-    def flags(self) -> str:
-        """Those of the Makefile, and every warning an error."""
-        lines = (self.folder / "Makefile").read_text().splitlines()
-        own = next(line for line in lines if line.startswith("CFLAGS = "))
-        return f"{own.removeprefix('CFLAGS = ')} {' '.join(STRICT)}"
+    def _sources(self) -> list[str]:
+        names = sorted(self.emitted.files)
+        return [name for name in names if name.endswith((".c", ".S")) and name != "main.c"]
+
+    def _compiled(self, source: str) -> str:
+        """The object of a source; no compiler may say a word."""
+        path = self.folder / source
+        command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
+        if path.suffix == ".c":
+            command += [*self.variables["CFLAGS"].split(), *STRICT, "-Ikernels"]
+        made = path.with_suffix(".o")
+        key = path.read_bytes(), tuple(command)
+        if source.startswith("kernels/") and key in _OBJECTS:
+            return str(_OBJECTS[key])
+        assert not run(*command, "-I.", "-c", "-o", str(made), source, folder=self.folder)
+        if source.startswith("kernels/"):
+            _OBJECTS[key] = made
+        return str(made)
+
+    def _link(self, source: str) -> None:
+        command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
+        command += [*self.variables["LDFLAGS"].split(), *self.linked, "-o", source]
+        objects = [self._compiled(f"{source}.c"), *self._objects]
+        assert not run(*command, *objects, "-lm", folder=self.folder)
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a frame by `NAME_run`."""
-        return self._started(self.name, feeds)
+        return self._started("main", feeds)
 
     def streamed(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The same by rows, image after image; constant outputs are zeros."""
         (self.folder / "rows.c").write_text("\n".join(driver(self.name, self.network)) + "\n")
-        lines = dict(
-            line.split(" = ", 1)
-            for line in (self.folder / "Makefile").read_text().splitlines()
-            if " = " in line
-        )
-        compiler = next((word[3:] for word in self.make if word.startswith("CC=")), lines["CC"])
-        library = f"lib{self.name}.a"
-        command = [*compiler.split(), *lines["TARGET"].split(), *self.flags().split(), "-Wno-unused"]
-        command += ["-I.", "-o", "rows", "rows.c", library, "-lm"]
-        if "-static" in self.make or any("-static" in word for word in self.make):
-            command.append("-static")
-        assert not run(*command, folder=self.folder)
+        self._link("rows")
         return self._started("rows", feeds)
 
     def _started(self, program: str, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -75,7 +96,11 @@ class Program:
             array = np.ascontiguousarray(feeds[tensor.name], tensor.dtype)
             (self.folder / files[-1]).write_bytes(array.tobytes())
         run(*self.start, f"./{program}", "-o", "output.bin", *files, folder=self.folder)
-        data, found = (self.folder / "output.bin").read_bytes(), {}
+        return self.parsed((self.folder / "output.bin").read_bytes())
+
+    def parsed(self, data: bytes) -> dict[str, np.ndarray]:
+        """All outputs, one after the other."""
+        found = {}
         for output in self.network.outputs:
             if output.tensor is None:
                 assert output.constant is not None
@@ -90,7 +115,7 @@ class Program:
 
 
 def run(*command: str, folder: Path | None = None) -> str:
-    """What a command complains of; it must succeed."""
+    """What a command says on stderr; it must succeed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stderr
@@ -121,8 +146,9 @@ def driver(title: str, network: Network) -> Iterator[str]:
         yield f"        out_{word}[((image * {outer} + o) * {rows} + row) * {inner} + i] = values[o * {inner} + i]; }}"
     yield "int main(int count, char **words) { (void)count; int state = 1; FILE *file;"
     for number, (word, tensor) in enumerate(inputs):
-        yield f"    static {TYPES[tensor.dtype]} in_{word}[{name.upper()}_{word.upper()}_SIZE + 1], row_{word}[{name.upper()}_{word.upper()}_PER_ROW + 1];"
-        yield f"    int next_{word} = 0; file = fopen(words[{3 + number}], \"rb\");"
+        kind, size = TYPES[tensor.dtype], f"{name.upper()}_{word.upper()}"
+        yield f"    static {kind} in_{word}[{size}_SIZE + 1], row_{word}[{size}_PER_ROW + 1];"
+        yield f'    int next_{word} = 0; file = fopen(words[{3 + number}], "rb");'
         yield f"    if (!fread(in_{word}, 1, sizeof in_{word}, file)) return 1;"
     yield f"    {name}_sink sink; memset(&sink, 0, sizeof sink);"
     for word, _, tensor in outputs:
@@ -138,7 +164,8 @@ def driver(title: str, network: Network) -> Iterator[str]:
         more = f"_{word}" if len(inputs) > 1 else ""
         yield f"            if (state != 2 && next_{word} < {rows}) {{"
         yield f"                for (int o = 0; o < {outer}; o++) for (int i = 0; i < {inner}; i++)"
-        yield f"                    row_{word}[o * {inner} + i] = in_{word}[((image * {outer} + o) * {rows} + next_{word}) * {inner} + i];"
+        yield f"                    row_{word}[o * {inner} + i] ="
+        yield f"                        in_{word}[((image * {outer} + o) * {rows} + next_{word}) * {inner} + i];"
         yield f"                const int got = {name}_push_row{more}(row_{word});"
         yield f"                if (got) {{ next_{word}++; took = 1; state = got; }} }}"
     yield "            if (!took && state != 2) return 3; } "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from csdfgen import __version__
 from csdfgen.cli.plans import Asked, planned
 from csdfgen.cli.terminal import console, counted, plain, stages
 from csdfgen.emission.emit import check_folder, emit
@@ -29,7 +30,7 @@ def run_emit(request: EmitRequest) -> None:
     target_of(request.target)
     check_folder(request.folder, request.force)
     with stages() as stage:
-        found = planned(request.asked, stage)
+        found = planned(_for_native(request.asked), stage)
         try:
             made = emit(
                 found.plan,
@@ -37,6 +38,7 @@ def run_emit(request: EmitRequest) -> None:
                 request.folder,
                 target=request.target,
                 force=request.force,
+                maker=f"csdfgen {__version__}",
                 report=stage,
             )
         except CsdfgenError as error:
@@ -46,3 +48,11 @@ def run_emit(request: EmitRequest) -> None:
         f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",
         soft_wrap=True,
     )
+
+
+def _for_native(asked: Asked) -> Asked:
+    """A model planned with the scratch that native kernels take, unless another is named."""
+    if asked.is_plan or "backend" in asked.options.wishes:
+        return asked
+    wishes = {**asked.options.wishes, "backend": "native"}
+    return replace(asked, options=replace(asked.options, wishes=wishes))

@@ -11,9 +11,7 @@ __all__ = ["FolderOption", "ForceOption", "TargetOption"]
 
 FolderOption = Annotated[
     Path,
-    typer.Option(
-        "--output", "-o", metavar="DIR", help="The folder to write.", show_default=False
-    ),
+    typer.Option("--output", "-o", metavar="DIR", help="The folder to write.", show_default=False),
 ]
 TargetOption = Annotated[
     str,

@@ -20,20 +20,23 @@ class Blob:
     """Constants in ranges [low, high) of addresses. size: bytes, a multiple of 64."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        self._pieces = list(_merged(ranges))
+        asked = list(ranges)
+        self._pieces = list(_merged(asked))
         self._lows = [low for low, _ in self._pieces]
-        self._offsets: list[int] = []
+        self._offsets = [0] * len(self._pieces)
         self._stored: list[tuple[int, int, int]] = []
         known: dict[tuple[int, bytes], int] = {}
         end = 0
-        for low, high in self._pieces:
+        # as they are asked for: addresses differ from run to run
+        for number in dict.fromkeys(bisect_right(self._lows, low) - 1 for low, _ in asked):
+            low, high = self._pieces[number]
             key = high - low, hashlib.sha256(_bytes(low, high)).digest()
             if key not in known:
                 alignment = _LINE if high - low >= _LINE else _WORD
                 known[key] = end = -(-end // alignment) * alignment
                 self._stored.append((end, low, high))
                 end += high - low
-            self._offsets.append(known[key])
+            self._offsets[number] = known[key]
         self.size = max(_LINE, -(-end // _LINE) * _LINE)
 
     def find(self, address: int) -> int | None:

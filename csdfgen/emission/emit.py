@@ -6,7 +6,6 @@ all of them are there.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +22,7 @@ from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.targets import target_of
 from csdfgen.errors import InputError, ModelError
 from csdfgen.kernels.steps import KernelSet
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
+from csdfgen.native.backends import kernels_of
 from csdfgen.planning.plan import Plan
 
 __all__ = ["LITERALS", "Emitted", "check_folder", "emit"]
@@ -67,10 +65,12 @@ def emit(
     force: bool = False,
     kernels: KernelSet | None = None,
     literals: int = LITERALS,
+    maker: str = "csdfgen",
     report: Report = lambda what: None,
 ) -> Emitted:
     """Write a plan as C. title: of the network; in C it is called by `identifier(title)`. kernels: native
-    ones, of this machine's library by default. literals: bytes of constants that are still source.
+    ones, of this machine's library by default. literals: bytes of constants that are still
+    source. maker: the program that writes, with its version.
 
     Raises InputError for a folder that is not empty, or cannot be written, or an unknown target;
     PlanError for a step without a native kernel; ToolError without a compiler.
@@ -78,7 +78,7 @@ def emit(
     machine = target_of(target)
     check_folder(folder, force)
     report("binding")
-    unit = _unit(plan, title, kernels or NativeKernels(load()))
+    unit = _unit(plan, title, kernels or kernels_of("native"), maker)
     frame, name = unit.frame, unit.name
     copies = {f"csdf_copy_{port.tensor.itemsize}" for port in frame.ports}
     moved = {"csdf_move"} if frame.ports else set()
@@ -109,7 +109,7 @@ def emit(
     return Emitted(name, tuple(map(str, made)), size, frame.blob.size, plan.planned_bytes)
 
 
-def _unit(plan: Plan, title: str, kernels: KernelSet) -> Unit:
+def _unit(plan: Plan, title: str, kernels: KernelSet, maker: str) -> Unit:
     network = plan.network
     if not network.outputs:
         raise ModelError("has no outputs", where=title)
@@ -123,7 +123,9 @@ def _unit(plan: Plan, title: str, kernels: KernelSet) -> Unit:
         for output in network.outputs
         if output.constant is not None
     }
-    return Unit(name, title, plan, frame_of(plan, kernels, ports_of(network, words)), constants)
+    return Unit(
+        name, title, plan, frame_of(plan, kernels, ports_of(network, words)), constants, maker
+    )
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -169,4 +171,4 @@ def _place(scratch: Path, folder: Path) -> None:
         if path.is_dir():
             target.mkdir(exist_ok=True)
         else:
-            os.replace(path, target)
+            path.replace(target)

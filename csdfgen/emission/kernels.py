@@ -54,9 +54,7 @@ def _headers(files: Iterable[Path], lanes: set[int] | None) -> set[Path]:
         for name in _INCLUDED.findall(waiting.pop().read_text()):
             blocks = _BLOCKS.fullmatch(name)
             path = SOURCES / name
-            if path not in found and (
-                lanes is None or blocks is None or int(blocks[1]) in lanes
-            ):
+            if path not in found and (lanes is None or blocks is None or int(blocks[1]) in lanes):
                 found.add(path)
                 waiting.append(path)
     return found
@@ -66,7 +64,7 @@ def _headers(files: Iterable[Path], lanes: set[int] | None) -> set[Path]:
 def _library(compiler: Compiler) -> dict[Path, tuple[set[str], set[str]]]:
     """Of each file the names that it defines, and those that it uses."""
     files = sources()
-    commands = [[*STANDARD, "-E", "-DCSDF_SCALAR", path] for path in files]
+    commands: list[list[str | Path]] = [[*STANDARD, "-E", "-DCSDF_SCALAR", path] for path in files]
     found = {}
     for path, (code, text, said) in zip(files, compiler.run_all(commands), strict=True):
         if code:

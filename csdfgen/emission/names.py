@@ -18,15 +18,17 @@ TYPES = {
 
 _LONGEST = 40
 
-_TAKEN = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int "
-    "long register restrict return short signed sizeof static struct switch typedef union unsigned void "
-    "volatile while asm typeof main errno stdin stdout stderr bool true false NULL EOF INFINITY NAN "
-    "class delete new private protected public template this throw try catch namespace operator using "
-    "virtual friend explicit export mutable getc putc "
-    "user row rows form number image now tasks order records sides arrays arena move k at".split()
-)
-"""Words of C and C++, and names that the emitted files use beside those of the network."""
+_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if
+inline int long register restrict return short signed sizeof static struct switch typedef
+union unsigned void volatile while asm typeof main errno stdin stdout stderr bool true false
+NULL EOF INFINITY NAN class delete new private protected public template this throw try
+catch namespace operator using virtual friend explicit export mutable getc putc user row
+rows form number image now tasks order records sides arrays arena move k at
+"""
+"""Of C and C++, and names that the emitted files use beside those of the network."""
+
+_TAKEN = frozenset(_WORDS.split())
 
 
 def identifier(name: str, prefix: str = "net") -> str:

@@ -55,7 +55,9 @@ def frame_of(plan: Plan, kernels: KernelSet, ports: Sequence[Port]) -> Frame:
         for output in plan.network.outputs
         if output.constant is not None
     }
-    blob = Blob(constants_of((*natives.values(), Native("", Strided(), *constants.values())), arena))
+    blob = Blob(
+        constants_of((*natives.values(), Native("", Strided(), *constants.values())), arena)
+    )
     tables = Tables(arena, blob)
     sides = Sides(program, ports, [actor for actor, _ in plan.order])
     tasks: dict[Task, int] = {}

@@ -105,9 +105,7 @@ class Sides:
         self._actors = actors
         self._known: dict[tuple[object, ...], int] = {}
         self.all: list[Side] = []
-        self.takes = [
-            [self._fed(one)] if isinstance(one, Feed) else [] for one in program.firings
-        ]
+        self.takes = [[self._fed(one)] if isinstance(one, Feed) else [] for one in program.firings]
         self.gives = [[self._delivered(one) for one in some] for some in program.deliveries]
 
     def _fed(self, feed: Feed) -> Task:
@@ -181,7 +179,7 @@ def side_tables(sides: Sequence[Side], tables: Tables, images: int) -> None:
         for number, (view, starts) in enumerate(side.parts):
             axes = sorted(
                 (axis for axis, size in enumerate(view.shape) if size > 1),
-                key=lambda axis: view.shape[axis],  # noqa: B023 (sorted at once)
+                key=lambda axis: view.shape[axis],
             )
             sizes = [(view.shape[axis], view.strides[axis], 0, 0, 0) for axis in axes]
             begins = (0, *starts)

@@ -86,9 +86,7 @@ def main(unit: Unit) -> Iterator[str]:
         f"    {kind} {word}[{unit.macro}_{word.upper()}_SIZE + !{unit.macro}_{word.upper()}_SIZE];"
         for word, kind in words
     ]
-    sizes = {
-        word: f"{unit.macro}_{word.upper()}_SIZE * sizeof *data.{word}" for word, _ in words
-    }
+    sizes = {word: f"{unit.macro}_{word.upper()}_SIZE * sizeof *data.{word}" for word, _ in words}
     loads = [
         f"    if (load(words[{1 + number}], data.{port.word}, {sizes[port.word]}) != 0)\n        return 1;\n"
         for number, port in enumerate(inputs)
@@ -107,9 +105,8 @@ def main(unit: Unit) -> Iterator[str]:
     prints = []
     for word, kind, _ in results:
         form = (
-            ('"%.9g\\n", (double)' if kind in ("float", "double") else '"%lld\\n", (long long)')
-            + f"data.{word}[k]"
-        )
+            '"%.9g\\n", (double)' if kind in ("float", "double") else '"%lld\\n", (long long)'
+        ) + f"data.{word}[k]"
         prints.append(
             f"    for (size_t k = 0; k < {unit.macro}_{word.upper()}_SIZE; k++)\n        printf({form});\n"
         )

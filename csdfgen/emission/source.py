@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from csdfgen import __version__
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.order import Frame
 from csdfgen.emission.ports import Port
@@ -21,7 +20,7 @@ __all__ = ["Unit", "header", "source", "weights"]
 @dataclass(frozen=True, eq=False)
 class Unit:
     """What is emitted: name: of the network in C, title: elsewhere. constants: names in C of outputs
-    that no layer computes.
+    that no layer computes. maker: the program that writes it, with its version.
     """
 
     name: str
@@ -29,6 +28,7 @@ class Unit:
     plan: Plan
     frame: Frame
     constants: dict[str, str]
+    maker: str
 
     @property
     def network(self) -> Network:
@@ -90,7 +90,7 @@ def header(unit: Unit) -> Iterator[str]:
     name, macro, network, plan = unit.name, unit.macro, unit.network, unit.plan
     guard = f"{macro}_H"
     batch = f", {network.batch} images a call" if network.batch > 1 else ""
-    yield f"/* {comment(unit.title)}{batch}, written by csdfgen {__version__}."
+    yield f"/* {comment(unit.title)}{batch}, written by {unit.maker}."
     if name != unit.title:
         yield f" * '{comment(unit.title)}' is no identifier of C; here it is called {name}."
     yield " *"
@@ -101,9 +101,9 @@ def header(unit: Unit) -> Iterator[str]:
         word = "output" if port.output else "input"
         what = sizes(network.whole_shape(port.tensor))
         yield f" * {word} {port.word}: {port.tensor.dtype} {what}, '{comment(port.name)}'; {_row(port)}."
-    for word, kind, port in unit.results():
-        if isinstance(port, str):
-            yield f" * output {word}: {kind}, '{comment(port)}', a constant."
+    for word, kind, place in unit.results():
+        if isinstance(place, str):
+            yield f" * output {word}: {kind}, '{comment(place)}', a constant."
     yield " */"
     yield f"#ifndef {guard}"
     yield f"#define {guard}"
@@ -124,9 +124,9 @@ def header(unit: Unit) -> Iterator[str]:
         yield f"#define {word}_SIZE {prod(network.whole_shape(tensor))}"
         yield f"#define {word}_ROWS {tensor.rows}"
         yield f"#define {word}_PER_ROW {tensor.row_elements}"
-    for word, _, port in unit.results():
-        if isinstance(port, str):
-            yield f"#define {macro}_{word.upper()}_SIZE {unit.frame.constants[port][0].size}"
+    for word, _, place in unit.results():
+        if isinstance(place, str):
+            yield f"#define {macro}_{word.upper()}_SIZE {unit.frame.constants[place][0].size}"
     yield ""
     yield "/* A frame. An output that is NULL is not stored. */"
     yield f"void {name}_run({unit.parameters()});"
@@ -156,7 +156,7 @@ def _stream_header(unit: Unit) -> Iterator[str]:
     yield f"}} {name}_sink;"
     yield ""
     rows = sum(max(1, port.tensor.row_elements) * port.tensor.itemsize for port in unit.outputs)
-    yield f"/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. A row of every"
+    yield "/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. A row of every"
     yield f" * output has memory of its own, {rows:,} bytes beside the arena. */"
     yield f"void {name}_begin(const {name}_sink *sink);"
     yield ""
@@ -262,10 +262,7 @@ def source(unit: Unit) -> Iterator[str]:
     for kernel in sorted(copies - frame.kernels):
         yield f"void {kernel}(const void *step);"
     yield ""
-    pools = [pool for pool in frame.tables.pools if pool.rows]
-    for pool in pools:
-        yield from pool.source()
-        yield ""
+    yield from frame.tables.source()
     yield f"static const task tasks[{len(frame.tasks)}] = {{"
     yield from wrapped(f"{{{one.side},{one.first},{one.count}}}" for one in frame.tasks)
     yield "};"
@@ -282,7 +279,7 @@ def source(unit: Unit) -> Iterator[str]:
         yield ""
         yield from _MOVE.splitlines()
         yield ""
-    yield from _run(unit, any(pool.type.endswith("csdf_record") for pool in pools))
+    yield from _run(unit)
     if not frame.streamed:
         yield from _stream(unit)
 
@@ -305,7 +302,11 @@ def arena_map(plan: Plan) -> Iterator[str]:
     for buffer in plan.buffers:
         region = plan.regions[buffer.name]
         bytes_of = buffer.sizes or (buffer.row_bytes,) * buffer.rows
-        places = [place for place in zip(region.addresses(0, buffer.rows), bytes_of, strict=True) if place[1]]
+        places = [
+            place
+            for place in zip(region.addresses(0, buffer.rows), bytes_of, strict=True)
+            if place[1]
+        ]
         if not places:
             continue
         low, high = min(at for at, _ in places), max(at + size for at, size in places)
@@ -313,7 +314,7 @@ def arena_map(plan: Plan) -> Iterator[str]:
         yield f" * {low:10} {high:10} {most:10} {buffer.rows:10}  {comment(buffer.name)}"
 
 
-def _run(unit: Unit, records: bool) -> Iterator[str]:
+def _run(unit: Unit) -> Iterator[str]:
     frame = unit.frame
     count = len(frame.ports) * frame.images
     yield f"void {unit.name}_run({unit.parameters()})"
@@ -337,13 +338,15 @@ def _run(unit: Unit, records: bool) -> Iterator[str]:
             yield f"{pad}at[{port.number * frame.images + image}] = {value};"
     yield f"{pad}for (int32_t k = 0; k < ORDER; k++) {{"
     yield f"{pad}    const task *now = tasks + order[k];"
-    if records:
+    if frame.kernels:
         yield f"{pad}    if (now->side < 0)"
         yield f"{pad}        csdf_run(records + now->first, now->count);"
     if frame.ports:
         yield f"{pad}    for (int32_t row = 0; now->side >= 0 && row < now->count; row++) {{"
         yield f"{pad}        const side *rows = sides + now->side;"
-        form = f"arrays + rows->port / {frame.images}" if frame.images > 1 else "arrays + rows->port"
+        form = (
+            f"arrays + rows->port / {frame.images}" if frame.images > 1 else "arrays + rows->port"
+        )
         yield f"{pad}        const csdf_port *form = {form};"
         yield f"{pad}        const int32_t number = now->first + row;"
         yield f"{pad}        if (at[rows->port])"
@@ -425,7 +428,7 @@ def _stream(unit: Unit) -> Iterator[str]:
         name=name,
         inputs=len(unit.inputs),
         records="        if (now->side < 0)\n            csdf_run(records + now->first, now->count);\n"
-        if any(pool.name == "records" and pool.rows for pool in frame.tables.pools)
+        if frame.kernels
         else "",
     )
     yield from text.splitlines()

@@ -37,6 +37,9 @@ _FEWEST = 3
 _LINE = 100
 """Characters of a line of source."""
 
+_WORD = 8
+"""Bytes of a row's number."""
+
 
 # What a step keeps --------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ def _shape(kind: type[ctypes.Structure]) -> _Shape:
         if isinstance(of, type) and issubclass(of, ctypes.Structure):
             inner = _shape(of)
             texts.append(inner.text)
-            fields += [((name, *path), *rest) for path, *rest in inner.fields]  # type: ignore[misc]
+            fields += [((name, *path), *rest) for path, *rest in inner.fields]
             continue
         pointer = of in _POINTERS or hasattr(of, "contents")
         texts.append("%s")
@@ -158,8 +161,9 @@ class Pool:
     text: str = "%s"
     rows: list[tuple[Token, ...]] = field(default_factory=list)
     _ids: dict[tuple[Token, ...], int] = field(default_factory=dict)
-    _order: array[int] = field(default_factory=lambda: array("q"))
+    _order: bytearray = field(default_factory=bytearray)
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _first: dict[int, int] = field(default_factory=dict)
 
     def add(self, rows: Sequence[tuple[Token, ...]]) -> int:
         """The index of a table in the pool."""
@@ -170,17 +174,21 @@ class Pool:
         return found
 
     def _placed(self, ids: tuple[int, ...], rows: Sequence[tuple[Token, ...]]) -> int:
-        wanted, there = array("q", ids).tobytes(), self._order.tobytes()
-        at = there.find(wanted)
-        while at >= 0 and at % 8:
+        """Where a table is found among those that are there, or put behind them; its beginning may
+        be their end.
+        """
+        wanted, there = array("q", ids).tobytes(), self._order
+        at = -1 if ids[0] not in self._first else there.find(wanted, _WORD * self._first[ids[0]])
+        while at >= 0 and at % _WORD:
             at = there.find(wanted, at + 1)
         if at >= 0:
-            return at // 8
-        common = next(
-            (n for n in range(len(ids) - 1, 0, -1) if there.endswith(wanted[: 8 * n])), 0
-        )
-        start = len(self._order) - common
-        self._order.extend(ids[common:])
+            return at // _WORD
+        most = min(len(ids) - 1, len(self.rows))
+        common = next((n for n in range(most, 0, -1) if there.endswith(wanted[: _WORD * n])), 0)
+        start = len(self.rows) - common
+        for number, one in enumerate(ids):
+            self._first.setdefault(one, start + number)
+        there += wanted[_WORD * common :]
         self.rows.extend(rows[common:])
         return start
 
@@ -188,10 +196,10 @@ class Pool:
         """Kinds of the tokens in it."""
         return {kind for row in self.rows for kind, _ in row}
 
-    def source(self) -> Iterator[str]:
-        """Its definition, with the macros that it needs."""
+    def source(self, prefix: str) -> Iterator[str]:
+        """Its definition, with the macros that it needs, whose names begin so."""
         macros: list[str] = []
-        words = _shortened(self, macros) if len(self.rows[0]) > 1 else None
+        words = _shortened(self, prefix, macros) if len(self.rows[0]) > 1 else None
         texts = words or [self.text % tuple(map(written, row)) for row in self.rows]
         yield from macros
         yield f"static {self.type} {self.name}[{len(self.rows)}] = {{"
@@ -199,7 +207,7 @@ class Pool:
         yield "};"
 
 
-def _shortened(pool: Pool, macros: list[str]) -> list[str]:
+def _shortened(pool: Pool, prefix: str, macros: list[str]) -> list[str]:
     """Every row as a macro of what is its own: rows whose values are of the same kinds, places being
     the same in the same fields, have a macro in which what is equal in all of them is written out.
     """
@@ -223,7 +231,7 @@ def _shortened(pool: Pool, macros: list[str]) -> list[str]:
             if same[at] == at and any(row[at] != first for row in rows)
         ]
         letters = {at: f"x{number}" for number, at in enumerate(own)}
-        name = f"{pool.name.upper()}_{len(macros)}"
+        name = f"{prefix}{len(macros)}"
         body = tuple(
             written((rows[0][at][0], letters[same[at]]))
             if same[at] in letters
@@ -286,6 +294,18 @@ class Tables:
         for pool in self._pools.values():
             visit(pool)
         return found
+
+    def source(self) -> Iterator[str]:
+        """The definitions of all that have rows."""
+        taken = {ARENA, WEIGHTS}
+        for pool in self.pools:
+            if not pool.rows:
+                continue
+            name = pool.name.upper().replace("_", "")
+            prefix = next(name[:n] for n in range(1, len(name) + 1) if name[:n] not in taken)
+            taken.add(prefix)
+            yield from pool.source(prefix)
+            yield ""
 
     def pool(self, kind: str, text: str = "%s", name: str = "") -> Pool:
         """The pool of elements of a type of C."""

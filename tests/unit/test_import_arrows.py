@@ -40,6 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "native": {"base", "model", "ops", "kernels"},
     "planning": STAGES | {"rewriting", "kernels", "native", "schedules", "charts"},
     "lowering": {"base", "model", "phases", "kernels", "planning"},
+    "emission": {"base", "model", "kernels", "native", "lowering", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "native", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
     "goals": {
