@@ -20,7 +20,7 @@ __all__ = ["Program", "differences"]
 STRICT = ("-O1", "-Werror", "-Wcast-align=strict", "-Wstrict-aliasing")
 """Flags beside those of the Makefile."""
 
-_OBJECTS: dict[tuple[bytes, tuple[str, ...]], Path] = {}
+_OBJECTS: dict[tuple[bytes, tuple[str, ...]], bytes] = {}
 """Kernels that were compiled in this session, by content and command."""
 
 
@@ -67,10 +67,11 @@ class Program:
         made = path.with_suffix(".o")
         key = path.read_bytes(), tuple(command)
         if source.startswith("kernels/") and key in _OBJECTS:
-            return str(_OBJECTS[key])
+            made.write_bytes(_OBJECTS[key])
+            return str(made)
         assert not run(*command, "-I.", "-c", "-o", str(made), source, folder=self.folder)
         if source.startswith("kernels/"):
-            _OBJECTS[key] = made
+            _OBJECTS[key] = made.read_bytes()
         return str(made)
 
     def _link(self, source: str) -> None:
