@@ -8,7 +8,8 @@
 #   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
-#   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; ten minutes
+#   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; rewrites a table of docs/tradeoffs.md; ten minutes
+#   make bench-front     every plan of the fronts of four networks, predicted and measured; rewrites a table of docs/tradeoffs.md; five minutes
 #   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
@@ -29,7 +30,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-memory bench-kernels bench-profile bench-analysis bench-recompute docs clean
+.PHONY: demo test test-zoo lint bench bench-memory bench-kernels bench-profile bench-analysis bench-recompute bench-front docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -63,7 +64,10 @@ bench-analysis: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_analysis $(ARGS)
 
 bench-recompute: $(VENV)/.stamp-test
-	@$(ONE_THREAD) $(PY) -m benchmarks.bench_recompute $(ARGS)
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_recompute $(or $(ARGS),--write)
+
+bench-front: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_front $(ARGS)
 
 docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.operators_page

@@ -229,6 +229,9 @@ def _measured(
             stage=stage,
         )
     except CsdfgenError as error:
+        if isinstance(error, PlanError) and request.plan and "backend" in request.options.wishes:
+            way = f"{error.message}; leave {option('backend')} out, or make a plan for it"
+            error = PlanError(way, where=error.where)
         raise error.at(str(request.plan or request.model)) from None
 
 
