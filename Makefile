@@ -3,7 +3,8 @@
 #   make test            all tests; ARGS="-k conv -x" goes to pytest
 #   make test-zoo        every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
 #   make lint            ruff, formatting, types
-#   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
+#   make bench           time and memory of a frame beside onnxruntime's; rewrites the table of docs/benchmarks.md
+#   make bench-speed     native code beside onnxruntime, in time and memory (needs a C compiler); rewrites docs/performance.md and a table of README.md; ten minutes
 #   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
 #   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
@@ -30,7 +31,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-memory bench-kernels bench-profile bench-analysis bench-recompute bench-front docs clean
+.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-profile bench-analysis bench-recompute bench-front docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -50,6 +51,9 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
+
+bench-speed: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_speed $(or $(ARGS),--write)
 
 bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_memory $(or $(ARGS),--write)

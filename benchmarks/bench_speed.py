@@ -6,7 +6,7 @@ One thread each, thread time, frames in turn in one process, medians. Ours in fo
 one, one within an eighth of the bytes that onnxruntime has alive (or the least that the network
 allows), one of whole layers, all in native code, and the default one by numpy. Rivals: onnxruntime, and
 openvino where it is installed. Outputs are compared with onnxruntime's. `--write` renews
-docs/performance.md with its CSV and picture.
+docs/performance.md with its CSV and picture, and README's summary.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from tests.networks import feeds
 from zoo_models import ZOO
 
 PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
 CSV = ROOT / "docs" / "performance.csv"
 PICTURE = ROOT / "docs" / "performance.svg"
 MARKER = "speed"
@@ -244,6 +245,33 @@ def table(rows: Sequence[Timed]) -> list[str]:
     ]
 
 
+def summary(rows: Sequence[Timed]) -> list[str]:
+    """The same for a reader in a hurry."""
+    lines = [
+        "| network | csdfgen, ms | onnxruntime, ms | time ratio | csdfgen, MiB | onnxruntime, MiB | memory ratio |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        theirs = (f"{row.theirs / MIB:.2f}", f"{row.theirs / row.native_bytes:.1f}")
+        cells = (
+            row.network,
+            f"{1e3 * row.native:.1f}",
+            f"{1e3 * row.onnxruntime:.1f}",
+            f"{row.native / row.onnxruntime:.2f}",
+            f"{row.native_bytes / MIB:.2f}",
+            *(theirs if row.theirs else ("", "")),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    time_mean = mean([row.native / row.onnxruntime for row in rows])
+    memory_mean = mean([row.theirs / row.native_bytes for row in rows if row.theirs])
+    return [
+        *lines,
+        f"| **geometric mean** | | | **{time_mean:.2f}** | | | **{memory_mean:.1f}** |",
+        "",
+        f"Kernels for {load().instructions}; {machine('onnxruntime')}. Times and onnxruntime's bytes are measured, ours planned.",
+    ]
+
+
 def to_csv(rows: Sequence[Timed]) -> str:
     """The same, seconds and bytes."""
     out = io.StringIO()
@@ -323,6 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n" + "\n".join(lines))
     if options.write:
         write_between(PAGE, MARKER, lines)
+        write_between(README, MARKER, summary(rows))
         write_bytes(CSV, to_csv(rows).encode())
         write_bytes(PICTURE, draw(rows))
     return 0
