@@ -321,6 +321,8 @@ def run(
     layout: run_options.LayoutOption = None,
     labels: run_options.LabelsOption = None,
     check: run_options.CheckOption = None,
+    trace: run_options.TraceOption = None,
+    layers: run_options.LayersOption = False,
     as_json: run_options.JsonOption = False,
     threads: run_options.ThreadsOption = 1,
     repeat: run_options.RepeatOption = 1,
@@ -354,6 +356,8 @@ def run(
             threads=threads,
             repeat=repeat,
             pareto=pareto,
+            trace=trace,
+            layers=layers,
         )
     )
 
