@@ -70,6 +70,7 @@ def frame_of(plan: Plan, kernels: KernelSet, ports: Sequence[Port]) -> Frame:
             if id(some) not in known:
                 rows = [tables.add(native) for native in some]
                 known[id(some)] = Task(-1, records.add(rows), len(rows))
+                tables.mark()
             found.append(known[id(some)])
         order += [tasks.setdefault(task, len(tasks)) for task in (*found, *gives)]
     side_tables(sides.all, tables, program.frames)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from csdfgen.emission.tables import ARENA, LITERAL, NUMBER, Pool, Tables, Token
+from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
+from csdfgen.emission.tables import Pool, Tables
 from csdfgen.kernels.steps import View
 from csdfgen.lowering.program import Delivery, Feed, Program
 from csdfgen.model.network import Network, Tensor

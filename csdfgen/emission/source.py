@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from csdfgen.emission.macros import wrapped
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.order import Frame
 from csdfgen.emission.ports import Port
-from csdfgen.emission.tables import wrapped
 from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan

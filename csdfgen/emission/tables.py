@@ -3,8 +3,8 @@
 A native step is a structure whose pointers hold addresses of this process: into the arena, into
 constants, or of a table that the step keeps. Its source says the same as `A(offset)`, `W(offset)` and
 `table + index`, so that it compiles for machines with other sizes. Tables of one type are one array;
-what is there already, also as part of another table, is not stored again. Structures that differ in a
-few numbers alone share a macro.
+what is there already, also as part of another table, is not stored again. `macros` makes their
+source short.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import Any, cast
 import numpy as np
 
 from csdfgen.emission.blob import Blob
+from csdfgen.emission.macros import (
+    ARENA,
+    LITERAL,
+    NUMBER,
+    WEIGHTS,
+    Token,
+    shortened,
+    wrapped,
+    written,
+)
 from csdfgen.errors import PlanError
 from csdfgen.native.generate import SOURCES
 from csdfgen.native.strided import Native, address_of
 
-__all__ = ["ARENA", "LITERAL", "WEIGHTS", "Pool", "Tables", "Token", "constants_of"]
+__all__ = ["Pool", "Tables", "constants_of"]
 
-Token = tuple[str, Any]
-"""(kind, value): an offset in the arena or the weights, an index in a pool, or what is written as it is."""
-
-ARENA, WEIGHTS, LITERAL, NUMBER = "A", "W", "", "#"
 _POINTERS = ctypes.c_void_p, ctypes.c_char_p
-_FEWEST = 3
-"""Structures that a macro is worth."""
-
-_LINE = 100
-"""Characters of a line of source."""
-
 _WORD = 8
 """Bytes of a row's number."""
 
@@ -153,13 +153,14 @@ def _number(value: float, kind: Any) -> str:
 @dataclass
 class Pool:
     """All tables of a type, one after the other. name, type: of the array in C. text: of an element,
-    with a %s for each token.
+    with a %s for each token. marks: where the rows of a firing end.
     """
 
     name: str
     type: str
     text: str = "%s"
     rows: list[tuple[Token, ...]] = field(default_factory=list)
+    marks: set[int] = field(default_factory=set)
     _ids: dict[tuple[Token, ...], int] = field(default_factory=dict)
     _order: bytearray = field(default_factory=bytearray)
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -199,69 +200,13 @@ class Pool:
     def source(self, prefix: str) -> Iterator[str]:
         """Its definition, with the macros that it needs, whose names begin so."""
         macros: list[str] = []
-        words = _shortened(self, prefix, macros) if len(self.rows[0]) > 1 else None
-        texts = words or [self.text % tuple(map(written, row)) for row in self.rows]
+        texts = [self.text % tuple(map(written, row)) for row in self.rows]
+        if len(self.rows[0]) > 1:
+            macros, texts = shortened(self.rows, self.text, self.marks, prefix)
         yield from macros
         yield f"static {self.type} {self.name}[{len(self.rows)}] = {{"
         yield from wrapped(texts)
         yield "};"
-
-
-def _shortened(pool: Pool, prefix: str, macros: list[str]) -> list[str]:
-    """Every row as a macro of what is its own: rows whose values are of the same kinds, places being
-    the same in the same fields, have a macro in which what is equal in all of them is written out.
-    """
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for number, row in enumerate(pool.rows):
-        same = tuple(
-            row.index(token) if token[0] in (ARENA, WEIGHTS) else at for at, token in enumerate(row)
-        )
-        kinds = tuple(token if token[0] == LITERAL else token[0] for token in row)
-        groups.setdefault((kinds, same), []).append(number)
-    texts = [""] * len(pool.rows)
-    for (_, same), numbers in groups.items():
-        if len(numbers) < _FEWEST:
-            for number in numbers:
-                texts[number] = pool.text % tuple(map(written, pool.rows[number]))
-            continue
-        rows = [pool.rows[number] for number in numbers]
-        own = [
-            at
-            for at, first in enumerate(rows[0])
-            if same[at] == at and any(row[at] != first for row in rows)
-        ]
-        letters = {at: f"x{number}" for number, at in enumerate(own)}
-        name = f"{prefix}{len(macros)}"
-        body = tuple(
-            written((rows[0][at][0], letters[same[at]]))
-            if same[at] in letters
-            else written(rows[0][at])
-            for at in range(len(same))
-        )
-        macros.append(f"#define {name}({', '.join(letters.values())}) {pool.text % body}")
-        for number, row in zip(numbers, rows, strict=True):
-            texts[number] = f"{name}({','.join(str(row[at][1]) for at in own)})"
-    return texts
-
-
-def written(token: Token) -> str:
-    """A token in C."""
-    kind, value = token
-    if kind in (LITERAL, NUMBER):
-        return str(value)
-    return f"{kind}({value})" if kind in (ARENA, WEIGHTS) else f"{kind} + {value}"
-
-
-def wrapped(texts: Iterable[str], indent: str = "    ") -> Iterator[str]:
-    """Words in lines, a comma behind each."""
-    line = indent
-    for text in texts:
-        if len(line) > len(indent) and len(line) + len(text) + 1 > _LINE:
-            yield line
-            line = indent
-        line += f"{text},"
-    if line != indent:
-        yield line
 
 
 # All of them --------------------------------------------------------------------------------------
@@ -320,6 +265,11 @@ class Tables:
             const = "" if kind.endswith("const") else "const "
             found = self._pools[kind] = Pool(wanted, const + kind, text)
         return found
+
+    def mark(self) -> None:
+        """A firing ends."""
+        for pool in self._pools.values():
+            pool.marks.add(len(pool.rows))
 
     def add(self, native: Native) -> tuple[Token, ...]:
         """The kernel and the step of a native call as a record has them."""

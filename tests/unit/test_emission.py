@@ -20,6 +20,7 @@ import csdfgen
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.emit import emit
 from csdfgen.emission.kernels import needed
+from csdfgen.emission.macros import shortened
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Pool
 from csdfgen.emission.targets import TARGETS
@@ -227,6 +228,21 @@ def test_equal_constants_are_stored_once() -> None:
     data = b"".join(bytes(part) for part in blob.parts())
     assert len(data) == blob.size and data.count(arrays[0].tobytes()) == 1
     assert data[third or 0 :].startswith(arrays[2].tobytes())
+
+
+def test_firings_that_are_alike_share_a_macro() -> None:
+    """Rows of a table as they are, and by how far they are from the first of their firing."""
+    rows = [
+        (("dims", 1), ("A", 100 * firing + 16 * row), ("A", 100 * firing + 16 * row), ("#", "2.5f"))
+        for firing in range(40)
+        for row in range(3)
+    ]
+    macros, texts = shortened(rows, "{%s, %s, %s, %s}", range(0, 120, 3), "S")
+    assert macros == [
+        "#define S0(x0) {dims + 1, A(x0), A(x0), 2.5f}",
+        "#define S1(x0) S0(x0),S0(x0+16),S0(x0+32)",
+    ]
+    assert texts == [f"S1({100 * firing})" for firing in range(40)]
 
 
 def test_source_is_small_and_the_same_every_time(tmp_path: Path) -> None:
