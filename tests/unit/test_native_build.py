@@ -27,6 +27,7 @@ from csdfgen.native.build import (
     sources,
 )
 from csdfgen.native.library import Library
+from tests.command import heed_interrupts
 from tests.native_steps import compiler_missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,7 +175,12 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
         "from csdfgen.native.build import Compiler, build; from pathlib import Path\n"
         f"build([Path({str(small)!r})], compiler=Compiler({slow.command!r}), folder=Path({str(folder)!r}))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
+    )
     until = time.monotonic() + 30
     while not (pid.exists() and pid.read_text().strip()):
         assert time.monotonic() < until and process.poll() is None
