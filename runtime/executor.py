@@ -119,9 +119,9 @@ class Executable:
     other, and each gets its own outputs. For frames at the same time compile the plan once a
     thread: every program has an arena of its own; packed weights are shared.
 
-    kernels: the backend. taps: tensors that are kept whole, see `taps`. threads: of a matrix
-    product. Products of phases are so small that sharing one among threads takes several times as
-    long as computing it.
+    kernels: the backend. taps: tensors that are kept whole, see `taps`. threads: that share a
+    frame: native code large steps, numpy matrix products (those of phases are so small that sharing
+    one among threads takes several times as long as computing it).
     """
 
     def __init__(
@@ -134,6 +134,7 @@ class Executable:
         self.plan = plan
         self._one_frame = threading.Lock()
         self._pools, self._threads = ThreadpoolController(), threads
+        kernels = kernels.shared(threads)
         self._program = lower(plan, kernels)
         self._memory = _memory_of(self._program)
         self._sink: Sink = _nowhere

@@ -433,6 +433,10 @@ class PythonKernels:
 
     code = "Python"
 
+    def shared(self, threads: int) -> PythonKernels:
+        """One thread does it all."""
+        return self
+
     def refusal(self, layer: Layer) -> str | None:
         """Operators that are not in the table, elements that are no floats, computed bounds."""
         if layer.op_type not in _KERNELS:

@@ -49,6 +49,10 @@ class NumpyKernels:
 
     code = "numpy"
 
+    def shared(self, threads: int) -> NumpyKernels:
+        """See `KernelSet.shared`: linear algebra has threads of its own."""
+        return self
+
     def refusal(self, layer: Layer) -> str | None:
         """Every operator of the table has a numpy kernel."""
         return None if layer.op_type in OPERATORS else f"{layer.op_type} has no numpy kernel"

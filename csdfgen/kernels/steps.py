@@ -170,6 +170,9 @@ class KernelSet(Protocol):
     def code(self) -> str:
         """What its kernels are made of: an instruction set, or whose they are."""
 
+    def shared(self, threads: int) -> KernelSet:
+        """The same backend, whose calls so many threads share."""
+
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""
 

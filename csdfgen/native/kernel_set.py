@@ -22,6 +22,7 @@ from csdfgen.native.families import Family, family_of
 from csdfgen.native.library import Library, Record
 from csdfgen.native.ports import NativePort
 from csdfgen.native.strided import Native, translated
+from csdfgen.native.threads import Pool
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Phase
 
@@ -31,13 +32,23 @@ __all__ = ["NativeKernels"]
 class NativeKernels:
     """The native backend over a library that was built.
 
-    fallback: what has no native kernel is computed by numpy, instead of refused.
+    pool: threads that share what it computes; without one it is one. fallback: what has no native
+    kernel is computed by numpy, instead of refused.
     """
 
     name = "native"
 
-    def __init__(self, library: Library, *, fallback: bool = False) -> None:
-        self._library, self._fallback = library, fallback
+    def __init__(
+        self, library: Library, *, fallback: bool = False, pool: Pool | None = None
+    ) -> None:
+        self._library, self._fallback, self._pool = library, fallback, pool
+
+    def shared(self, threads: int) -> NativeKernels:
+        """See `KernelSet.shared`. Raises InputError for too many."""
+        if threads == 1:
+            return self
+        pool = Pool(self._library, threads)
+        return NativeKernels(self._library, fallback=self._fallback, pool=pool)
 
     @property
     def code(self) -> str:
@@ -101,10 +112,13 @@ class NativeKernels:
         found: list[Call] = []
         for native, group in groupby(calls, lambda call: isinstance(call[0], Native)):
             some = list(group)
-            if not native or len(some) == 1:
+            if not native or (len(some) == 1 and self._pool is None):
                 found.extend(some)
                 continue
-            found.append((self._library.run, (_table(some), len(some))))
+            if self._pool is not None:
+                found.append(self._pool.call([cast(Native, call[0]) for call in some]))
+            else:
+                found.append((self._library.run, (_table(some), len(some))))
         return found
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Port",
     "Record",
     "Source",
+    "Stage",
     "Strided",
     "Target",
     "Transfer",
@@ -41,7 +42,7 @@ PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 3
+_VERSION = 4
 
 
 class Activation(Structure):
@@ -178,7 +179,13 @@ class Transfer(Structure):
     )
 
 
-_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer)
+class Stage(Structure):
+    """csdf_stage."""
+
+    _fields_ = (("records", c_void_p), ("first", c_void_p), ("parts", c_int32))
+
+
+_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage)
 """Structures in the order of csdf_size_of."""
 
 
@@ -214,6 +221,11 @@ class Library:
         self._addresses: dict[str, int] = {}
         self.run = self._library.csdf_run
         self.run.restype, self.run.argtypes = None, (c_void_p, c_int32)
+        self.pool_new = self._library.csdf_pool_new
+        self.pool_new.restype, self.pool_new.argtypes = c_void_p, (c_int32,)
+        self.pool_end, self.pool_run = self._library.csdf_pool_end, self._library.csdf_pool_run
+        self.pool_end.restype, self.pool_end.argtypes = None, (c_void_p,)
+        self.pool_run.restype, self.pool_run.argtypes = None, (c_void_p, c_void_p, c_int32)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)

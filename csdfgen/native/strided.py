@@ -60,6 +60,12 @@ class Native:
         """Take the kernel from a library. Raises KeyError if it has none."""
         self.function, self._run = library.address(self.kernel), library.run
 
+    def changed(self, step: ctypes.Structure) -> Native:
+        """The same kernel on a step that points to the same things."""
+        made = Native(self.kernel, step, *self.kept)
+        made.function, made._run = self.function, self._run
+        return made
+
     def __call__(self) -> None:
         self._run(ctypes.byref(Record(self.function, ctypes.addressof(self.step))), 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx
 import pytest
@@ -11,10 +13,13 @@ from hypothesis import strategies as st
 import csdfgen
 import runtime
 from csdfgen.errors import InputError, PlanError, ToolError
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.native import backends, strided
 from csdfgen.native.backends import kernels_of, settled
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import load
+from csdfgen.native.strided import Native
+from csdfgen.native.threads import shared_out
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
 from csdfgen.rewriting.fuse import fuse
@@ -55,13 +60,12 @@ def test_every_operator_as_numpy_has_it(number: int) -> None:
     sample = SAMPLES[number]
     layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
     native = NativeKernels(load())
-    for height in heights(layer)[:3]:
+    for height, whose in zip(heights(layer)[number % 2 :], (native, NUMPY), strict=False):
         wanted = run_scattered(layer, feeds, height, layout, None)
-        sizes = declared(layer, height, layout, None)
-        for own in (None, sizes):
-            found = run_scattered(layer, feeds, height, layout, None, own, native)
-            for got, want in zip(found, wanted, strict=True):
-                close(got, want)
+        sizes = declared(layer, height, layout, None, whose)
+        found = run_scattered(layer, feeds, height, layout, None, sizes, native)
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want)
 
 
 # Whole networks ----------------------------------------------------------------------------------
@@ -169,3 +173,46 @@ def test_backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settled("auto") == ("numpy", "no C compiler") and kernels_of("auto").name == "numpy"
     with pytest.raises(ToolError):
         kernels_of("native")
+
+
+# Threads -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_a_frame(threads: int) -> None:
+    """Results are those of one thread to the last bit, in frame after frame."""
+    plan = csdfgen.plan(csdfgen.load("zoo:resnet8@96x96"), backend="native", rows=16)
+    (tensor,) = plan.network.inputs
+    alone, together = runtime.compile(plan), runtime.compile(plan, threads=threads)
+    kernels = [call[0] for one in together._firings for call in one.calls]
+    assert any(len(shared_out(k, threads)) > 1 for k in kernels if isinstance(k, Native))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        x = rng.standard_normal(tensor.shape).astype(np.float32)
+        want = alone(x)
+        for name, got in together(x).items():
+            np.testing.assert_array_equal(got, want[name])
+
+
+def test_a_program_shared_by_threads(plan: Plan) -> None:
+    """Frames wait for each other, every caller gets its own outputs."""
+    frame, (tensor,) = runtime.compile(plan), plan.network.inputs
+    rng = np.random.default_rng(4)
+    images = [rng.standard_normal(tensor.shape).astype(np.float32) for _ in range(8)]
+    wanted = [frame(x) for x in images]
+
+    def repeatedly(number: int) -> bool:
+        results = [frame(images[number]) for _ in range(50)]
+        return all(
+            np.array_equal(got[name], want)
+            for got in results
+            for name, want in wanted[number].items()
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(repeatedly, range(8)))
+
+
+def test_more_threads_than_there_can_be(plan: Plan) -> None:
+    with pytest.raises(InputError, match="threads=65: native code takes 1 to 64"):
+        runtime.compile(plan, threads=65)

@@ -20,7 +20,7 @@ from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.random_networks import models, row_choices
 
-PARTS, NETWORKS_A_PART = 20, 25
+PARTS, NETWORKS_A_PART = 20, 15
 
 
 def check(
@@ -80,7 +80,7 @@ def test_an_image_joined_with_its_own_convolution_is_not_overwritten() -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_networks_at_random_slab_heights(part: int) -> None:
-    """500 networks; each part draws its own, the same ones every time."""
+    """300 networks; each part draws its own, the same ones every time."""
 
     @seed(part)
     @settings(

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 3
+#define CSDF_VERSION 4
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -168,7 +168,7 @@ void csdf_gemm_of(const void *step);
 const char *csdf_instructions(void);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
- * 6: csdf_port, 7: csdf_transfer */
+ * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
+#include "pool.h"
 #include "simd.h"
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
@@ -25,6 +26,8 @@ size_t csdf_size_of(int32_t which)
         return sizeof(csdf_port);
     case 7:
         return sizeof(csdf_transfer);
+    case 8:
+        return sizeof(csdf_stage);
     default:
         return 0;
     }
