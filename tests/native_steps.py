@@ -135,7 +135,7 @@ class Convolution:
     kind: str = "conv"
     tile: int = 0
     tiles: int = 16
-    """Of a Winograd step: how many tiles its workspace is for."""
+    """Of a Winograd step: how many tiles its workspace is for (winograd_row: of `tile` rows)."""
 
     def out_shape(self, height: int, width: int) -> tuple[int, int, int]:
         """(height, width, channels) of what it makes of a map."""
@@ -209,6 +209,9 @@ def layer_of(layer: Convolution) -> tuple[Layer, list[Any]]:
     elif layer.kind == "winograd":
         weights = packing.winograd_weights(layer.weights, layer.tile)
         bias = packing.conv_bias(layer.bias, out)
+    elif layer.kind == "winograd_row":
+        weights = packing.winograd_row_weights(layer.weights, layer.groups)
+        bias = packing.conv_bias(layer.bias, out, layer.groups)
     else:
         weights = packing.conv_weights(layer.weights, layer.groups)
         bias = packing.conv_bias(layer.bias, out, layer.groups)
@@ -260,8 +263,14 @@ def step_of(
         source = Source(table.ctypes.data, residual.stride, residual.channels)
         step.residual = ctypes.pointer(source)
         kept += [table, source]
-    if layer.kind == "winograd":
-        size = library.winograd_bytes(struct, layer.tile, layer.tiles)
+    if layer.kind in ("winograd", "winograd_row"):
+        size = (
+            library.winograd_bytes(struct, layer.tile, layer.tiles)
+            if layer.kind == "winograd"
+            else library.winograd_row_bytes(
+                struct, layer.tile, layer.tiles, min(layer.weights.shape[1], 64)
+            )
+        )
         workspace = packing.aligned(np.full(size // 4, np.nan))
         step.workspace, step.workspace_bytes = workspace.ctypes.data, size
         step.tile = layer.tile

@@ -21,8 +21,8 @@ from csdfgen.model.network import Layer
 from csdfgen.native.families import Family, family_of
 from csdfgen.native.library import Library, Record
 from csdfgen.native.ports import NativePort
-from csdfgen.native.strided import Native, translated
-from csdfgen.native.threads import Pool
+from csdfgen.native.strided import Native, joined, translated
+from csdfgen.native.threads import Team
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Phase
 
@@ -32,23 +32,29 @@ __all__ = ["NativeKernels"]
 class NativeKernels:
     """The native backend over a library that was built.
 
-    pool: threads that share what it computes; without one it is one. fallback: what has no native
-    kernel is computed by numpy, instead of refused.
+    team: threads that share what it computes; without one it is one. fallback: what has no native
+    kernel is computed by numpy, instead of refused. exact: convolutions are sums of products, not
+    faster forms that round more often (about 4e-6 of the largest value).
     """
 
     name = "native"
 
     def __init__(
-        self, library: Library, *, fallback: bool = False, pool: Pool | None = None
+        self,
+        library: Library,
+        *,
+        fallback: bool = False,
+        exact: bool = False,
+        team: Team | None = None,
     ) -> None:
-        self._library, self._fallback, self._pool = library, fallback, pool
+        self._library, self._fallback, self._exact, self._team = library, fallback, exact, team
 
     def shared(self, threads: int) -> NativeKernels:
         """See `KernelSet.shared`. Raises InputError for too many."""
         if threads == 1:
             return self
-        pool = Pool(self._library, threads)
-        return NativeKernels(self._library, fallback=self._fallback, pool=pool)
+        team = Team(self._library, threads)
+        return NativeKernels(self._library, fallback=self._fallback, exact=self._exact, team=team)
 
     @property
     def code(self) -> str:
@@ -66,7 +72,7 @@ class NativeKernels:
                 NUMPY.workspace(one, sizes, limit)
                 if family is None
                 else family.workspace(one, limit)
-                for one, family in _parts(step)
+                for one, family in _parts(step, self._exact)
             ),
             default=0,
         )
@@ -75,7 +81,7 @@ class NativeKernels:
         """See `KernelSet.bind`. Raises PlanError too for a call that has no native kernel."""
         calls: list[Call] = []
         try:
-            for one, family in _parts(step):
+            for one, family in _parts(step, self._exact):
                 if family is None:
                     calls.extend(self._translated(NUMPY.bind(one, memory)))
                 else:
@@ -85,15 +91,19 @@ class NativeKernels:
         return calls
 
     def _translated(self, calls: Iterable[Call]) -> Iterable[Call]:
+        kernels: list[Native] = []
         for call in calls:
             try:
                 made = [self._known(kernel) for kernel in translated(call)]
             except PlanError:
                 if not self._fallback:
                     raise
+                yield from ((self._known(kernel), ()) for kernel in joined(kernels))
                 yield call
+                kernels = []
             else:
-                yield from ((kernel, ()) for kernel in made)
+                kernels += made
+        yield from ((self._known(kernel), ()) for kernel in joined(kernels))
 
     def _known(self, made: Native) -> Native:
         """A kernel that the library has."""
@@ -112,11 +122,11 @@ class NativeKernels:
         found: list[Call] = []
         for native, group in groupby(calls, lambda call: isinstance(call[0], Native)):
             some = list(group)
-            if not native or (len(some) == 1 and self._pool is None):
+            if not native or (len(some) == 1 and self._team is None):
                 found.extend(some)
                 continue
-            if self._pool is not None:
-                found.append(self._pool.call([cast(Native, call[0]) for call in some]))
+            if self._team is not None:
+                found.append(self._team.call([cast(Native, call[0]) for call in some]))
             else:
                 found.append((self._library.run, (_table(some), len(some))))
         return found
@@ -131,11 +141,11 @@ def _table(calls: Sequence[Call]) -> Any:
     return table
 
 
-def _parts(step: Step) -> list[tuple[Step, Family | None]]:
+def _parts(step: Step, exact: bool) -> list[tuple[Step, Family | None]]:
     """The step, image by image, and what follows it in the slab as steps of their own, where a family
     computes it; the whole step where none does.
     """
-    family = family_of(step.layer)
+    family = family_of(step.layer, exact=exact)
     if family is None:
         return [(step, None)]
     found: list[tuple[Step, Family | None]] = []
@@ -145,7 +155,7 @@ def _parts(step: Step) -> list[tuple[Step, Family | None]]:
         on_the_way = family.follows(step.layer)
         found.append((one, family))
         for after in step.layer.epilogue[on_the_way:]:
-            found.append((_after(one, after), None))
+            found.extend(_parts(_after(one, after), exact))
     return found
 
 

@@ -16,17 +16,30 @@ from csdfgen.errors import ToolError
 from csdfgen.native.build import FLAGS, build
 
 __all__ = [
+    "ADD",
     "CLIP",
+    "COPY",
+    "DIVIDE",
+    "HARD_SIGMOID",
+    "HARD_SWISH",
+    "LEAK",
     "LEAKY",
+    "MULTIPLY",
     "NONE",
     "PANEL",
     "RANK",
+    "SCALE",
+    "SIGMOID",
+    "SUBTRACT",
+    "SWISH",
     "Activation",
     "ConvStep",
     "Dim",
     "GemmStep",
     "Layer",
     "Library",
+    "MapStep",
+    "PoolStep",
     "Port",
     "Record",
     "Source",
@@ -37,12 +50,13 @@ __all__ = [
     "load",
 ]
 
-NONE, CLIP, LEAKY = 0, 1, 2
+NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = range(7)
+COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = range(7)
 PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 4
+_VERSION = 5
 
 
 class Activation(Structure):
@@ -129,6 +143,47 @@ class GemmStep(Structure):
     )
 
 
+class MapStep(Structure):
+    """csdf_map_step."""
+
+    _fields_ = (
+        ("operation", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("channels", c_int32),
+        ("operands", Source * 3),
+        ("out", c_void_p),
+        ("stride", c_int32),
+        ("activation", Activation),
+    )
+
+
+class PoolStep(Structure):
+    """csdf_pool_step."""
+
+    _fields_ = (
+        ("average", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("width", c_int32),
+        ("begin", c_int32),
+        ("end", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("stride", c_int32),
+        ("source", Source),
+        ("out", c_void_p),
+        ("rows_seen", c_void_p),
+        ("columns_seen", c_void_p),
+        ("activation", Activation),
+    )
+
+
 class Dim(Structure):
     """csdf_dim."""
 
@@ -185,7 +240,7 @@ class Stage(Structure):
     _fields_ = (("records", c_void_p), ("first", c_void_p), ("parts", c_int32))
 
 
-_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage)
+_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage, MapStep, PoolStep)
 """Structures in the order of csdf_size_of."""
 
 
@@ -214,21 +269,24 @@ class Library:
         self.path = path
         self.instructions: str = self._library.csdf_instructions().decode()
         self.functions: dict[str, Any] = {}
-        for name in ("conv", "depthwise", "winograd", "gemm"):
+        for name in ("conv", "depthwise", "winograd", "winograd_row", "gemm"):
             function = getattr(self._library, f"csdf_{name}")
             function.restype, function.argtypes = None, (c_void_p,)
             self.functions[name] = function
         self._addresses: dict[str, int] = {}
         self.run = self._library.csdf_run
         self.run.restype, self.run.argtypes = None, (c_void_p, c_int32)
-        self.pool_new = self._library.csdf_pool_new
-        self.pool_new.restype, self.pool_new.argtypes = c_void_p, (c_int32,)
-        self.pool_end, self.pool_run = self._library.csdf_pool_end, self._library.csdf_pool_run
-        self.pool_end.restype, self.pool_end.argtypes = None, (c_void_p,)
-        self.pool_run.restype, self.pool_run.argtypes = None, (c_void_p, c_void_p, c_int32)
+        self.team_new = self._library.csdf_team_new
+        self.team_new.restype, self.team_new.argtypes = c_void_p, (c_int32,)
+        self.team_end, self.team_run = self._library.csdf_team_end, self._library.csdf_team_run
+        self.team_end.restype, self.team_end.argtypes = None, (c_void_p,)
+        self.team_run.restype, self.team_run.argtypes = None, (c_void_p, c_void_p, c_int32)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
+        self._winograd_row_bytes = self._library.csdf_winograd_row_bytes
+        self._winograd_row_bytes.restype = c_size_t
+        self._winograd_row_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
 
     def address(self, kernel: str) -> int:
         """Of a kernel `csdf_...` as a `Record` names it. Raises KeyError."""
@@ -244,6 +302,12 @@ class Library:
     def winograd_bytes(self, layer: Layer, tile: int, tiles: int) -> int:
         """Workspace of a Winograd step that computes so many tiles at a time, in bytes."""
         return int(self._winograd_bytes(layer, tile, tiles))
+
+    def winograd_row_bytes(self, layer: Layer, rows: int, tiles: int, channels: int) -> int:
+        """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time, from so
+        many input channels of a group at a time.
+        """
+        return int(self._winograd_row_bytes(layer, rows, tiles, channels))
 
 
 @cache

@@ -17,6 +17,7 @@ __all__ = [
     "depthwise_bias",
     "depthwise_weights",
     "gemm_weights",
+    "winograd_row_weights",
     "winograd_weights",
 ]
 
@@ -92,3 +93,28 @@ def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
     points = np.einsum("ai,ocij,bj->abco", g, weights.astype(np.float64), g, optimize=True)
     packed = _panels(points.reshape(-1, *points.shape[2:]))  # point, in, panel, 16
     return aligned(np.transpose(packed, (2, 0, 1, 3)))
+
+
+_ROW_SCALES = (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24)
+_ROW_POINTS = (0, 1, -1, 2, -2)
+_BLOCK = 64
+"""Output channels whose sums `csdf_winograd_row` has at a time."""
+
+
+def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+    """(out, in / groups, h, w) for `csdf_winograd_row`, w from 2 to 5, rounded once: of each group
+    blocks of up to 64 outputs, (6, panels, h, in / groups, 16) each.
+    """
+    out, wide = len(weights), weights.shape[3]
+    filters = np.array(
+        [[scale * point**k for k in range(wide)]
+         for scale, point in zip(_ROW_SCALES, _ROW_POINTS, strict=True)]
+        + [[float(k == wide - 1) for k in range(wide)]]
+    )  # fmt: skip
+    points = np.einsum("ak,oihk->ahio", filters, weights.astype(np.float64), optimize=True)
+    blocks = []
+    for group in np.split(points, groups, axis=-1):
+        for start in range(0, out // groups, _BLOCK):
+            panels = _panels(group[..., start : start + _BLOCK])  # point, h, in, panel, 16
+            blocks.append(np.transpose(panels, (0, 3, 1, 2, 4)).reshape(-1))
+    return aligned(np.concatenate(blocks))

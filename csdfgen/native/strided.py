@@ -21,7 +21,7 @@ from csdfgen.kernels.steps import Call
 from csdfgen.native.library import RANK, Dim, Library, Record, Strided
 from csdfgen.ops import primitives
 
-__all__ = ["Native", "address_of", "copy_kernel", "table_of", "translated"]
+__all__ = ["Native", "address_of", "copy_kernel", "joined", "table_of", "translated"]
 
 _SHORT = {
     "float16": "f16",
@@ -94,6 +94,72 @@ def translated(call: Call) -> list[Native]:
     if make is None:
         raise PlanError(f"{name or function} has no native kernel")
     return make(*arguments)
+
+
+def joined(kernels: Sequence[Native]) -> list[Native]:
+    """The same with as few copies as can be: those of equal shapes whose operands and whose outputs
+    lie evenly spaced are one copy with a dimension more.
+    """
+    found: list[Native] = []
+    start = 0
+    while start < len(kernels):
+        stop = start + 1
+        while stop < len(kernels) and _continues(kernels[start:stop], kernels[stop]):
+            stop += 1
+        some = kernels[start:stop]
+        found.append(_one_copy(some) if len(some) > 1 and _apart(some) else some[0])
+        start = stop if found[-1] is not some[0] else start + 1
+    return found
+
+
+def _continues(some: Sequence[Native], after: Native) -> bool:
+    first, last = some[0], some[-1]
+    if not first.kernel.startswith("copy_") or after.kernel != first.kernel:
+        return False
+    one, two, new = (cast(Strided, kernel.step) for kernel in (some[-2:][0], last, after))
+    if new.rank >= RANK or _rows(new) != _rows(one):
+        return False
+    return len(some) == 1 or (new.a - two.a, new.out - two.out) == (
+        two.a - one.a,
+        two.out - one.out,
+    )
+
+
+def _rows(step: Strided) -> list[tuple[int, ...]]:
+    """The dimensions of a step."""
+    table = ctypes.cast(step.dims, ctypes.POINTER(Dim))
+    return [(d.size, d.a, d.b, d.c, d.out) for d in table[: step.rank]]
+
+
+def _apart(some: Sequence[Native]) -> bool:
+    """Whether no copy reads what one of them writes."""
+    first, last = (cast(Strided, kernel.step) for kernel in (some[0], some[-1]))
+    size = int(some[0].kernel.split("_")[1])
+    dims = _rows(first)
+
+    def reach(low: int, high: int, strides: Sequence[int]) -> tuple[int, int]:
+        steps = [(dim[0] - 1) * step for dim, step in zip(dims, strides, strict=True)]
+        low, high = min(low, high), max(low, high)
+        return low + sum(s for s in steps if s < 0), high + sum(s for s in steps if s > 0) + size
+
+    read = reach(first.a, last.a, [dim[1] for dim in dims])
+    written = reach(first.out, last.out, [dim[4] for dim in dims])
+    return read[1] <= written[0] or written[1] <= read[0]
+
+
+def _one_copy(some: Sequence[Native]) -> Native:
+    first, second = (cast(Strided, kernel.step) for kernel in some[:2])
+    rows = [
+        (len(some), second.a - first.a, second.out - first.out),
+        *((dim[0], dim[1], dim[4]) for dim in _rows(first)),
+    ]
+    sizes, read, written = zip(*rows, strict=True)
+    dims = _dims(sizes, read, written)
+    assert dims is not None
+    table = table_of(dims)
+    places = first.a, first.out, first.out, first.out
+    made = Strided(ctypes.addressof(table), len(dims), 0, *places, None, 0, 0)
+    return Native(some[0].kernel, made, table, *(kernel.kept for kernel in some))
 
 
 # Dimensions --------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from csdfgen.errors import InputError, option
 from csdfgen.native.library import PANEL, ConvStep, GemmStep, Library, Record, Stage
 from csdfgen.native.strided import Native
 
-__all__ = ["MOST_THREADS", "Pool", "shared_out"]
+__all__ = ["MOST_THREADS", "Team", "shared_out"]
 
 MOST_THREADS = 64
-"""Of a pool: CSDF_THREADS."""
+"""Of a team: CSDF_THREADS."""
 
 _WORTH = 200_000
 """Multiply-accumulates of a part, below which waiting for the others takes longer than it saves."""
@@ -33,18 +33,18 @@ _COLUMNS = 8
 _FLOAT = 4
 
 
-class Pool:
+class Team:
     """Threads that run programs of one `Executable`; they end with it."""
 
     def __init__(self, library: Library, threads: int) -> None:
         if not 1 <= threads <= MOST_THREADS:
             raise InputError(f"{option('threads', threads)}: native code takes 1 to {MOST_THREADS}")
         self.threads = threads
-        self._run, made = library.pool_run, library.pool_new(threads)
+        self._run, made = library.team_run, library.team_new(threads)
         if not made:
             raise InputError(f"{option('threads', threads)}: so many cannot be started")
-        self._pool = made
-        weakref.finalize(self, library.pool_end, made)
+        self._team = made
+        weakref.finalize(self, library.team_end, made)
 
     def call(self, kernels: Sequence[Native]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The call that runs kernels one after the other, those in parts that are worth it."""
@@ -72,7 +72,7 @@ class Pool:
             )
         )
         made.kept = table, firsts, kept, self
-        return self._run, (self._pool, made, len(stages))
+        return self._run, (self._team, made, len(stages))
 
 
 def shared_out(kernel: Native, threads: int) -> list[Native]:

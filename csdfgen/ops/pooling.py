@@ -42,7 +42,7 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.primitives import maximum
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "counted"]
 
 
 # Folding along one axis ---------------------------------------------------------------------------
@@ -336,11 +336,11 @@ def _unfinished(layer: Layer) -> Finish:
     return lambda out, folded: []
 
 
-def _counts(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[int, ...]:
+def counted(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[int, ...]:
     """Values that an average at each position divides by; taps beyond the end padding (ceil_mode)
     never count.
 
-    >>> _counts(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, True), _counts(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, False)
+    >>> counted(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, True), counted(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, False)
     ((3, 3, 2), (2, 3, 1))
     """
     low, high = (-window.pad_top, length + window.pad_bottom) if include_pad else (0, length)
@@ -369,14 +369,14 @@ def _divide(layer: Layer) -> Finish:
     windows, lengths = windows_of(layer.attributes), _lengths(layer)
     include_pad, dtype = layer.attributes["count_include_pad"], accumulator_of(layer.output.dtype)
     columns = tuple(
-        _counts(w, Rows(0, count), n, include_pad)
+        counted(w, Rows(0, count), n, include_pad)
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
     )
     # All phases but those at the border divide alike: they share one array.
     divisor = lru_cache(maxsize=None)(lambda rows: _divisor((rows, *columns), dtype))
 
     def finish(out: Rows, folded: np.ndarray) -> list[Call]:
-        by = divisor(_counts(windows[0], out, lengths[0], include_pad))
+        by = divisor(counted(windows[0], out, lengths[0], include_pad))
         return [(np.divide, (folded, by, folded))]
 
     return finish

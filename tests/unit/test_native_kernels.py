@@ -181,7 +181,30 @@ def test_winograd(library: Library, seed: int, tile: int) -> None:
     check(library, rng, layer, numbers(rng, *sizes(rng, 6, 20, 2), ins), int(rng.integers(1, 5)))
 
 
-@pytest.mark.parametrize("kind", ["conv", "depthwise", "winograd"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_winograd_of_rows(library: Library, seed: int) -> None:
+    """Kernels 2 to 5 wide and any high, groups, strides down, workspace for few tiles and for many."""
+    rng = np.random.default_rng(seed)
+    groups = int(rng.choice([1, 1, 1, 2, 3]))
+    ins, outs = sizes(rng, 1, 200 if seed % 5 == 0 else 40, 2)
+    layer = Convolution(
+        numbers(rng, groups * outs, ins, int(rng.integers(1, 6)), 2 + seed % 4)
+        / np.float32(3 * np.sqrt(ins)),
+        numbers(rng, groups * outs) if rng.random() < 0.8 else None,
+        groups,
+        strides=(int(rng.integers(1, 4)), 1),
+        dilations=(int(rng.integers(1, 3)), 1),
+        pads=sizes(rng, -1, 3, 4),
+        activation=ACTIVATIONS[seed % 4],
+        kind="winograd_row",
+        tile=int(rng.choice([1, 2, 5])),
+        tiles=int(rng.choice([1, 3, 16])),
+    )
+    x = numbers(rng, *sizes(rng, 11, 24, 2), groups * ins)
+    check(library, rng, layer, x, int(rng.integers(1, 5)))
+
+
+@pytest.mark.parametrize("kind", ["conv", "depthwise", "winograd", "winograd_row"])
 def test_parts_make_the_whole(library: Library, kind: str) -> None:
     """Columns and channels that threads share, and nothing else is written."""
     rng = np.random.default_rng(3)
@@ -291,7 +314,7 @@ def test_gemm(library: Library, seed: int, together: bool) -> None:
 
 
 def test_winograd_loses_little(library: Library) -> None:
-    """Relative to the largest value: F(2x2) about 1e-6, F(4x4) about 1e-5."""
+    """Relative to the largest value: F(2x2) about 1e-6, rows 4e-6, F(4x4) 1e-5."""
     rng = np.random.default_rng(6)
     x = numbers(rng, 16, 16, 256)
     plain = Convolution(numbers(rng, 64, 256, 3, 3), pads=(1, 1, 1, 1))
@@ -301,3 +324,7 @@ def test_winograd_loses_little(library: Library) -> None:
         out = Map.empty((16, 16, 64))
         run(library, layer, step_of(library, layer, [Map.of(x)], out))
         assert np.abs(out.array - want).max() < most * np.abs(want).max()
+    layer = replace(plain, kind="winograd_row", tile=4)
+    out = Map.empty((16, 16, 64))
+    run(library, layer, step_of(library, layer, [Map.of(x)], out))
+    assert np.abs(out.array - want).max() < 8e-6 * np.abs(want).max()

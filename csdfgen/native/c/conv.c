@@ -145,6 +145,8 @@ static void pixels(const area *a, int32_t first, int32_t count, int32_t channels
             continue;
         pass.channel = low;
         pass.channels = high - low;
+        /* the next group writes what this one leaves behind its last channel */
+        pass.spare = step->residual ? 0 : end - high;
         for (int32_t done = 0; done < ins; done += own.count) {
             cut(step, group * ins + done, least(channels, ins - done), pieces, &own);
             if (a->runs)

@@ -5,9 +5,62 @@
 
 #include <string.h>
 
+/* The last two dimensions of a copy swap places, as channels that are shuffled do: of `many` runs of
+ * `count` elements, each contiguous, element by element one of each run. */
+#define WOVEN(type) \
+    static void woven_##type(const type *a, type *out, ptrdiff_t many, ptrdiff_t count, ptrdiff_t apart) \
+    { \
+        ptrdiff_t c = 0; \
+        if (many == 2) \
+            for (; c < count; c++, out += 2) { \
+                out[0] = a[c]; \
+                out[1] = a[apart + c]; \
+            } \
+        else if (many == 3) \
+            for (; c < count; c++, out += 3) { \
+                out[0] = a[c]; \
+                out[1] = a[apart + c]; \
+                out[2] = a[2 * apart + c]; \
+            } \
+        else if (many == 4) \
+            for (; c < count; c++, out += 4) { \
+                out[0] = a[c]; \
+                out[1] = a[apart + c]; \
+                out[2] = a[2 * apart + c]; \
+                out[3] = a[3 * apart + c]; \
+            } \
+        else \
+            for (; c < count; c++) \
+                for (ptrdiff_t k = 0; k < many; k++) \
+                    *out++ = a[k * apart + c]; \
+    }
+
 /* out = a, both of so many bytes; put: where the byte c is not 0. */
 #define COPY(bytes, type) \
-    CSDF_KERNEL(copy_##bytes) \
+    WOVEN(type) \
+    static void copy_##bytes##_line(const csdf_line *l); \
+    static void weave_##bytes##_line(const csdf_line *l) \
+    { \
+        const csdf_dim *dims = (const void *)l->c; \
+        for (ptrdiff_t i = 0; i < l->n; i++) \
+            woven_##type((const type *)(const void *)(l->a + i * l->sa), \
+                (type *)(void *)(l->out + i * l->so), dims[0].size, dims[1].size, dims[0].a / bytes); \
+    } \
+    void csdf_copy_##bytes(const void *step); \
+    void csdf_copy_##bytes(const void *step) \
+    { \
+        csdf_strided one = *(const csdf_strided *)step; \
+        const csdf_dim *dims = one.dims + one.rank - 2; \
+        if (one.rank >= 2 && dims[0].out == bytes && dims[1].a == bytes \
+            && dims[1].out == dims[0].size * bytes && dims[0].a % bytes == 0) { \
+            one.rank -= 2; \
+            one.c = dims; \
+            csdf_each(&one, weave_##bytes##_line); \
+        } else { \
+            csdf_each(&one, copy_##bytes##_line); \
+        } \
+    } \
+    static void copy_##bytes##_line(const csdf_line *l) \
     { \
         const char *a = l->a; \
         char *out = l->out; \

@@ -19,14 +19,24 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 4
+#define CSDF_VERSION 5
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
 
 /* CSDF_CLIP: min(max(x, a), b); Relu is a clip to [0, infinity]. CSDF_LEAKY: x < 0 ? a * x : x.
- * A value that is not a number stays so. */
-enum { CSDF_NONE = 0, CSDF_CLIP = 1, CSDF_LEAKY = 2 };
+ * A value that is not a number stays so.
+ * Of csdf_map alone: CSDF_SIGMOID, 1 / (1 + e^-x); CSDF_SWISH, x * sigmoid(a * x);
+ * CSDF_HARD_SIGMOID, a * x + b clipped to [0, 1]; CSDF_HARD_SWISH, x times that. */
+enum {
+    CSDF_NONE = 0,
+    CSDF_CLIP = 1,
+    CSDF_LEAKY = 2,
+    CSDF_SIGMOID = 3,
+    CSDF_SWISH = 4,
+    CSDF_HARD_SIGMOID = 5,
+    CSDF_HARD_SWISH = 6
+};
 
 typedef struct csdf_activation {
     int32_t kind;
@@ -59,7 +69,9 @@ typedef struct csdf_target {
  * that are NULL, columns behind the map.
  * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
  *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd,
- *     [ceil(out / 16)][(tile + 2)^2][in][16]. Best at a multiple of 64 bytes.
+ *     [ceil(out / 16)][(tile + 2)^2][in][16]; csdf_winograd_row, of every group blocks of up to four
+ *     panels of 16 outputs, [block][6][panel][kernel_h][in / groups][16]. Best at a multiple of 64
+ *     bytes.
  * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
 typedef struct csdf_layer {
     int32_t in_channels, out_channels, groups;
@@ -104,6 +116,15 @@ void csdf_winograd(const csdf_conv_step *step);
  * the least, about 12 and more are fast, more than all tiles of a step are of no use. */
 size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles);
 
+/* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any down; any groups.
+ * Reads as csdf_conv does. workspace: at least csdf_winograd_row_bytes(layer, 1, 1, channels) bytes
+ * for up to 64 of a group's input channels, aligned to 64; with less nothing is computed. */
+void csdf_winograd_row(const csdf_conv_step *step);
+
+/* Bytes with which `rows` rows of `tiles` tiles (7 - kernel_w pixels each) are computed at a time, from
+ * `channels` input channels of a group at a time. */
+size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels);
+
 /* Rows of a matrix times a constant one: out[r] = activation(bias + rows[r] * weights).
  * The sum over inputs may be made in parts: of `outputs` sums over all `inputs` a step adds those
  * of `parts` pieces, from input `first` on. begin: starts from the bias instead of what `out` has;
@@ -126,6 +147,55 @@ typedef struct csdf_gemm_step {
 } csdf_gemm_step;
 
 void csdf_gemm(const csdf_gemm_step *step);
+
+/* What csdf_map computes of its operands a, b and c. CSDF_LEAK: a < 0 ? a * b : a. */
+enum {
+    CSDF_COPY = 0,
+    CSDF_ADD = 1,
+    CSDF_SUBTRACT = 2,
+    CSDF_MULTIPLY = 3,
+    CSDF_DIVIDE = 4,
+    CSDF_SCALE = 5, /* a * b + c */
+    CSDF_LEAK = 6
+};
+
+/* Element by element: out = activation(operation(operands)), `count` rows of `columns` pixels of
+ * `channels` floats. The output may be an operand.
+ * operands: rows is NULL for those that the operation does not have, each row's address else; stride:
+ *     floats from a pixel to the next, 0: all of a row meet the same pixel; channels: 1, or 0 where a
+ *     pixel is one number for all channels.
+ * out: address of each row; stride: floats from a pixel to the next. */
+typedef struct csdf_map_step {
+    int32_t operation;
+    int32_t count, columns, channels;
+    csdf_source operands[3];
+    float *const *out;
+    int32_t stride;
+    csdf_activation activation;
+} csdf_map_step;
+
+void csdf_map(const csdf_map_step *step);
+
+/* Windows of a map become their greatest value, or (average) their sum divided by the product of
+ * rows_seen of the output row and columns_seen of the output column, both positive.
+ * Output row r reads rows r * stride_h + y * dilation_h of the source for y in [0, kernel_h), NULL ones
+ * not at all; width: columns of the map that is read, others are not read either.
+ * begin: starts from nothing instead of what the output has; end: divides and applies the activation.
+ * out: address of each of `count` rows of `columns` pixels; stride: floats from a pixel to the next. */
+typedef struct csdf_pool_step {
+    int32_t average;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    int32_t pad_left, width;
+    int32_t begin, end;
+    int32_t count, columns;
+    int32_t stride;
+    csdf_source source;
+    float *const *out;
+    const int32_t *rows_seen, *columns_seen;
+    csdf_activation activation;
+} csdf_pool_step;
+
+void csdf_pool(const csdf_pool_step *step);
 
 /* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
 typedef struct csdf_record {
@@ -162,13 +232,17 @@ void csdf_move(const void *step);
 void csdf_conv_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
+void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
+void csdf_map_of(const void *step);
+void csdf_pool_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
- * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage */
+ * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,
+ * 10: csdf_pool_step */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus

@@ -17,6 +17,7 @@ void csdf_gemm(const csdf_gemm_step *step)
         pass.skip = 0;
         pass.channel = step->channel;
         pass.channels = step->channels;
+        pass.spare = 0;
         pass.bias = begins ? step->bias + step->channel : NULL;
         pass.activation = step->activation;
         if (!step->end || part + 1 < step->parts)

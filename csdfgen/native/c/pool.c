@@ -1,141 +1,136 @@
-/* Threads that run a program together: stages of it, one after the other, each shared out.
+/* Windows of a map become their greatest value, or their average.
  *
- * The only file that needs an operating system; programs for boards leave it out. Threads wait for
- * a stage in a loop for a while, since the next one is mostly some microseconds away, and then sleep.
+ * Of each output pixel the pixels that its window sees are gathered, some at a time; all channels of
+ * these are folded at once. A value that is not a number makes its windows so.
  */
-#define _POSIX_C_SOURCE 200112L
-#include "pool.h"
+#include "products.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
+enum { TAPS = 64 }; /* of a table */
 
-enum { SPINS = 4000, YIELD = 64 };
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-struct csdf_pool {
-    pthread_t threads[CSDF_THREADS];
-    pthread_mutex_t lock;
-    pthread_cond_t work;
-    int32_t count;         /* threads beside the one that calls */
-    int32_t started;
-    const csdf_stage *stage;
-    uint32_t turn;         /* stages handed out so far */
-    int32_t busy;          /* threads that have not done with the stage */
-    int32_t sleeping;
-    int32_t ending;
-};
+/* Pixels to be folded into `out`, which has what came before unless it begins. */
+typedef struct taps {
+    const float *at[TAPS];
+    int32_t count, begins;
+    float *out;
+    int32_t channels;
+} taps;
 
-typedef struct member {
-    csdf_pool *pool;
-    int32_t number;
-} member;
-
-static void do_part(const csdf_stage *stage, int32_t part)
-{
-    if (part < stage->parts)
-        csdf_run(stage->records + stage->first[part], stage->first[part + 1] - stage->first[part]);
-}
-
-/* Whether there is a turn after `seen`; waits for one. */
-static uint32_t await(csdf_pool *pool, uint32_t seen)
-{
-    for (int32_t i = 0; i < SPINS; i++) {
-        const uint32_t turn = __atomic_load_n(&pool->turn, __ATOMIC_ACQUIRE);
-        if (turn != seen)
-            return turn;
-        if (i % YIELD == YIELD - 1)
-            sched_yield();
+#define FOLD_MOST(acc, bad, x) \
+    { \
+        const csdf_v seen = (x); \
+        acc = csdf_max(acc, seen); \
+        bad |= csdf_unordered(seen); \
     }
-    pthread_mutex_lock(&pool->lock);
-    __atomic_add_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
-    uint32_t turn;
-    while ((turn = __atomic_load_n(&pool->turn, __ATOMIC_SEQ_CST)) == seen)
-        pthread_cond_wait(&pool->work, &pool->lock);
-    __atomic_sub_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&pool->lock);
-    return turn;
-}
 
-static void *serve(void *given)
+static void most(const taps *t)
 {
-    const member me = *(member *)given;
-    csdf_pool *pool = me.pool;
-    uint32_t seen = 0;
-    free(given);
-    for (;;) {
-        seen = await(pool, seen);
-        if (pool->ending)
-            return NULL;
-        do_part(pool->stage, me.number);
-        __atomic_sub_fetch(&pool->busy, 1, __ATOMIC_ACQ_REL);
-    }
-}
-
-/* The next turn begins for everybody who waits. */
-static void call(csdf_pool *pool)
-{
-    __atomic_add_fetch(&pool->turn, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&pool->sleeping, __ATOMIC_SEQ_CST)) {
-        pthread_mutex_lock(&pool->lock);
-        pthread_cond_broadcast(&pool->work);
-        pthread_mutex_unlock(&pool->lock);
-    }
-}
-
-csdf_pool *csdf_pool_new(int32_t threads)
-{
-    csdf_pool *pool = calloc(1, sizeof *pool);
-    if (!pool || threads < 1 || threads > CSDF_THREADS) {
-        free(pool);
-        return NULL;
-    }
-    pool->count = threads - 1;
-    if (pthread_mutex_init(&pool->lock, NULL) || pthread_cond_init(&pool->work, NULL)) {
-        free(pool);
-        return NULL;
-    }
-    for (; pool->started < pool->count; pool->started++) {
-        member *one = malloc(sizeof *one);
-        if (!one)
-            break;
-        one->pool = pool;
-        one->number = pool->started + 1;
-        if (pthread_create(&pool->threads[pool->started], NULL, serve, one)) {
-            free(one);
-            break;
+    const csdf_v low = csdf_splat(-3.402823466e38f);
+    ptrdiff_t c = 0;
+    for (; c + 2 * CSDF_LANES <= t->channels; c += 2 * CSDF_LANES) {
+        csdf_v a = low, b = low;
+        if (!t->begins) {
+            a = csdf_load(t->out + c);
+            b = csdf_load(t->out + c + CSDF_LANES);
         }
-    }
-    if (pool->started < pool->count) {
-        csdf_pool_end(pool);
-        return NULL;
-    }
-    return pool;
-}
-
-void csdf_pool_end(csdf_pool *pool)
-{
-    pool->ending = 1;
-    call(pool);
-    for (int32_t i = 0; i < pool->started; i++)
-        pthread_join(pool->threads[i], NULL);
-    pthread_cond_destroy(&pool->work);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool);
-}
-
-void csdf_pool_run(csdf_pool *pool, const csdf_stage *stages, int32_t count)
-{
-    for (const csdf_stage *stage = stages; stage < stages + count; stage++) {
-        if (stage->parts < 2) {
-            do_part(stage, 0);
-            continue;
+        csdf_bits bad_a = csdf_unordered(a), bad_b = csdf_unordered(b);
+        for (int32_t k = 0; k < t->count; k++) {
+            const float *at = t->at[k] + c;
+            FOLD_MOST(a, bad_a, csdf_load(at))
+            FOLD_MOST(b, bad_b, csdf_load(at + CSDF_LANES))
         }
-        pool->stage = stage;
-        __atomic_store_n(&pool->busy, pool->count, __ATOMIC_RELEASE);
-        call(pool);
-        do_part(stage, 0);
-        for (int32_t i = 1; __atomic_load_n(&pool->busy, __ATOMIC_ACQUIRE); i++)
-            if (i % YIELD == 0)
-                sched_yield();
+        csdf_store(t->out + c, csdf_not_where(bad_a, a));
+        csdf_store(t->out + c + CSDF_LANES, csdf_not_where(bad_b, b));
+    }
+    for (; c < t->channels; c += CSDF_LANES) {
+        const int n = least(CSDF_LANES, t->channels - (int32_t)c);
+        csdf_v a = t->begins ? low : csdf_load_some(t->out + c, n);
+        csdf_bits bad = csdf_unordered(a);
+        for (int32_t k = 0; k < t->count; k++)
+            FOLD_MOST(a, bad, n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n))
+        csdf_store_some(t->out + c, csdf_not_where(bad, a), n);
     }
 }
+
+static void sum(const taps *t)
+{
+    const csdf_v zero = csdf_splat(0.0f);
+    ptrdiff_t c = 0;
+    for (; c + 2 * CSDF_LANES <= t->channels; c += 2 * CSDF_LANES) {
+        csdf_v a = zero, b = zero;
+        if (!t->begins) {
+            a = csdf_load(t->out + c);
+            b = csdf_load(t->out + c + CSDF_LANES);
+        }
+        for (int32_t k = 0; k < t->count; k++) {
+            const float *at = t->at[k] + c;
+            a += csdf_load(at);
+            b += csdf_load(at + CSDF_LANES);
+        }
+        csdf_store(t->out + c, a);
+        csdf_store(t->out + c + CSDF_LANES, b);
+    }
+    for (; c < t->channels; c += CSDF_LANES) {
+        const int n = least(CSDF_LANES, t->channels - (int32_t)c);
+        csdf_v a = t->begins ? zero : csdf_load_some(t->out + c, n);
+        for (int32_t k = 0; k < t->count; k++)
+            a += n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n);
+        csdf_store_some(t->out + c, a, n);
+    }
+}
+
+static void fold(taps *t, int32_t average)
+{
+    if (average)
+        sum(t);
+    else
+        most(t);
+    t->count = 0;
+    t->begins = 0;
+}
+
+/* What follows in place: a division by the number of values, an activation. */
+static void finish(float *out, int32_t channels, float values, const csdf_activation *by)
+{
+    const csdf_v divisor = csdf_splat(values);
+    for (int32_t c = 0; c < channels; c += CSDF_LANES) {
+        const int n = least(CSDF_LANES, channels - c);
+        if (n == CSDF_LANES)
+            csdf_store(out + c, csdf_activated(csdf_load(out + c) / divisor, by));
+        else
+            csdf_store_some(out + c, csdf_activated(csdf_load_some(out + c, n) / divisor, by), n);
+    }
+}
+
+void csdf_pool(const csdf_pool_step *step)
+{
+    const csdf_source *from = &step->source;
+    const int32_t ends = step->end && (step->average || step->activation.kind != CSDF_NONE);
+    taps t;
+    t.channels = from->channels;
+    for (int32_t row = 0; row < step->count; row++)
+        for (int32_t x = 0; x < step->columns; x++) {
+            const int32_t left = x * step->stride_w - step->pad_left;
+            t.out = step->out[row] + (ptrdiff_t)x * step->stride;
+            t.count = 0;
+            t.begins = step->begin;
+            for (int32_t y = 0; y < step->kernel_h; y++) {
+                const float *at = from->rows[row * step->stride_h + y * step->dilation_h];
+                for (int32_t k = 0, in = left; at && k < step->kernel_w; k++, in += step->dilation_w)
+                    if (in >= 0 && in < step->width) {
+                        t.at[t.count++] = at + (ptrdiff_t)in * from->stride;
+                        if (t.count == TAPS)
+                            fold(&t, step->average);
+                    }
+            }
+            if (t.count || t.begins)
+                fold(&t, step->average);
+            if (ends) {
+                const int32_t values = step->average ? step->rows_seen[row] * step->columns_seen[x] : 1;
+                finish(t.out, t.channels, (float)values, &step->activation);
+            }
+        }
+}
+
+void csdf_pool_of(const void *step) { csdf_pool(step); }

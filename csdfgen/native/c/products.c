@@ -46,8 +46,8 @@ static void tail(csdf_pass pass, csdf_block *block, int32_t pixel, int32_t pixel
     const ptrdiff_t shift = pass.channel;
     for (int32_t i = 0; i < pixels; i++) {
         out[i] = sums + i * lanes;
-        for (int32_t c = 0; c < lanes; c++)
-            out[i][c] = pass.init && c < channels ? pass.init[pixel + i][shift + c] : 0.0f;
+        for (int32_t c = 0; pass.init && c < lanes; c++)
+            out[i][c] = c < channels ? pass.init[pixel + i][shift + c] : 0.0f;
     }
     pass.channel = 0;
     block(&pass, pass.table + pixel, pass.init ? (const float *const *)out : NULL, out, 0, 1);
@@ -77,7 +77,7 @@ void csdf_products(const csdf_pass *whole)
             if (!times)
                 continue;
             csdf_block *block = shape->blocks[single][n - 1];
-            if (pass.channels < lanes)
+            if (pass.channels + pass.spare < lanes)
                 for (uint32_t k = 0; k < times; k++)
                     tail(pass, block, (int32_t)(pixel + k * n), (int32_t)n, pass.channels, lanes);
             else

@@ -12,7 +12,8 @@
 /* table: [tap][piece][pixel], address of the run; counts: floats of a piece's runs.
  * weights: those of the first tap of the first output channel's panel; panel: floats to the next
  *     panel; skip: floats between the last weight of a tap and the first of the next.
- * channels: that are written, from `channel` of each pixel's address on.
+ * channels: that are written, from `channel` of each pixel's address on; spare: behind them, that may be
+ *     written too, with anything.
  * bias: of the first channel, in whole panels, or NULL; init: addresses of what is added, or NULL,
  *     by pixel; out: where the sums go, by pixel. */
 typedef struct csdf_pass {
@@ -22,7 +23,7 @@ typedef struct csdf_pass {
     const int32_t *counts;
     const float *weights;
     ptrdiff_t panel, skip;
-    int32_t channel, channels;
+    int32_t channel, channels, spare;
     const float *bias;
     const float *const *init;
     float *const *out;

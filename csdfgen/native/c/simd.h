@@ -7,6 +7,9 @@
 #ifndef CSDF_SIMD_H
 #define CSDF_SIMD_H
 
+#include <stdint.h>
+#include <string.h>
+
 #if defined(CSDF_SCALAR) || !defined(__GNUC__)
 #define CSDF_LANES 1
 #define CSDF_ISA "scalar"
@@ -46,6 +49,28 @@ CSDF_INLINE csdf_v csdf_splat(float x) { return x; }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return x < low ? low : x; }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return x > high ? high : x; }
 
+/* 2^k of k + 1.5 * 2^23, which has k in its lowest bits; |k| < 127. */
+CSDF_INLINE csdf_v csdf_power_of_two(csdf_v moved)
+{
+    uint32_t bits;
+    memcpy(&bits, &moved, sizeof bits);
+    bits = (bits + 127u) << 23;
+    memcpy(&moved, &bits, sizeof bits);
+    return moved;
+}
+
+/* All bits of values that are no numbers; and values that are none where any of these bits are. */
+typedef uint32_t csdf_bits;
+CSDF_INLINE csdf_bits csdf_unordered(csdf_v x) { return x != x ? ~(csdf_bits)0 : 0; }
+CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x)
+{
+    csdf_bits bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits |= none;
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
 #else
 
 #define CSDF_INLINE static inline __attribute__((always_inline, unused))
@@ -57,6 +82,18 @@ typedef float csdf_unaligned __attribute__((vector_size(4 * CSDF_LANES), aligned
 
 CSDF_INLINE csdf_v csdf_load(const float *at) { return *(const csdf_unaligned *)at; }
 CSDF_INLINE void csdf_store(float *at, csdf_v x) { *(csdf_unaligned *)at = x; }
+
+typedef uint32_t csdf_bits __attribute__((vector_size(4 * CSDF_LANES)));
+
+/* 2^k of k + 1.5 * 2^23, which has k in its lowest bits; |k| < 127. */
+CSDF_INLINE csdf_v csdf_power_of_two(csdf_v moved)
+{
+    return (csdf_v)(((csdf_bits)moved + 127u) << 23);
+}
+
+/* All bits of values that are no numbers; and values that are none where any of these bits are. */
+CSDF_INLINE csdf_bits csdf_unordered(csdf_v x) { return (csdf_bits)(x != x); }
+CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((csdf_bits)x | none); }
 
 /* Holds a value in a register that the compiler would rather read from memory at every use. */
 #if defined(__x86_64__) && CSDF_LANES == 16

@@ -184,6 +184,7 @@ static void multiply(const shape *f, int32_t count, int32_t channel, int32_t cha
     pass.skip = 0;
     pass.channel = 0;
     pass.channels = (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
+    pass.spare = 0;
     pass.bias = NULL;
     pass.init = NULL;
     pass.out = out;

@@ -1,0 +1,138 @@
+/* Maps element by element: csdf_map, out = activation(operation(a, b, c)), and activations alone.
+ *
+ * Operands are maps, or the same pixel for all of a row, or one number for all channels.
+ */
+#include "products.h"
+
+/* e^x of a clipped x: 2^k * e^r with |r| <= log(2) / 2, and e^r by its polynomial (Cephes, expf). */
+static inline csdf_v exponential(csdf_v x)
+{
+    const csdf_v shift = csdf_splat(0x1.8p23f), one = csdf_splat(1.0f);
+    const csdf_v in = csdf_min(csdf_splat(87.0f), csdf_max(csdf_splat(-87.0f), x));
+    const csdf_v moved = in * csdf_splat(1.44269504088896341f) + shift, k = moved - shift;
+    const csdf_v r = (in - k * csdf_splat(0.693359375f)) + k * csdf_splat(2.12194440e-4f);
+    csdf_v p = csdf_splat(1.9875691500e-4f) * r + csdf_splat(1.3981999507e-3f);
+    p = p * r + csdf_splat(8.3334519073e-3f);
+    p = p * r + csdf_splat(4.1665795894e-2f);
+    p = p * r + csdf_splat(1.6666665459e-1f);
+    p = p * r + csdf_splat(5.0000001201e-1f);
+    return (one + (r + r * r * p)) * csdf_power_of_two(moved);
+}
+
+static inline csdf_v sigmoid(csdf_v x)
+{
+    const csdf_v one = csdf_splat(1.0f);
+    return one / (one + exponential(csdf_splat(0.0f) - x));
+}
+
+static inline csdf_v gate(csdf_v x, csdf_v slope, csdf_v shift)
+{
+    return csdf_min(csdf_splat(1.0f), csdf_max(csdf_splat(0.0f), slope * x + shift));
+}
+
+/* All values of a line in place. */
+#define EACH(expression) \
+    { \
+        ptrdiff_t c = 0; \
+        for (; c + CSDF_LANES <= n; c += CSDF_LANES) { \
+            const csdf_v x = csdf_load(at + c); \
+            csdf_store(at + c, (expression)); \
+        } \
+        if (c < n) { \
+            const csdf_v x = csdf_load_some(at + c, (int)(n - c)); \
+            csdf_store_some(at + c, (expression), (int)(n - c)); \
+        } \
+    }
+
+static void activate(float *at, ptrdiff_t n, const csdf_activation *by)
+{
+    const csdf_v a = csdf_splat(by->a), b = csdf_splat(by->b);
+    if (by->kind == CSDF_SIGMOID)
+        EACH(sigmoid(x))
+    else if (by->kind == CSDF_SWISH)
+        EACH(x *sigmoid(a *x))
+    else if (by->kind == CSDF_HARD_SIGMOID)
+        EACH(gate(x, a, b))
+    else if (by->kind == CSDF_HARD_SWISH)
+        EACH(x *gate(x, a, b))
+}
+
+typedef struct line {
+    float *out;
+    const float *in[3];
+    ptrdiff_t n;
+    int32_t unit[3];
+    csdf_activation activation;
+} line;
+
+/* Operands that are numbers are in `number`. */
+#define GET(k, c) (l->unit[k] ? csdf_load(l->in[k] + (c)) : number[k])
+#define GET_SOME(k, c, n) (l->unit[k] ? csdf_load_some(l->in[k] + (c), (n)) : number[k])
+
+#define LINE(name, many, expression) \
+    static void name(const line *l) \
+    { \
+        csdf_v number[3] = {csdf_splat(0.0f), csdf_splat(0.0f), csdf_splat(0.0f)}; \
+        const csdf_activation by = l->activation; \
+        const ptrdiff_t n = l->n; \
+        ptrdiff_t i = 0; \
+        for (int k = 0; k < many; k++) \
+            if (!l->unit[k]) \
+                number[k] = csdf_splat(*l->in[k]); \
+        for (; i + CSDF_LANES <= n; i += CSDF_LANES) { \
+            const csdf_v a = GET(0, i), b = many > 1 ? GET(1, i) : a, c = many > 2 ? GET(2, i) : a; \
+            (void)b, (void)c; \
+            csdf_store(l->out + i, csdf_activated((expression), &by)); \
+        } \
+        if (i < n) { \
+            const int rest = (int)(n - i); \
+            const csdf_v a = GET_SOME(0, i, rest), b = many > 1 ? GET_SOME(1, i, rest) : a, \
+                         c = many > 2 ? GET_SOME(2, i, rest) : a; \
+            (void)b, (void)c; \
+            csdf_store_some(l->out + i, csdf_activated((expression), &by), rest); \
+        } \
+    }
+
+static inline csdf_v leaking(csdf_v x, csdf_v slope)
+{
+    const csdf_v zero = csdf_splat(0.0f);
+    return csdf_max(zero, x) + slope * csdf_min(zero, x);
+}
+
+LINE(copy, 1, a)
+LINE(add, 2, a + b)
+LINE(subtract, 2, a - b)
+LINE(multiply, 2, a *b)
+LINE(divide, 2, a / b)
+LINE(scale, 3, a *b + c)
+LINE(leak, 2, leaking(a, b))
+
+void csdf_map(const csdf_map_step *step)
+{
+    static void (*const kernels[])(const line *) = {copy, add, subtract, multiply, divide, scale, leak};
+    void (*const kernel)(const line *) = kernels[step->operation];
+    const int32_t inside = step->activation.kind <= CSDF_LEAKY;
+    line l;
+    l.n = step->channels;
+    l.activation = step->activation;
+    if (!inside)
+        l.activation.kind = CSDF_NONE;
+    for (int32_t row = 0; row < step->count; row++) {
+        l.out = step->out[row];
+        for (int32_t k = 0; k < 3; k++) {
+            l.in[k] = step->operands[k].rows ? step->operands[k].rows[row] : NULL;
+            l.unit[k] = step->operands[k].channels;
+        }
+        for (int32_t x = 0; x < step->columns; x++) {
+            kernel(&l);
+            if (!inside)
+                activate(l.out, l.n, &step->activation);
+            l.out += step->stride;
+            for (int32_t k = 0; k < 3; k++)
+                if (l.in[k])
+                    l.in[k] += step->operands[k].stride;
+        }
+    }
+}
+
+void csdf_map_of(const void *step) { csdf_map(step); }

@@ -1,0 +1,299 @@
+/* Convolution with fewer products along the rows: F(m, r) of Winograd, m + r = 7, so six points.
+ *
+ * Each row of a window on its own: of the r taps in a row and m pixels side by side, six products
+ * remain instead of r * m (r = 3: half of them; 2 and 5: six of ten). Rows of the kernel are added up
+ * at the points, so that any height of a kernel, any stride down and a slab of one row will do.
+ * The workspace holds [row][point][tile][channel] of some input channels, then [point][tile][channel]
+ * of sums. Of few bytes it makes many tiles of few input channels, so that weights are read once: what
+ * some of them add up to is added to the output.
+ */
+#include "products.h"
+
+enum {
+    POINTS = 6,
+    POINTERS = 512, /* of a table: 4 KiB where pointers have 8 bytes */
+    SUMS = 64,      /* output channels at a time */
+    LEAST_INS = 64  /* input channels at a time, where there are so many */
+};
+
+typedef struct shape {
+    const csdf_conv_step *step;
+    int32_t pixels;      /* of a tile */
+    int32_t ins, outs;   /* channels of a group */
+    int32_t first, some; /* input channels of the group, now; `pace` floats for each tile */
+    int32_t pace, sums;
+    int32_t row, rows;   /* of the output, now */
+    int32_t tile, tiles; /* of each of them, now */
+    float *inputs, *products;
+} shape;
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static int32_t padded(int32_t channels)
+{
+    return (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
+}
+
+static int32_t height(const csdf_layer *layer, int32_t rows)
+{
+    return (rows - 1) * layer->stride_h + (layer->kernel_h - 1) * layer->dilation_h + 1;
+}
+
+size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels)
+{
+    const int32_t sums = least(SUMS, padded(layer->out_channels / layer->groups));
+    const size_t values =
+        (size_t)height(layer, rows) * (size_t)padded(channels) + (size_t)rows * (size_t)sums;
+    return POINTS * (size_t)tiles * values * sizeof(float);
+}
+
+/* Six values of a row to its points; STORE(address, value). */
+#define TO_POINTS(STORE, d0, d1, d2, d3, d4, d5) \
+    { \
+        const csdf_v even = d4 - four * d2, odd = d3 - four * d1; \
+        const csdf_v near = d4 - d2, far = two * (d3 - d1); \
+        STORE(to, four * d0 - five * d2 + d4); \
+        STORE(to + plane, even + odd); \
+        STORE(to + 2 * plane, even - odd); \
+        STORE(to + 3 * plane, near + far); \
+        STORE(to + 4 * plane, near - far); \
+        STORE(to + 5 * plane, four * d1 - five * d3 + d5); \
+    }
+
+#define STORE_SOME(at, x) csdf_store_some((at), (x), n)
+
+static csdf_v some(const float *at, int32_t c, int32_t n)
+{
+    return !at ? csdf_splat(0.0f) : n == CSDF_LANES ? csdf_load(at + c) : csdf_load_some(at + c, n);
+}
+
+/* Channels [first, first + count) of a piece in one tile of a row, which is `seen`, to its points. */
+static void take(const shape *f, const csdf_source *piece, const float *row, int32_t in, int32_t first,
+    int32_t count, float *to)
+{
+    const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), five = csdf_splat(5.0f);
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace, stride = piece->stride;
+    const int32_t whole = count / CSDF_LANES * CSDF_LANES;
+    const float *seen[POINTS];
+    int32_t inside = 1, c = 0;
+    for (int32_t q = 0; q < POINTS; q++) {
+        const int32_t here = in + q >= 0 && in + q < f->step->width;
+        seen[q] = here ? row + (ptrdiff_t)(in + q) * stride + first : NULL;
+        inside = inside && here;
+    }
+    if (inside) {
+        const float *at = seen[0];
+        for (; c < whole; c += CSDF_LANES, at += CSDF_LANES, to += CSDF_LANES) {
+            const csdf_v d0 = csdf_load(at), d1 = csdf_load(at + stride);
+            const csdf_v d2 = csdf_load(at + 2 * stride), d3 = csdf_load(at + 3 * stride);
+            const csdf_v d4 = csdf_load(at + 4 * stride), d5 = csdf_load(at + 5 * stride);
+            TO_POINTS(csdf_store, d0, d1, d2, d3, d4, d5)
+        }
+    }
+    for (; c < count; c += CSDF_LANES, to += CSDF_LANES) {
+        const int32_t n = least(CSDF_LANES, count - c);
+        const csdf_v d0 = some(seen[0], c, n), d1 = some(seen[1], c, n), d2 = some(seen[2], c, n);
+        const csdf_v d3 = some(seen[3], c, n), d4 = some(seen[4], c, n), d5 = some(seen[5], c, n);
+        if (n == CSDF_LANES)
+            TO_POINTS(csdf_store, d0, d1, d2, d3, d4, d5)
+        else
+            TO_POINTS(STORE_SOME, d0, d1, d2, d3, d4, d5)
+    }
+}
+
+/* All rows that the tiles read to points, some channels of a group. */
+static void take_all(const shape *f, int32_t group)
+{
+    const csdf_conv_step *step = f->step;
+    const csdf_layer *layer = step->layer;
+    const int32_t low = group * f->ins + f->first, high = low + f->some, rows = height(layer, f->rows);
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
+    for (int32_t r = 0; r < rows; r++) {
+        float *to = f->inputs + r * POINTS * plane;
+        int32_t start = 0;
+        for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
+            const csdf_source *piece = step->pieces + i;
+            const int32_t from = most(low, start), end = least(high, start + piece->channels);
+            const float *row = piece->rows[f->row * layer->stride_h + r];
+            if (from >= end)
+                continue;
+            for (int32_t t = 0; t < f->tiles; t++) {
+                const int32_t in = step->out.column + (f->tile + t) * f->pixels - layer->pad_left;
+                float *at = to + t * f->pace + (from - low);
+                if (row) {
+                    take(f, piece, row, in, from - start, end - from, at);
+                    continue;
+                }
+                for (int32_t p = 0; p < POINTS; p++)
+                    for (int32_t c = 0; c < end - from; c++)
+                        at[p * plane + c] = 0.0f;
+            }
+        }
+    }
+}
+
+/* At every point sums over rows of the kernel and input channels: output channels [channel, channel +
+ * channels) of a group, all in one block of SUMS. */
+static void multiply(const shape *f, int32_t group, int32_t channel, int32_t channels)
+{
+    const csdf_layer *layer = f->step->layer;
+    const int32_t panels = padded(f->outs) / CSDF_PANEL, block = channel / SUMS;
+    const int32_t many = least(SUMS / CSDF_PANEL, panels - block * (SUMS / CSDF_PANEL));
+    const ptrdiff_t panel = (ptrdiff_t)layer->kernel_h * f->ins * CSDF_PANEL;
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
+    const int32_t first = channel / CSDF_PANEL, in_block = first - block * (SUMS / CSDF_PANEL);
+    const float *weights = layer->weights
+        + ((ptrdiff_t)group * panels + first - in_block) * POINTS * panel + in_block * panel
+        + (ptrdiff_t)f->first * CSDF_PANEL;
+    const float *table[POINTERS];
+    csdf_pass pass;
+    pass.pixels = f->rows * f->tiles;
+    pass.table = table + pass.pixels;
+    pass.taps = layer->kernel_h;
+    pass.pieces = 1;
+    pass.counts = &f->some;
+    pass.panel = panel;
+    pass.skip = (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL;
+    pass.channel = 0;
+    pass.channels = (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES;
+    pass.spare = 0;
+    pass.bias = NULL;
+    pass.init = NULL;
+    pass.out = (float *const *)table;
+    pass.activation.kind = CSDF_NONE;
+    pass.activation.a = pass.activation.b = 0.0f;
+    for (int32_t p = 0; p < POINTS; p++) {
+        const float **entry = table;
+        const float *sums = f->products + (ptrdiff_t)p * pass.pixels * f->sums;
+        for (int32_t k = 0; k < pass.pixels; k++)
+            *entry++ = sums + (ptrdiff_t)k * f->sums;
+        for (int32_t y = 0; y < layer->kernel_h; y++)
+            for (int32_t r = 0; r < f->rows; r++) {
+                const int32_t row = r * layer->stride_h + y * layer->dilation_h;
+                const float *at = f->inputs + ((ptrdiff_t)row * POINTS + p) * plane;
+                for (int32_t t = 0; t < f->tiles; t++, at += f->pace)
+                    *entry++ = at;
+            }
+        pass.weights = weights + (ptrdiff_t)p * many * panel;
+        csdf_products(&pass);
+    }
+}
+
+/* Sums of these output channels to pixels; bias: of the first of them, target: its place in a pixel.
+ * Behind the first input channels they are added to what the output has. */
+static void give(const shape *f, const float *bias, int32_t target, int32_t channels)
+{
+    const csdf_conv_step *step = f->step;
+    const int32_t begins = f->first == 0;
+    const csdf_source before = {(const float *const *)step->out.rows, step->out.stride, 0};
+    const csdf_source *added = begins ? step->residual : &before;
+    const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f),
+                 sixteen = csdf_splat(16.0f);
+    const ptrdiff_t plane = (ptrdiff_t)f->rows * f->tiles * f->sums, pace = step->out.stride;
+    const float *from = f->products;
+    csdf_activation by = step->layer->activation;
+    if (f->first + f->some < f->ins)
+        by.kind = CSDF_NONE;
+    for (int32_t r = 0; r < f->rows; r++)
+        for (int32_t t = 0; t < f->tiles; t++, from += f->sums) {
+            const int32_t x = (f->tile + t) * f->pixels, wide = least(f->pixels, step->out.columns - x);
+            const ptrdiff_t column = step->out.column + x, step_added = added ? added->stride : 0;
+            float *to = step->out.rows[f->row + r] + column * pace + target;
+            const float *add = added ? added->rows[f->row + r] + column * step_added + target : NULL;
+            for (int32_t c = 0; c < channels; c += CSDF_LANES) {
+                const int32_t n = least(CSDF_LANES, channels - c);
+                const csdf_v m0 = csdf_load(from + c), m1 = csdf_load(from + plane + c);
+                const csdf_v m2 = csdf_load(from + 2 * plane + c), m3 = csdf_load(from + 3 * plane + c);
+                const csdf_v m4 = csdf_load(from + 4 * plane + c), m5 = csdf_load(from + 5 * plane + c);
+                const csdf_v even = m1 + m2, odd = m1 - m2, far = m3 + m4, skew = m3 - m4;
+                const csdf_v shift = begins ? csdf_load(bias + c) : csdf_splat(0.0f);
+                csdf_v sums[5];
+                sums[0] = shift + m0 + even + far;
+                sums[1] = shift + odd + two * skew;
+                sums[2] = shift + even + four * far;
+                sums[3] = shift + odd + eight * skew;
+                sums[4] = shift + even + sixteen * far;
+                sums[f->pixels - 1] += m5;
+                for (int32_t q = 0; q < wide; q++) {
+                    csdf_v sum = sums[q];
+                    if (add)
+                        sum += some(add + q * step_added, c, n);
+                    sum = csdf_activated(sum, &by);
+                    if (n == CSDF_LANES)
+                        csdf_store(to + q * pace + c, sum);
+                    else
+                        csdf_store_some(to + q * pace + c, sum, n);
+                }
+            }
+        }
+}
+
+/* Tiles at a time of so many rows and input channels: what the workspace has room for. */
+static int32_t room_for(const csdf_conv_step *step, int32_t rows, int32_t channels, int32_t limit)
+{
+    const size_t bytes = csdf_winograd_row_bytes(step->layer, rows, 1, channels);
+    const size_t room = step->workspace_bytes / bytes;
+    return room < (size_t)limit ? (int32_t)room : limit;
+}
+
+/* How many rows, tiles of a row and input channels at a time: tiles are 0 where nothing fits. */
+static void divide(const csdf_conv_step *step, int32_t across, int32_t ins, int32_t *rows, int32_t *tiles,
+    int32_t *channels)
+{
+    for (*rows = step->out.count;; *rows = (*rows + 1) / 2) {
+        /* rows that are read by several others are taken once where they fit in */
+        const int32_t limit = least(across, POINTERS / (step->layer->kernel_h + 1) / *rows);
+        for (int32_t parts = 1;; parts++) {
+            *channels = least(ins, padded((ins + parts - 1) / parts));
+            *tiles = room_for(step, *rows, *channels, limit);
+            if (*tiles == limit || *channels <= LEAST_INS)
+                break;
+        }
+        if (*rows == 1 || *tiles >= least(across, 2))
+            return;
+    }
+}
+
+void csdf_winograd_row(const csdf_conv_step *step)
+{
+    const csdf_layer *layer = step->layer;
+    const csdf_target *out = &step->out;
+    const int32_t end = out->channel + out->channels;
+    int32_t rows, tiles, some_ins;
+    shape f;
+    f.step = step;
+    f.pixels = POINTS + 1 - layer->kernel_w;
+    f.ins = layer->in_channels / layer->groups;
+    f.outs = layer->out_channels / layer->groups;
+    f.sums = least(SUMS, padded(f.outs));
+    f.inputs = step->workspace;
+    const int32_t across = (out->columns + f.pixels - 1) / f.pixels;
+    divide(step, across, f.ins, &rows, &tiles, &some_ins);
+    if (tiles < 1)
+        return;
+    const int32_t rounds = (across + tiles - 1) / tiles, each = (across + rounds - 1) / rounds;
+    f.pace = padded(some_ins);
+    for (f.row = 0; f.row < out->count; f.row += rows)
+        for (f.tile = 0; f.tile < across; f.tile += each)
+            for (int32_t group = 0; group < layer->groups; group++) {
+                const int32_t base = group * f.outs;
+                const int32_t low = most(out->channel, base) - base;
+                const int32_t high = least(end, base + f.outs) - base;
+                const float *bias = layer->bias + (ptrdiff_t)group * padded(f.outs);
+                f.rows = least(rows, out->count - f.row);
+                f.tiles = least(each, across - f.tile);
+                f.products = f.inputs + (ptrdiff_t)height(layer, f.rows) * POINTS * f.tiles * f.pace;
+                for (f.first = 0; low < high && f.first < f.ins; f.first += f.some) {
+                    f.some = least(some_ins, f.ins - f.first);
+                    take_all(&f, group);
+                    for (int32_t channel = low, next; channel < high; channel = next) {
+                        next = least(high, (channel / SUMS + 1) * SUMS);
+                        multiply(&f, group, channel, next - channel);
+                        give(&f, bias + channel, base + channel, next - channel);
+                    }
+                }
+            }
+}
+
+void csdf_winograd_row_of(const void *step) { csdf_winograd_row(step); }

@@ -1,0 +1,438 @@
+"""Which convolutions have kernels? Conv and ConvTranspose of one or two axes.
+
+A transposed convolution is as many plain ones as its strides have residues: the outputs of a residue
+lie a stride apart, and read with some of the taps.
+
+Three kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row`
+where it is estimated to be faster in the workspace that the step has; else `csdf_conv`. The estimate
+(`Filter.tiles`) counts multiply-adds, what taking values to points and back costs beside them, and
+weights that come from behind the second-level cache. It depends on the step's sizes alone, so that the
+same plan is always computed in the same way. Sums along the rows differ from plain ones by about 4e-6
+of the largest value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import gcd
+
+import numpy as np
+
+from csdfgen.kernels.steps import Memory, Step
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.native import packing
+from csdfgen.native.families.common import (
+    FLOAT,
+    Family,
+    activated,
+    addresses,
+    followed,
+    is_map,
+    pixel,
+    pointers,
+    rows_read,
+)
+from csdfgen.native.library import PANEL, Activation, ConvStep, Source, Target
+from csdfgen.native.library import Layer as PackedLayer
+from csdfgen.native.strided import Native, address_of
+from csdfgen.ops import operator_of
+from csdfgen.ops._windows import windows_of
+from csdfgen.ops.base import PREFERRED, Mode
+
+__all__ = ["Filter", "convolution", "row_bytes", "transposed"]
+
+POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
+"""Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
+pointers of a table.
+"""
+
+LEAST_INPUTS = 16
+"""Input channels below which its sums are too short."""
+
+MOVED = 12.0
+"""Multiply-adds that take as long as taking a value to a point or back."""
+
+READ = ((128 * 1024, 1.5), (2 * 1024 * 1024, 4.0), (1 << 62, 9.0))
+"""(most weights of a layer, multiply-adds that take as long as reading one of them): they come from a
+second-level cache, from the third level, from where others are, too.
+"""
+
+GAIN = 1.05
+"""How much faster it must be by the estimate."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Sums of products that slide over a map: a Conv layer, or one residue of a ConvTranspose.
+
+    weights: (out, in / groups, height, width). stride, dilation: down and along the rows. left: columns
+    of padding; negative ones are skipped. exact: no other way to sum up.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray | None
+    groups: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    left: int
+    activation: tuple[int, float, float]
+    exact: bool
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether there is nothing to add up over channels."""
+        return self.weights.shape[1] == 1 < self.groups
+
+    def tiles(self, rows: int, columns: int, room: int) -> int:
+        """How many tiles of a row `csdf_winograd_row` computes at a time in `room` bytes, where that
+        is faster than `csdf_conv` for so many rows and columns of the output; 0 where it is not.
+        """
+        outs, ins, high, wide = self.weights.shape
+        outs //= self.groups
+        if self.exact or self.depthwise or ins < LEAST_INPUTS or not 2 <= wide <= 5 or high > 127:
+            return 0
+        if (self.stride[1], self.dilation[1]) != (1, 1):
+            return 0
+        shape = ins, outs, high, self.stride[0], self.dilation[0]
+        return _tiles(shape, wide, rows, columns, room)
+
+    def bytes_of(self, rows: int, columns: int, limit: int) -> int:
+        """Workspace of at most `limit` bytes that makes it fastest."""
+        outs, ins, high, wide = self.weights.shape
+        shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
+        across = -(-columns // (POINTS + 1 - wide)) if wide <= POINTS else 0
+        if not self.tiles(rows, columns, limit):
+            # who asks for nothing is not given what is free
+            return min(limit, 64) if self.tiles(rows, columns, PREFERRED) else 0
+        some, tiles, channels = _divided(shape, across, rows, limit)
+        return row_bytes(shape, some, tiles, channels)
+
+    def pack(self, kernel: str) -> PackedLayer:
+        """The layer as a kernel wants it."""
+        outs, ins, high, wide = self.weights.shape
+        make, bias = {
+            "depthwise": (packing.depthwise_weights, packing.depthwise_bias(self.bias, outs)),
+            "conv": (
+                lambda w: packing.conv_weights(w, self.groups),
+                packing.conv_bias(self.bias, outs, self.groups),
+            ),
+            "winograd_row": (
+                lambda w: packing.winograd_row_weights(w, self.groups),
+                packing.conv_bias(self.bias, outs, self.groups),
+            ),
+        }[kernel]
+        arrays = make(self.weights), bias
+        made = PackedLayer(
+            ins * self.groups,
+            outs,
+            self.groups,
+            high,
+            wide,
+            *self.stride,
+            *self.dilation,
+            self.left,
+            Activation(*self.activation),
+            *map(address_of, arrays),
+        )
+        made.kept = arrays
+        return made
+
+
+Shape = tuple[int, int, int, int, int]
+"""Inputs and outputs of a group, height, stride and dilation down."""
+
+
+def row_bytes(shape: Shape, rows: int, tiles: int, channels: int) -> int:
+    """csdf_winograd_row_bytes."""
+    values = _height(shape, rows) * _padded(channels) + rows * min(SUMS, _padded(shape[1]))
+    return POINTS * tiles * values * FLOAT
+
+
+def _padded(channels: int) -> int:
+    return -(-channels // PANEL) * PANEL
+
+
+def _height(shape: Shape, rows: int) -> int:
+    """Input rows that so many output rows read."""
+    _, _, high, stride, dilation = shape
+    return (rows - 1) * stride + (high - 1) * dilation + 1
+
+
+@lru_cache(maxsize=4096)
+def _tiles(shape: Shape, wide: int, rows: int, columns: int, room: int) -> int:
+    ins, outs, high, *_ = shape
+    across = -(-columns // (POINTS + 1 - wide))
+    some, tiles, channels = _divided(shape, across, rows, room)
+    if tiles < 1:
+        return 0
+    weights = high * ins * outs
+    passes, turns = -(-rows // some), -(-rows // some) * -(-across // tiles)
+    row = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
+    row += passes * _height(shape, some) * across * POINTS * MOVED * ins
+    row += turns * POINTS * weights * _reading(POINTS * weights)
+    pixels = rows * columns
+    direct = float(pixels * wide * weights)
+    turns = -(-pixels // (POINTERS // (high * wide + 1)))
+    direct += turns * wide * weights * _reading(wide * weights)
+    return tiles if GAIN * row < direct else 0
+
+
+def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int, int]:
+    """Rows, tiles of a row and input channels that csdf_winograd_row computes at a time."""
+    ins, _, high, *_ = shape
+    some = rows
+    while True:
+        limit = min(across, POINTERS // (high + 1) // some)
+        parts = 1
+        while True:
+            channels = min(ins, _padded(-(-ins // parts)))
+            tiles = min(limit, room // row_bytes(shape, some, 1, channels))
+            if tiles == limit or channels <= LEAST_AT_A_TIME:
+                break
+            parts += 1
+        if some == 1 or tiles >= min(across, 2):
+            return some, tiles, channels
+        some = (some + 1) // 2
+
+
+def _reading(weights: int) -> float:
+    return next(cost for most, cost in READ if weights <= most)
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A filter and the outputs that it computes: every `stride`-th row and column from `first` on.
+
+    read: row of the input that the first tap of the first of these rows meets, may be negative.
+    rows, columns: how many.
+    """
+
+    number: int
+    first: tuple[int, int]
+    stride: tuple[int, int]
+    read: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Convolution:
+    """filters: of the layer, most often one. packed: by number and kernel. parts: those of a step."""
+
+    filters: tuple[Filter, ...]
+    packed: Callable[[int, str], PackedLayer]
+    parts: Callable[[Rows], list[_Part]]
+
+    def takes(self, step: Step) -> bool:
+        view, out = step.inputs[0], step.outputs[0]
+        assert view is not None
+        pieces = view.pieces or (view,)
+        return (
+            not step.states
+            and not out.pieces
+            and (not view.pieces or view.along == len(view.shape) - 1)
+            and all(is_map(one) for one in (*pieces, out))
+        )
+
+    def follows(self, layer: Layer) -> int:
+        return followed(layer)
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        limit = PREFERRED if limit is None else min(limit, PREFERRED)
+        return max(
+            (
+                self.filters[part.number].bytes_of(part.rows, part.columns, limit)
+                for part in self.parts(step.phase.out)
+            ),
+            default=0,
+        )
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
+        x, target, pad = layer.inputs[0], step.outputs[0], step.workspace
+        assert held is not None and view is not None and x is not None
+        width = x.shape[3] if len(x.shape) > 3 else 1
+        there = [(addresses(one, memory), one) for one in view.pieces or (view,)]
+        written, apart = addresses(target, memory), pixel(target)
+        found = []
+        for part in self.parts(step.phase.out):
+            own = self.filters[part.number]
+            kernel = "depthwise" if own.depthwise else "conv"
+            if own.tiles(part.rows, part.columns, pad.size):
+                kernel = "winograd_row"
+            high = own.weights.shape[2]
+            reach = (part.rows - 1) * own.stride[0] + (high - 1) * own.dilation[0] + 1
+            tables, sources = [], []
+            for rows, piece in there:
+                tables.append(rows_read(rows, held, part.read, reach))
+                sources.append(Source(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
+            skipped = FLOAT * part.first[1] * apart
+            out = pointers([at + skipped for at in written[part.first[0] :: part.stride[0]]])
+            pieces = (Source * len(sources))(*sources)
+            packed = self.packed(part.number, kernel)
+            made = ConvStep(
+                ctypes.pointer(packed),
+                ctypes.cast(pieces, ctypes.POINTER(Source)),
+                len(sources),
+                width,
+                Target(
+                    ctypes.addressof(out),
+                    apart * part.stride[1],
+                    part.rows,
+                    0,
+                    part.columns,
+                    0,
+                    own.weights.shape[0],
+                ),
+            )
+            if kernel == "winograd_row":
+                made.workspace = address_of(memory[pad.pool]) + pad.offset
+                made.workspace_bytes = pad.size
+            found.append(Native(f"{kernel}_of", made, packed, pieces, tables, out))
+        return found
+
+
+def _usable(layer: Layer) -> Tensor | None:
+    """The input of a layer of which stored rows are rows, if there is one."""
+    x = layer.inputs[0]
+    if x is None or len(x.shape) > 4 or operator_of(layer).mode(layer) is not Mode.ROWS:
+        return None
+    return x if x.row_axis == layer.input_axes[0] else None
+
+
+def _made(filters: Sequence[Filter], parts: Callable[[Rows], list[_Part]]) -> Family:
+    packed: dict[tuple[int, str], PackedLayer] = {}
+
+    def pack(number: int, kernel: str) -> PackedLayer:
+        key = number, kernel
+        if key not in packed:
+            packed[key] = filters[number].pack(kernel)
+        return packed[key]
+
+    return _Convolution(tuple(filters), pack, parts)
+
+
+def _bias(layer: Layer) -> np.ndarray | None:
+    bias = layer.constants.get(2)
+    return None if bias is None else bias.reshape(-1)
+
+
+def convolution(layer: Layer, exact: bool) -> Family | None:
+    """Conv of one or two axes. exact: with no other kernel than the plain ones."""
+    if _usable(layer) is None:
+        return None
+    rows, *others = windows_of(layer.attributes)
+    across = others[0] if others else None
+    weights = layer.constants[1]
+    own = Filter(
+        weights if others else weights[..., None],
+        _bias(layer),
+        layer.attributes["group"],
+        (rows.stride, across.stride if across else 1),
+        (rows.dilation, across.dilation if across else 1),
+        across.pad_top if across else 0,
+        activated(layer),
+        exact,
+    )
+    columns = layer.output.shape[3] if len(layer.output.shape) > 3 else 1
+
+    def parts(out: Rows) -> list[_Part]:
+        read = out.start * rows.stride - rows.pad_top
+        return [_Part(0, (0, 0), (1, 1), read, len(out), columns)]
+
+    return _made([own], parts)
+
+
+@dataclass(frozen=True)
+class _Residue:
+    """Outputs o along an axis of a transposed convolution with o + pad = residue modulo the stride.
+
+    taps: that they read with, those of earlier input first; may be empty.
+    """
+
+    residue: int
+    taps: tuple[int, ...]
+    stride: int
+    pad: int
+    dilation: int
+
+    def among(self, start: int, stop: int) -> tuple[int, int, int]:
+        """Of outputs [start, stop): the first one from `start` on, how many, and the input that the
+        first tap of the first of them meets.
+        """
+        first = start + (self.residue - start - self.pad) % self.stride
+        count = max(0, -(-(stop - first) // self.stride))
+        read = (first + self.pad - self.taps[0] * self.dilation) // self.stride
+        return first - start, count, read
+
+    @property
+    def between(self) -> int:
+        """Inputs from a tap to the next."""
+        return self.dilation // gcd(self.dilation, self.stride)
+
+
+def _residues(kernel: int, stride: int, dilation: int, pad: int) -> Iterator[_Residue]:
+    for residue in range(stride):
+        taps = tuple(j for j in reversed(range(kernel)) if j * dilation % stride == residue)
+        yield _Residue(residue, taps, stride, pad, dilation)
+
+
+def transposed(layer: Layer, exact: bool) -> Family | None:
+    """ConvTranspose of one or two axes; None where some outputs read no input at all."""
+    if _usable(layer) is None:
+        return None
+    windows = windows_of(layer.attributes)
+    group, given = layer.attributes["group"], layer.constants[1]
+    if len(windows) == 1:
+        given = given[..., None]
+    rows, columns = (
+        tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top) for w in windows)
+        if len(windows) > 1
+        else (
+            _residues(
+                windows[0].kernel, windows[0].stride, windows[0].dilation, windows[0].pad_top
+            ),
+            _residues(1, 1, 1, 0),
+        )
+    )
+    both = tuple(product(rows, columns))
+    if not all(down.taps and along.taps for down, along in both):
+        return None
+    # (in, out / group, h, w) to (out, in / group, h, w)
+    ins, outs = given.shape[0] // group, given.shape[1]
+    turned = given.reshape(group, ins, outs, *given.shape[2:]).swapaxes(1, 2)
+    turned = turned.reshape(group * outs, ins, *given.shape[2:])
+    wide = layer.output.shape[3] if len(layer.output.shape) > 3 else 1
+    filters = [
+        Filter(
+            turned[:, :, list(down.taps)][..., list(along.taps)],
+            _bias(layer),
+            group,
+            (1, 1),
+            (down.between, along.between),
+            -along.among(0, wide)[2],
+            activated(layer),
+            exact,
+        )
+        for down, along in both
+    ]
+
+    def parts(out: Rows) -> list[_Part]:
+        found = []
+        for number, (down, along) in enumerate(both):
+            row, count, read = down.among(out.start, out.stop)
+            column, across, _ = along.among(0, wide)
+            if count and across:
+                stride = down.stride, along.stride
+                found.append(_Part(number, (row, column), stride, read, count, across))
+        return found
+
+    return _made(filters, parts)

@@ -1,0 +1,322 @@
+"""Which elementwise layers have a kernel? Sums, products and the like of maps, with what follows.
+
+Operands are maps of the output's shape, of one pixel a row or one channel, one pixel for the whole
+map, or constants: numbers, or one a channel. Maps may come in pieces: every stretch of channels that
+lies in one piece of each operand is a kernel of its own. Elements that lie one after the other in all
+operands are one long pixel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.model.network import Layer
+from csdfgen.native import packing
+from csdfgen.native.families.common import (
+    FLOAT,
+    Family,
+    activation,
+    addresses,
+    is_dense,
+    is_map,
+    pixel,
+    pointers,
+)
+from csdfgen.native.library import (
+    ADD,
+    COPY,
+    DIVIDE,
+    LEAK,
+    MULTIPLY,
+    NONE,
+    SCALE,
+    SUBTRACT,
+    Activation,
+    MapStep,
+    Source,
+)
+from csdfgen.native.strided import Native, address_of
+
+__all__ = ["MAPS"]
+
+_FEW = 64
+"""Channels below which a constant a channel is repeated for all pixels of a row."""
+
+Operand = int | np.ndarray
+"""Position of an input, or a constant: one number, or one a channel."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An operand, or the output, in one stretch of channels: addresses by row, floats from a pixel to
+    the next, 0 for one pixel that all meet; each: whether a pixel has a value a channel.
+    """
+
+    rows: tuple[int, ...]
+    stride: int
+    each: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Maps:
+    """operands: of the operation; more than two are summed up one after the other.
+
+    own: what the layer itself is as an activation, if it is one. repeated: constants of a channel each
+    for all pixels of a row.
+    """
+
+    operation: int
+    operands: tuple[Operand, ...]
+    own: tuple[int, float, float] | None = None
+    repeated: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+
+    def takes(self, step: Step) -> bool:
+        return not step.states and _stretches(step, self.operands) is not None
+
+    def follows(self, layer: Layer) -> int:
+        if self.own is not None:
+            return 0
+        return int(bool(layer.epilogue) and activation(layer.epilogue[0]) is not None)
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        found: list[Native] = []
+        for columns, low, high in _stretches(step, self.operands) or ():
+            found += self._stretch(step, memory, columns, low, high)
+        return found
+
+    def _stretch(
+        self, step: Step, memory: Memory, columns: int, low: int, high: int
+    ) -> list[Native]:
+        """Channels [low, high) of the output's rows."""
+        after = (NONE, 0.0, 0.0)
+        if self.own is not None:
+            after = self.own
+        elif self.follows(step.layer):
+            after = activation(step.layer.epilogue[0]) or after
+        channels = high - low
+        target = _place(step.outputs[0], columns, low, high, step.outputs[0].count, memory)
+        views = [step.inputs[one] for one in self.operands if isinstance(one, int)]
+        places = [
+            _place(v, columns, low, high, len(target.rows), memory) for v in views if v is not None
+        ]
+        dense = all(p.each and p.stride == channels for p in (*places, target))
+        constants = [one for one in self.operands if not isinstance(one, int)]
+        whole = dense and (channels < _FEW or all(one.size == 1 for one in constants))
+        kept = []
+        for k, one in enumerate(constants):
+            values = self._constant(k, one, low, high, columns if whole else 1)
+            kept.append(values)
+            at = (address_of(values),) * len(target.rows)
+            places.append(_Place(at, 0, values.size > 1))
+        if whole:
+            columns, channels = 1, columns * channels
+        # one that lies where the output does is read before that is written
+        if self.operation == ADD and len(places) > 2:
+            places.sort(key=lambda place: place.rows != target.rows)
+        operation, first, rest = self.operation, places[: 3 if self.operation == SCALE else 2], []
+        if self.operation == ADD:
+            rest = places[2:]
+        found = []
+        for number in range(1 + len(rest)):
+            used = first if number == 0 else [target, rest[number - 1]]
+            tables = [pointers(place.rows) for place in used]
+            sources = [
+                Source(ctypes.addressof(table), place.stride, int(place.each))
+                for table, place in zip(tables, used, strict=True)
+            ]
+            out = pointers(target.rows)
+            made = MapStep(
+                operation,
+                len(target.rows),
+                columns,
+                channels,
+                (Source * 3)(*sources),
+                ctypes.addressof(out),
+                target.stride,
+                Activation(*(after if number == len(rest) else (NONE, 0.0, 0.0))),
+            )
+            found.append(Native("map_of", made, tables, out, kept))
+        return found
+
+    def _constant(
+        self, number: int, values: np.ndarray, low: int, high: int, times: int
+    ) -> np.ndarray:
+        """Those of the channels, repeated so many times."""
+        if values.size == 1:
+            return values
+        if times == 1:
+            return values[low:high]
+        key = number, times
+        if key not in self.repeated:
+            self.repeated[key] = packing.aligned(np.tile(values[low:high], times))
+        return self.repeated[key]
+
+
+def _place(view: View, columns: int, low: int, high: int, count: int, memory: Memory) -> _Place:
+    """Where channels [low, high) of `count` rows lie, all in one piece."""
+    start = 0
+    for piece in view.pieces or (view,):
+        size = piece.shape[-1] if _is_row_of_pixels(piece) else prod(piece.shape)
+        if size == 1 < high - low or start <= low < start + size:
+            break
+        start += size
+    else:
+        raise AssertionError("channels outside the view")
+    shift = 0 if size == 1 else FLOAT * (low - start)
+    rows = [at + shift for at in addresses(piece, memory)]
+    if not _is_row_of_pixels(piece):
+        return _Place(tuple(rows), size, True)
+    rows = rows * count if len(rows) == 1 else rows
+    wide = piece.shape[0] if len(piece.shape) == 3 else 1
+    each = size > 1 or high - low == 1
+    if wide == 1:
+        return _Place(tuple(rows), 0 if columns > 1 or not each else high - low, each)
+    return _Place(tuple(rows), pixel(piece), each)
+
+
+def _is_row_of_pixels(view: View) -> bool:
+    return len(view.shape) in (2, 3) and view.shape[-2] == 1
+
+
+def _stretches(step: Step, operands: Sequence[Operand]) -> list[tuple[int, int, int]] | None:
+    """(columns, low, high) of stretches of channels; None where rows do not lie as the kernel wants
+    them.
+    """
+    layer, out = step.layer, step.outputs[0]
+    views = [step.inputs[one] for one in operands if isinstance(one, int)]
+    every = [piece for v in (*views, out) if v is not None for piece in v.pieces or (v,)]
+    if any(v is None or v.count not in (1, out.count) for v in views):
+        return None
+    for one in operands:
+        tensor = layer.inputs[one] if isinstance(one, int) else None
+        if tensor is not None and (
+            len(tensor.shape) != len(layer.output.shape)
+            or tensor.row_axis != layer.output.row_axis
+            or tensor.rows not in (1, layer.output.rows)
+        ):
+            return None
+    if all(is_map(v) for v in every) and all(
+        not v.pieces or v.along == len(v.shape) - 1 for v in (*views, out) if v is not None
+    ):
+        return _of_maps(step, operands, views)
+    constants = [one for one in operands if not isinstance(one, int)]
+    alike = all(v.shape == out.shape and is_dense(v) and v.rows for v in every)
+    alike = alike and all(v is not None and v.count == out.count for v in views)
+    if not alike or any(one.size > 1 for one in constants):
+        return None
+    return [(1, 0, prod(out.shape))]
+
+
+def _of_maps(
+    step: Step, operands: Sequence[Operand], views: Sequence[View | None]
+) -> list[tuple[int, int, int]] | None:
+    layer, out = step.layer, step.outputs[0]
+    columns = out.shape[0] if len(out.shape) == 3 else 1
+    channels = out.shape[-1]
+    cuts = {0, channels}
+    for view in (*views, out):
+        assert view is not None
+        wide = view.shape[0] if len(view.shape) == 3 else 1
+        if wide not in (1, columns) or view.shape[-1] not in (1, channels):
+            return None
+        at = 0
+        for piece in view.pieces:
+            at += piece.shape[-1]
+            cuts.add(at)
+    per_channel = [one for one in operands if not isinstance(one, int) and one.size > 1]
+    if any(one.size != channels for one in per_channel) or (
+        per_channel and layer.output.row_axis == 1
+    ):
+        return None
+    edges = sorted(cuts)
+    return [(columns, low, high) for low, high in pairwise(edges)]
+
+
+# Layers ------------------------------------------------------------------------------------------
+
+_OPERATIONS = {
+    "Add": ADD,
+    "Sum": ADD,
+    "Sub": SUBTRACT,
+    "Mul": MULTIPLY,
+    "Div": DIVIDE,
+    "PRelu": LEAK,
+}
+
+
+def unary(layer: Layer) -> Family | None:
+    """A layer that is an activation."""
+    own = activation(layer)
+    return None if own is None else _Maps(COPY, (0,), own)
+
+
+def elementwise(layer: Layer) -> Family | None:
+    """Arithmetic of maps and constants."""
+    operands: list[Operand] = []
+    for position, tensor in enumerate(layer.inputs):
+        if tensor is not None:
+            operands.append(position)
+            continue
+        values = _per_channel(layer.constants[position], layer)
+        if values is None:
+            return None
+        operands.append(values)
+    operation = _OPERATIONS[layer.op_type]
+    constant = [isinstance(one, np.ndarray) for one in operands]
+    if len(operands) == 1 and operation == ADD:
+        return _Maps(COPY, tuple(operands))
+    if constant[0] and operation in (ADD, MULTIPLY):
+        operands.sort(key=lambda one: isinstance(one, np.ndarray))
+    elif any(constant[:-1]):
+        return None
+    if len(operands) < 2 or (operation != ADD and len(operands) > 2) or all(constant):
+        return None
+    return _Maps(operation, tuple(operands))
+
+
+def _per_channel(values: np.ndarray, layer: Layer) -> np.ndarray | None:
+    """A constant as one number, or one a channel; None for any other."""
+    rank = len(layer.output.shape)
+    if values.size == 1:
+        return packing.aligned(values.reshape(1))
+    if rank < 3 or values.ndim > rank:
+        return None
+    shape = (*(1,) * (rank - values.ndim), *values.shape)
+    if values.size != shape[1] or shape[1] != layer.output.shape[1]:
+        return None
+    return packing.aligned(values.reshape(-1))
+
+
+def normalized(layer: Layer) -> Family | None:
+    """BatchNormalization with constant statistics: a factor and a shift a channel."""
+    if len(layer.constants) != 4 or len(layer.output.shape) < 3:
+        return None
+    scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in range(1, 5))
+    factor = scale / np.sqrt(variance + layer.attributes["epsilon"])
+    factors = (
+        packing.aligned(factor.reshape(-1)),
+        packing.aligned((bias - mean * factor).reshape(-1)),
+    )
+    if any(one.size != layer.output.shape[1] for one in factors):
+        return None
+    return _Maps(SCALE, (0, *factors))
+
+
+MAPS: dict[str, Callable[[Layer], Family | None]] = {
+    **dict.fromkeys(_OPERATIONS, elementwise),
+    **dict.fromkeys(
+        ("Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish"), unary
+    ),
+    "BatchNormalization": normalized,
+}
+"""Operator -> what makes a family of a layer."""

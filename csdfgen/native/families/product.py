@@ -1,0 +1,153 @@
+"""Which matrix products have kernels? Those with a constant right operand."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+import numpy as np
+
+from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.native import packing
+from csdfgen.native.families.common import (
+    FLOAT,
+    Family,
+    activated,
+    addresses,
+    followed,
+    is_dense,
+    once,
+    pointers,
+)
+from csdfgen.native.library import Activation, GemmStep
+from csdfgen.native.strided import Native, address_of
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode
+
+__all__ = ["product"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """Gemm and MatMul with a constant right operand, and the Gemm that reads a map row by row.
+
+    inputs: that are summed up for an output. packed: weights and bias.
+    """
+
+    inputs: int
+    outputs: int
+    packed: Callable[[], tuple[np.ndarray, np.ndarray]]
+
+    def takes(self, step: Step) -> bool:
+        view, out = step.inputs[0], step.outputs[0]
+        return (
+            view is not None
+            and not step.states
+            and not view.pieces
+            and not out.pieces
+            and is_dense(view)
+            and is_dense(out)
+        )
+
+    def follows(self, layer: Layer) -> int:
+        return followed(layer)
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        phase, view, target = step.phase, step.inputs[0], step.outputs[0]
+        held = phase.ins[0]
+        assert view is not None and held is not None
+        accumulates = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
+        elements = prod(view.shape)
+        if accumulates:
+            table = addresses(view, memory)
+            first, parts, size = held.start * elements, len(table), elements
+        else:
+            table = _every(view, self.inputs, memory)
+            first, parts, size = 0, 1, self.inputs
+        written = _every(target, self.outputs, memory)
+        weights, bias = self.packed()
+        sizes = (ctypes.c_int32 * parts)(*[size] * parts)
+        rows, out = pointers(table), pointers(written)
+        made = GemmStep(
+            self.inputs,
+            self.outputs,
+            first,
+            parts,
+            len(written),
+            0,
+            self.outputs,
+            int(phase.first or not accumulates),
+            int(phase.last or not accumulates),
+            Activation(*activated(step.layer)),
+            address_of(weights),
+            address_of(bias),
+            *(ctypes.addressof(one) for one in (sizes, rows, out)),
+        )
+        return [Native("gemm_of", made, weights, bias, sizes, rows, out)]
+
+
+def _every(view: View, size: int, memory: Memory) -> list[int]:
+    """Addresses of every `size` elements of all rows."""
+    count = prod(view.shape) // size
+    return [at + FLOAT * size * k for at in addresses(view, memory) for k in range(count)]
+
+
+def product(layer: Layer) -> Family | None:
+    given, x = layer.attributes, layer.inputs[0]
+    if given.get("flattened"):
+        weights = layer.constants[1]
+        outputs = weights.shape[-1]
+        return _Product(weights.size // outputs, outputs, _packed_once(layer, 1.0, 1.0))
+    addend = layer.constants.get(2)
+    if (
+        x is None
+        or 1 not in layer.constants
+        or given.get("transA")
+        or layer.constants[1].ndim != 2
+        or any(t is not None for t in layer.inputs[1:])
+        or not _rows_of_a_matrix(x, layer)
+        or (addend is not None and addend.size not in (1, layer.output.shape[-1]))
+        or (addend is not None and addend.ndim > 1 and addend.shape[-1] != addend.size)
+    ):
+        return None
+    outputs = layer.output.shape[-1]
+    scales = float(given.get("alpha", 1)), float(given.get("beta", 1))
+    return _Product(x.shape[-1], outputs, _packed_once(layer, *scales))
+
+
+def _rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
+    """Whether stored rows hold rows of the left operand whole, those of the result likewise."""
+    if len(x.shape) < 2 or x.row_axis != layer.input_axes[0]:
+        return False
+    if x.row_axis != layer.output.row_axis or len(x.shape) != len(layer.output.shape):
+        return False
+    # behind the row axis come the others, then those in front: the last must be the summed one
+    return x.row_axis is None or (
+        (x.row_axis == 0 or prod(x.shape[: x.row_axis]) == 1) and (x.row_axis < len(x.shape) - 1)
+    )
+
+
+def _packed_once(
+    layer: Layer, alpha: float, beta: float
+) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    def packed() -> tuple[np.ndarray, np.ndarray]:
+        weights = layer.constants[1]
+        if layer.attributes.get("transB"):
+            weights = weights.T
+        outputs = weights.shape[-1]
+        matrix = weights.reshape(-1, outputs)
+        bias = np.zeros(outputs, np.float32)
+        if 2 in layer.constants:
+            bias += np.float32(beta) * layer.constants[2].reshape(-1)
+        if alpha != 1:
+            matrix = matrix * np.float32(alpha)
+        return packing.gemm_weights(matrix), packing.conv_bias(bias, outputs)
+
+    return cast(Callable[[], tuple[np.ndarray, np.ndarray]], once(packed))
