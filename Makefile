@@ -3,12 +3,14 @@
 #   make test            all tests; ARGS="-k conv -x" goes to pytest
 #   make test-zoo        every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
 #   make lint            ruff, formatting, types
-#   make bench           time and memory of a frame beside onnxruntime's; rewrites the tables of docs/benchmarks.md and README.md
+#   make bench           time and memory of a frame beside onnxruntime's; rewrites the table of docs/benchmarks.md
+#   make bench-speed     native code beside onnxruntime, in time and memory (needs a C compiler); rewrites docs/performance.md and a table of README.md; ten minutes
 #   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
 #   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
-#   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; ten minutes
+#   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; rewrites a table of docs/tradeoffs.md; ten minutes
+#   make bench-front     every plan of the fronts of four networks, predicted and measured; rewrites a table of docs/tradeoffs.md; five minutes
 #   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
@@ -29,7 +31,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-memory bench-kernels bench-profile bench-analysis bench-recompute docs clean
+.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-profile bench-analysis bench-recompute bench-front docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -50,6 +52,9 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
 
+bench-speed: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_speed $(or $(ARGS),--write)
+
 bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_memory $(or $(ARGS),--write)
 
@@ -63,7 +68,10 @@ bench-analysis: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_analysis $(ARGS)
 
 bench-recompute: $(VENV)/.stamp-test
-	@$(ONE_THREAD) $(PY) -m benchmarks.bench_recompute $(ARGS)
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_recompute $(or $(ARGS),--write)
+
+bench-front: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_front $(ARGS)
 
 docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(PY) -m tests.operators_page

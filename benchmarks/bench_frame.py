@@ -2,7 +2,7 @@
 
 One thread each, frames interleaved in one process, medians; `--rows auto --fuse full`. onnxruntime
 gets the network with its weights as constants. The table goes between markers into
-docs/benchmarks.md and README.md.
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from csdfgen.demo.comparison import interleaved
 from runtime.reference import MismatchError, Reference, compare
 from tests.networks import LIGHT, feeds, light, trained
 
-PAGES = (ROOT / "docs" / "benchmarks.md", ROOT / "README.md")
+PAGE = ROOT / "docs" / "benchmarks.md"
 MARKER = "bench"
 
 NAMES = (*LIGHT, "centerface 480x640", "centerface 1088x1920")
@@ -125,8 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = table(rows)
     print("\n" + "\n".join(lines))
     if not options.names:
-        for page in PAGES:
-            write_between(page, MARKER, lines)
+        write_between(PAGE, MARKER, lines)
     return 0
 
 

@@ -1,6 +1,6 @@
 """How much less memory for computing some of it twice? msf-CNN's own networks at its published factors.
 
-    python -m benchmarks.bench_recompute [--effort 150000] [--live-only] [NAME ...]
+    python -m benchmarks.bench_recompute [--write] [--effort 150000] [--live-only] [NAME ...]
 
 Published: the peak of msf-CNN's own model in bytes of int8, so elements, its scratch included, input and
 output left out (repository TinyPART/msf-CNN, msf_CNN_eval_models/result.json). Ours: the most elements
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import runtime
+from benchmarks.pages import ROOT, write_between
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.planner import plan_of
 from csdfgen.planning.recompute import EFFORT, Told, recomputed
@@ -54,6 +55,8 @@ PUBLISHED: Mapping[str, Sequence[tuple[float, int]]] = {
 }
 """Network -> (factor of multiply-accumulates, bytes)."""
 
+PAGE = ROOT / "docs" / "tradeoffs.md"
+MARKER = "recompute"
 ITEM = 4
 """Bytes of an element here."""
 
@@ -131,17 +134,22 @@ def main() -> None:
         "--at", type=float, nargs="*", help="factors; all that are published by default"
     )
     parser.add_argument("--live-only", action="store_true", help="do not run the networks")
+    parser.add_argument("--write", action="store_true", help=f"the table of {PAGE.name}")
     given = parser.parse_args()
-    print(
+    lines = [
         "| network | factor | msf-CNN | ours, rows | with scratch | arena | multiply-accumulates "
-        "| factor reached | arena times less | no more than msf-CNN | outputs | tiles |\n"
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|---|"
-    )
+        "| factor reached | arena times less | no more than msf-CNN | outputs | tiles |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|---|",
+    ]
+    print("\n".join(lines))
     for name in given.names or CHAINS:
         chain = CHAINS[name]
         asked = [p for p in PUBLISHED[name] if given.at is None or p[0] in given.at]
         for point in points(chain, asked, given.effort, not given.live_only):
-            print(line(chain, point), flush=True)
+            lines.append(line(chain, point))
+            print(lines[-1], flush=True)
+    if given.write:
+        write_between(PAGE, MARKER, lines)
 
 
 if __name__ == "__main__":

@@ -21,17 +21,30 @@ __all__ = ["compile", "run"]
 
 
 def compile(  # the verb of the road map; shadows a builtin nobody needs here
-    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1, backend: str = "numpy"
+    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1, backend: str = ""
 ) -> Executable:
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
     taps: names of tensors whose values are kept, see `Executable.taps`. threads: of matrix products.
-    backend: whose kernels compute; "numpy". Raises what the checker raises for a plan that is not
-    sound (ScheduleError, CapacityExceededError, PlanError), InputError for an unknown backend.
+    backend: whose kernels compute: "native" (C, built once on this machine), "numpy", "auto" (native where
+    it can be built), or by default those that the plan was made for.
+    Raises what the checker raises for a plan that is not sound (ScheduleError, CapacityExceededError,
+    PlanError), InputError for an unknown backend, ToolError where native code cannot be built.
     """
-    from runtime.executor import Executable, kernels_of
+    from csdfgen.errors import PlanError, option
+    from csdfgen.native.backends import kernels_of
+    from runtime.executor import Executable
 
-    return Executable(plan, taps, threads, kernels_of(backend))
+    made_for = plan.options.backend
+    kernels = kernels_of(backend or made_for)
+    try:
+        return Executable(plan, taps, threads, kernels)
+    except PlanError as error:
+        if kernels.name == made_for:
+            raise
+        raise PlanError(
+            f"{error}; it was made for {option('backend', made_for)}, run it there, or plan it anew"
+        ) from None
 
 
 def run(

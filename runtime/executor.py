@@ -14,9 +14,10 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter_ns
 from typing import Any
 
@@ -25,22 +26,21 @@ from numpy.lib.stride_tricks import as_strided
 from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.kernels.numpy_set import NUMPY, array_of, copies
-from csdfgen.kernels.steps import Call, KernelSet, Step, View, structures
-from csdfgen.lowering.program import Delivery, Feed, Program, lower
+from csdfgen.kernels.arrays import array_of, copies
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import Call, KernelSet, Port, Step, View
+from csdfgen.lowering.program import Delivery, Feed, Program, key_of, lower
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 
 __all__ = [
-    "BACKENDS",
     "GUARD_BYTES",
     "Executable",
     "Measurement",
     "OnRows",
     "aligned_bytes",
-    "kernels_of",
 ]
 
 Progress = Callable[[int, int], None]
@@ -58,8 +58,11 @@ output's axes, is read only, and holds these rows during the call alone.
 Sink = Callable[[str, int, int, int, np.ndarray], None]
 """(output, image of the iteration, start, stop, rows as they are stored)"""
 
-BACKENDS: Mapping[str, KernelSet] = {"numpy": NUMPY}
-"""Backends by name."""
+Segments = list[Sequence[Call]]
+"""Calls of a frame, some firings at a time."""
+
+Ports = dict[tuple[str, int], Port]
+"""Input or output and image (of those of a run) -> its port."""
 
 UFUNC_BUFFER = 1024
 """Elements of numpy's own buffers for strided operands: they are the only memory that the firings
@@ -71,13 +74,6 @@ SEGMENT = 64
 
 GUARD_BYTES = 4096
 """Bytes behind the arena that nothing may touch; a measured frame checks them."""
-
-
-def kernels_of(backend: str) -> KernelSet:
-    """A backend by name. Raises InputError."""
-    if backend not in BACKENDS:
-        raise InputError(f"{option('backend', backend)}: not one of {', '.join(BACKENDS)}")
-    return BACKENDS[backend]
 
 
 def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
@@ -99,6 +95,23 @@ class Measurement:
     call_peak_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Firing:
+    """What a firing does: its own calls, those that store the rows of outputs that it completes, and
+    those that keep tapped tensors.
+    """
+
+    calls: tuple[Call, ...]
+    stored: tuple[Call, ...]
+    deliveries: tuple[Delivery, ...]
+    tapped: tuple[Call, ...]
+
+    @property
+    def storing(self) -> tuple[Call, ...]:
+        """All calls where outputs are stored."""
+        return *self.calls, *self.stored, *self.tapped
+
+
 class Executable:
     """A compiled plan: call it with inputs, get the outputs of a frame.
 
@@ -106,9 +119,9 @@ class Executable:
     other, and each gets its own outputs. For frames at the same time compile the plan once a
     thread: every program has an arena of its own; packed weights are shared.
 
-    kernels: the backend. taps: tensors that are kept whole, see `taps`. threads: of a matrix
-    product. Products of phases are so small that sharing one among threads takes several times as
-    long as computing it.
+    kernels: the backend. taps: tensors that are kept whole, see `taps`. threads: that share a
+    frame: native code large steps, numpy matrix products (those of phases are so small that sharing
+    one among threads takes several times as long as computing it).
     """
 
     def __init__(
@@ -121,14 +134,23 @@ class Executable:
         self.plan = plan
         self._one_frame = threading.Lock()
         self._pools, self._threads = ThreadpoolController(), threads
+        kernels = kernels.shared(threads)
         self._program = lower(plan, kernels)
         self._memory = _memory_of(self._program)
-        self._images: dict[tuple[str, int], np.ndarray] = {}
         self._sink: Sink = _nowhere
         self._running_in: int | None = None
         self._kernels, self._lends = kernels, bool(self._program.results)
         self._lent: weakref.ref[Any] | None = None
-        tensors = plan.network.tensors
+        tensors, images = plan.network.tensors, range(self._program.frames)
+        self._input_ports: Ports = {
+            (t.name, image): kernels.port(t.dtype) for t in plan.network.inputs for image in images
+        }
+        self._output_ports: Ports = {
+            (output.name, image): kernels.port(output.tensor.dtype)
+            for output in plan.network.outputs
+            for image in images
+            if output.tensor is not None
+        }
         self._taps = {
             name: np.empty((_frames(plan), *tensors[name].storage_shape), tensors[name].dtype)
             for name in taps
@@ -139,55 +161,65 @@ class Executable:
 
     def _bind(self) -> None:
         """Bind every firing to the memory."""
-        per_firing = self._bound(self._kernels)
-        self.firings = len(per_firing)
-        self._per_firing = per_firing
-        self._segments = [
+        self._firings = tuple(self._bound())
+        self.firings = len(self._firings)
+        self._segments = self._storing = self._chained([one.storing for one in self._firings])
+        self._handing_on: Segments | None = None
+
+    def _chained(self, per_firing: Sequence[Sequence[Call]]) -> Segments:
+        """The calls of all firings, some firings at a time."""
+        return [
             self._kernels.chained(
                 [call for calls in per_firing[start : start + SEGMENT] for call in calls]
             )
-            for start in range(0, self.firings, SEGMENT)
+            for start in range(0, len(per_firing), SEGMENT)
         ]
 
-    def _bound(self, kernels: KernelSet) -> list[tuple[Call, ...]]:
+    def _bound(self) -> Iterator[_Firing]:
         """The calls of every firing."""
-        known: dict[tuple[Any, ...], tuple[Call, ...]] = {}
-        found = []
+        known: dict[Hashable, tuple[Call, ...]] = {}
         program = self._program
         for firing, deliveries, (actor, phase) in zip(
             program.firings, program.deliveries, self.plan.order, strict=True
         ):
             calls: tuple[Call, ...] = ()
             if isinstance(firing, Feed):
-                calls = self._feed(firing)
+                calls = self._fed(firing)
             elif isinstance(firing, Step):
-                key = _key(firing)
+                key = key_of(firing)
                 if key not in known:
-                    known[key] = tuple(kernels.bind(firing, self._memory))
+                    known[key] = tuple(self._kernels.bind(firing, self._memory))
                 calls = known[key]
-            handed = tuple(call for one in deliveries for call in self._delivered(one))
             tapped = self._tapped(self.plan.conversion.actor[actor], phase)
-            found.append((*calls, *handed, *tapped))
-        return found
+            stored = [call for one in deliveries for call in self._stored(one)]
+            yield _Firing(calls, tuple(stored), deliveries, tuple(tapped))
 
-    def _feed(self, feed: Feed) -> tuple[Call, ...]:
+    def _fed(self, feed: Feed) -> tuple[Call, ...]:
         """Calls that take rows of an input as they are needed, converted on the way."""
-        name, start = feed.tensor.name, feed.rows.start
-        return tuple(
-            (
-                self._take,
-                (
-                    array_of(feed.target.part(a, b), self._memory),
-                    name,
-                    feed.image,
-                    (slice(start + a, start + b), *feed.part),
-                ),
-            )
-            for a, b in feed.target.runs
-        )
+        port = self._input_ports[feed.tensor.name, feed.image]
+        parts = (part.start for part in feed.part) if feed.part else (0,) * len(feed.target.shape)
+        return tuple(port.taken((feed.rows.start, *parts), feed.target, self._memory))
 
-    def _take(self, target: np.ndarray, name: str, image: int, part: tuple[slice, ...]) -> None:
-        np.copyto(target, self._images[name, image][part], "same_kind")
+    def _stored(self, one: Delivery) -> Sequence[Call]:
+        """Calls that put rows of an output into the array that the caller gets."""
+        port = self._output_ports[one.output, one.image]
+        starts = (one.rows.start, *(0,) * len(one.source.shape))
+        return port.given(starts, one.source, self._memory)
+
+    def _handed_on(self) -> Segments:
+        """The calls where rows go to a function of the caller; made when first asked for."""
+        if self._handing_on is None:
+            self._handing_on = self._chained(
+                [
+                    (
+                        *one.calls,
+                        *(call for rows in one.deliveries for call in self._delivered(rows)),
+                        *one.tapped,
+                    )
+                    for one in self._firings
+                ]
+            )
+        return self._handing_on
 
     def _delivered(self, one: Delivery) -> Iterator[Call]:
         """Calls that hand on rows of an output, those that lie evenly spaced together."""
@@ -212,7 +244,7 @@ class Executable:
         rows.flags.writeable = False
         self._sink(name, image, start, stop, rows)
 
-    def _tapped(self, work: ActorWork, phase: int) -> tuple[Call, ...]:
+    def _tapped(self, work: ActorWork, phase: int) -> list[Call]:
         calls: list[Call] = []
         for write in work.writes:
             tap = self._taps.get(write.tensor.name)
@@ -224,7 +256,7 @@ class Executable:
                 flat = tap.reshape(-1, *tap.shape[2:])
                 view = self.plan.addresses.view(write.tensor, Rows(from_, to))
                 calls.extend(copies(flat[from_:to], view, self._memory))
-        return tuple(calls)
+        return calls
 
     @property
     def taps(self) -> Mapping[str, np.ndarray]:
@@ -278,21 +310,23 @@ class Executable:
                 self._take_back()
                 if on_rows is None:
                     outputs = self._outputs(out or {})
+                self._segments = self._storing if on_rows is None else self._handed_on()
                 for first in range(0, network.batch, frames):
                     for tensor in network.inputs:
                         for image in range(frames):
                             one = _image(feeds[tensor.name], network, first + image)
-                            self._images[tensor.name, image] = tensor.to_storage(one)
+                            self._input_ports[tensor.name, image].open(tensor.to_storage(one))
                     if on_rows is None:
-                        self._sink = self._storing(outputs, first, out or {})
+                        self._open_outputs(outputs, first, out or {})
                     else:
-                        self._sink = self._handing_on(on_rows, first)
+                        self._sink = self._sent(on_rows, first)
                     with self._pools.limit(limits=self._threads, user_api="blas"):
                         fire(first)
                 if on_rows is not None:
                     self._hand_on_constants(on_rows)
             finally:
-                self._images.clear()
+                for port in (*self._input_ports.values(), *self._output_ports.values()):
+                    port.open(None)
                 self._sink, self._running_in = _nowhere, None
         return outputs
 
@@ -317,7 +351,7 @@ class Executable:
         times: list[int] = []
 
         def timed(first: int) -> None:
-            per_firing = self._per_firing
+            per_firing = self._one_by_one
             times.clear()
             with _silent():
                 times.append(clock())
@@ -328,6 +362,11 @@ class Executable:
 
         self._frame(x, timed)
         return tuple(times)
+
+    @cached_property
+    def _one_by_one(self) -> list[Sequence[Call]]:
+        """The calls of every firing, as few as can be."""
+        return [self._kernels.chained(one.storing) for one in self._firings]
 
     # Inputs and outputs --------------------------------------------------------------------------
 
@@ -418,33 +457,25 @@ class Executable:
             self._lends = False
             self._memory = _memory_of(self._program)
             self._bind()
+            self.__dict__.pop("_one_by_one", None)
         self._lent = None
 
-    def _storing(
+    def _open_outputs(
         self, outputs: Mapping[str, np.ndarray], first: int, given: Mapping[str, np.ndarray]
-    ) -> Sink:
+    ) -> None:
         """Rows are copied into the arrays that the caller gets, images from `first` on; not those of
         outputs that are lent.
         """
         network = self.plan.network
         lent = self._program.results.keys() - given.keys() if self._lends else ()
-        targets = {
-            (output.name, image): output.tensor.to_storage(
-                _image(outputs[output.name], network, first + image)
-            )
-            for output in network.outputs
-            if output.tensor is not None and output.name not in lent
-            for image in range(self._program.frames)
-        }
+        for output in network.outputs:
+            if output.tensor is None or output.name in lent:
+                continue
+            for image in range(self._program.frames):
+                whole = _image(outputs[output.name], network, first + image)
+                self._output_ports[output.name, image].open(output.tensor.to_storage(whole))
 
-        def store(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-            target = targets.get((name, image))
-            if target is not None:
-                np.copyto(target[start:stop], rows)
-
-        return store
-
-    def _handing_on(self, on_rows: OnRows, first: int) -> Sink:
+    def _sent(self, on_rows: OnRows, first: int) -> Sink:
         """Rows go to the caller's function, which sees floating point errors as before the frame."""
         tensors = {output.name: output.tensor for output in self.plan.network.outputs}
         before = np.geterr()
@@ -484,6 +515,8 @@ class Executable:
         import tracemalloc
 
         planned, touched, firing, whole = self.plan.planned_bytes, 0, 0, 0
+        if on_rows is not None:
+            self._handed_on()  # once for all frames
         outputs: dict[str, np.ndarray] = {}
 
         def traced(first: int) -> None:
@@ -522,16 +555,6 @@ def _memory_of(program: Program) -> dict[str, np.ndarray]:
 
 def _frames(plan: Plan) -> int:
     return plan.conversion.frames
-
-
-def _key(step: Step) -> tuple[Any, ...]:
-    """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
-    views = tuple(
-        None if v is None else v.places for v in (*step.inputs, *step.outputs, *step.states)
-    )
-    pad = step.workspace
-    (kind,) = structures(step.layer, (step.phase,))
-    return step.actor, kind, step.phase.images, views, pad.offset, pad.size
 
 
 def _nowhere(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:

@@ -334,6 +334,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "python_peak_bytes": report.python_peak_bytes,
         "call_peak_bytes": report.call_peak_bytes,
         "result": report.result,
+        "backend": plan.options.backend,
         "figures": dict(report.figures),
         "rows": str(plan.conversion.rows),
         "fuse": plan.options.fuse,

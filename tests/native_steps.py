@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ _GUARD = 32
 """Floats between two rows that nobody may write."""
 
 
+@cache
 def compiler_missing() -> str:
     """Why native code cannot be tested here; "" if it can."""
     try:

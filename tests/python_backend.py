@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import PlanError
+from csdfgen.kernels.ports import NumpyPort
 from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.model.rows import Rows, Window
@@ -430,6 +431,12 @@ class PythonKernels:
 
     name = "python"
 
+    code = "Python"
+
+    def shared(self, threads: int) -> PythonKernels:
+        """One thread does it all."""
+        return self
+
     def refusal(self, layer: Layer) -> str | None:
         """Operators that are not in the table, elements that are no floats, computed bounds."""
         if layer.op_type not in _KERNELS:
@@ -456,6 +463,10 @@ class PythonKernels:
                 f"its plan has {step.workspace.size}"
             )
         return [call for one in by_image(step) for call in _calls(one, memory)]
+
+    def port(self, dtype: str) -> NumpyPort:
+        """Rows come and go by numpy."""
+        return NumpyPort()
 
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """As they are."""

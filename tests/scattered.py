@@ -13,7 +13,8 @@ from math import prod
 
 import numpy as np
 
-from csdfgen.kernels.numpy_set import NUMPY, copies
+from csdfgen.kernels.arrays import copies
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet, Memory, Scratchpad, Step, View
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor

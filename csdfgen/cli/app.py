@@ -22,6 +22,7 @@ from csdfgen import __version__
 from csdfgen.cli import (
     analyze_options,
     convert_options,
+    emit_options,
     goal_options,
     memory_options,
     page_options,
@@ -320,6 +321,8 @@ def run(
     layout: run_options.LayoutOption = None,
     labels: run_options.LabelsOption = None,
     check: run_options.CheckOption = None,
+    trace: run_options.TraceOption = None,
+    layers: run_options.LayersOption = False,
     as_json: run_options.JsonOption = False,
     threads: run_options.ThreadsOption = 1,
     repeat: run_options.RepeatOption = 1,
@@ -353,6 +356,8 @@ def run(
             threads=threads,
             repeat=repeat,
             pareto=pareto,
+            trace=trace,
+            layers=layers,
         )
     )
 
@@ -389,6 +394,40 @@ def report(
     wishes = {**wishes, **memories.read()}
     asked = Asked(model, network.read(wishes), policy.value if policy else None, of)
     run_report(ReportRequest(asked, output or Path("report.html"), device, measure, repeat))
+
+
+@app.command(
+    "emit-c",
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen emit-c model.onnx -o model && make -C model\n\n"
+    "  csdfgen emit-c zoo:resnet8 -o resnet8 --target cortex-m7 --goal memory\n\n"
+    "  csdfgen emit-c plan.json --model model.onnx -o model --force",
+)
+@grouped
+def emit_c(
+    model: page_options.PlanArgument,
+    *,
+    output: emit_options.FolderOption,
+    target: emit_options.TargetOption = "host",
+    force: emit_options.ForceOption = False,
+    of: page_options.ModelOption = None,
+    network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    memories: memory_options.MemoriesGroup,
+    policy: page_options.PolicyOption = None,
+    device: goal_options.DeviceOption = None,
+) -> None:
+    """Write a plan as C that needs nothing but a compiler: tables, the kernels that they name, a
+    program that runs it on files, a Makefile and a CMakeLists.txt.
+
+    NAME.h says what is called: NAME_run with whole arrays, NAME_push_row with rows as they come.
+    """
+    from csdfgen.cli.emit import EmitRequest, run_emit
+    from csdfgen.cli.plans import Asked
+
+    wishes = {**goals.read(device), **memories.read()}
+    asked = Asked(model, network.read(wishes), policy.value if policy else None, of)
+    run_emit(EmitRequest(asked, output, target, force))
 
 
 @app.command(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from csdfgen import __version__
 from csdfgen.errors import ToolError
+from csdfgen.native.build import cache_folder, find_compiler
 from sdf3_bridge.tools import KITER, SDF3, Family, find_tool
 
 __all__ = ["IMPORT_NAMES", "Finding", "diagnose", "second_owners"]
@@ -68,8 +69,18 @@ def diagnose() -> list[Finding]:
         *(_version(name) for name in DEPENDENCIES),
         *_linear_algebra(),
         *_import_names(),
+        _compiler(),
         *(_tool(family) for family in (SDF3, KITER)),
     ]
+
+
+def _compiler() -> Finding:
+    """What builds native code."""
+    try:
+        compiler = find_compiler()
+    except ToolError as error:
+        return Finding("C compiler", error.message, absent=True)
+    return Finding("C compiler", f"{compiler.name}; native code is kept in {cache_folder()}")
 
 
 def _cores() -> str:

@@ -39,6 +39,14 @@ class Result(str, enum.Enum):
     streamed = "streamed"
 
 
+class Backend(str, enum.Enum):
+    """`csdfgen.native.backends.BACKENDS`."""
+
+    auto = "auto"
+    native = "native"
+    numpy = "numpy"
+
+
 GoalOption = Annotated[
     Goal | None,
     typer.Option(
@@ -116,6 +124,16 @@ ResultOption = Annotated[
         show_default=False,
     ),
 ]
+BackendOption = Annotated[
+    Backend | None,
+    typer.Option(
+        "--backend",
+        rich_help_panel=_PANEL,
+        help="Whose kernels compute, so whose scratch is planned: numpy; native: C, which is built once on this machine, faster "
+        "and with less scratch; auto: native where there is a C compiler. \\[default: numpy]",
+        show_default=False,
+    ),
+]
 ParetoOption = Annotated[
     bool,
     typer.Option(
@@ -140,6 +158,7 @@ class GoalGroup:
     recompute: RecomputeOption = None
     pack: PackOption = None
     result: ResultOption = None
+    backend: BackendOption = None
 
     def read(self, device: str | None = None) -> Mapping[str, Any]:
         """What was given, by the name in `PlanOptions`. Raises InputError for a value that is none."""
@@ -155,6 +174,10 @@ class GoalGroup:
         for name, read in (("memory", size_of), ("latency", time_of)):
             if name in wishes:
                 wishes[name] = read(wishes[name])
+        if wishes.get("backend") == "auto":
+            from csdfgen.native.backends import settled
+
+            wishes["backend"] = settled("auto")[0]
         PlanOptions(**wishes)
         return wishes
 

@@ -11,6 +11,7 @@ from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import chosen
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
+from csdfgen.native.backends import kernels_of
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import graph_of, prepare
@@ -81,7 +82,12 @@ def plan_network(
     far a search has come. movable: see `wished`. Errors name the model.
     """
     try:
-        return chosen(network, wished(options, policy, movable=movable), progress=stage)
+        asked = wished(options, policy, movable=movable)
+        if stage is not None and asked.backend != DEFAULTS.backend:
+            stage("building native code, once on this machine")
+            kernels_of(asked.backend)
+            stage("planning")
+        return chosen(network, asked, progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

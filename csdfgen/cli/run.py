@@ -5,8 +5,8 @@ anything was.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,13 @@ from csdfgen.cli.terminal import (
     table,
 )
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
+from csdfgen.files import write_json
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import memories_facts
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION
+from csdfgen.model.options import CONVERSION, DEFAULTS
+from csdfgen.native.backends import kernels_of
+from csdfgen.pages.trace import FiringTime, LayerTime, by_layer, chrome_trace, timed
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
@@ -73,6 +76,8 @@ class RunRequest:
     threads: int
     repeat: int
     pareto: bool = False
+    trace: Path | None = None
+    layers: bool = False
 
 
 def run_model(request: RunRequest) -> None:
@@ -97,6 +102,12 @@ def run_model(request: RunRequest) -> None:
         report, outputs = _measured(request, plan, feeds, stage)
         if request.output is not None:
             write_outputs(request.output, outputs)
+        firings: tuple[FiringTime, ...] = ()
+        if request.trace is not None or request.layers:
+            stage("timing the firings")
+            firings = timed(plan, feeds, threads=request.threads)
+        if request.trace is not None:
+            write_json(request.trace, chrome_trace(plan, firings))
         error = None
         if request.check is not None:
             report, error = compare_with_reference(
@@ -104,14 +115,22 @@ def run_model(request: RunRequest) -> None:
             )
         profile = profile_for(plan_options(request.options))
         told = frames_facts(network, plan, profile)
+    spent = by_layer(firings)
     if request.as_json:
         memories = memories_facts(plan)
         values = {**to_json(report), **({"memories": memories} if memories else {})}
         values |= {"frames": told.to_json()} if told is not None else {}
+        values |= {"layer_times": [asdict(one) for one in spent]} if request.layers else {}
         print(json.dumps(values, indent=2, allow_nan=False))
     else:
         _print_report(report, request)
         show_frames(told, profile)
+        if request.layers:
+            _print_layers(spent)
+        if request.trace is not None:
+            console().print(
+                f"\n{plain(str(request.trace))}: {counted(len(firings), 'firing')} of one frame"
+            )
         _print_classes(outputs, labels)
     if error is not None:
         raise error
@@ -119,7 +138,8 @@ def run_model(request: RunRequest) -> None:
 
 def run_front(request: RunRequest) -> None:
     """Run every plan of the front: predicted beside measured time, outputs compared if asked for."""
-    for flag, given in (("plan", request.plan), ("labels", request.labels)):
+    whole = {"plan": request.plan, "labels": request.labels, "trace": request.trace}
+    for flag, given in {**whole, "layers": request.layers or None}.items():
         if given is not None:
             raise InputError(f"--pareto runs many plans of the model; leave --{flag} out")
     front_folder(request.output)
@@ -184,12 +204,16 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
             where=saved.where,
         )
     stage("reading the plan")
-    return saved.plan(network), network
+    plan = saved.plan(network)
+    backend = request.options.wishes.get("backend")
+    if backend is not None:
+        plan = replace(plan, options=replace(plan.options, backend=backend))
+    return plan, network
 
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    for name in options.wishes:
+    for name in options.wishes.keys() - {"backend"}:
         raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
@@ -224,6 +248,9 @@ def _measured(
             stage=stage,
         )
     except CsdfgenError as error:
+        if isinstance(error, PlanError) and request.plan and "backend" in request.options.wishes:
+            way = f"{error.message}; leave {option('backend')} out, or make a plan for it"
+            error = PlanError(way, where=error.where)
         raise error.at(str(request.plan or request.model)) from None
 
 
@@ -256,6 +283,8 @@ def _print_report(report: Report, request: RunRequest) -> None:
     out.print(
         f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}"
     )
+    if plan.options.backend != DEFAULTS.backend:
+        out.print(f"backend    {plan.options.backend}, {kernels_of(plan.options.backend).code}")
     _print_check(report)
     show_memories(memories_of(plan))
     _print_kept_whole(plan)
@@ -320,6 +349,33 @@ def _print_check(report: Report) -> None:
             f"\nlayers compared ({len(report.layers)} of {len(report.plan.network.layers)} have an output of ONNX's name)"
         )
         out.print(layers)
+
+
+_LISTED = 40
+"""Layers that are listed; the others take less time than these."""
+
+
+def _print_layers(spent: Sequence[LayerTime]) -> None:
+    """Where the time of a frame goes, the slowest layers first."""
+    out, total = console(), sum(one.seconds for one in spent)
+    right = ("firings", "ms", "share", "GFLOP/s", "MB moved")
+    made = table("layer", "operator", *right, right=right)
+    for one in spent[:_LISTED]:
+        made.add_row(
+            plain(one.name),
+            one.function,
+            f"{one.firings:,}",
+            f"{1e3 * one.seconds:,.3f}",
+            f"{one.seconds / total:.1%}" if total else "",
+            f"{one.rate / 1e9:,.1f}" if one.operations else "",
+            f"{one.moved / 1e6:,.2f}",
+        )
+    out.print(f"\ntime by layer, {1e3 * total:,.2f} ms in all, the clock included")
+    out.print(made)
+    rest = spent[_LISTED:]
+    if rest:
+        part = sum(one.seconds for one in rest)
+        out.print(f"and {counted(len(rest), 'layer')} with {1e3 * part:,.3f} ms together")
 
 
 def _print_kept_whole(plan: Plan) -> None:

@@ -111,6 +111,23 @@ CheckOption = Annotated[
         help="Compare the outputs with onnxruntime's; 'layers': the output of every layer. Exit 1 if they differ.",
     ),
 ]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        metavar="FILE.json",
+        rich_help_panel=_RESULTS,
+        help="Write when every firing of a frame began and ended, for chrome://tracing and ui.perfetto.dev.",
+    ),
+]
+LayersOption = Annotated[
+    bool,
+    typer.Option(
+        "--layers",
+        rich_help_panel=_RESULTS,
+        help="List the time of every layer, its share, GFLOP/s and bytes moved.",
+    ),
+]
 JsonOption = Annotated[
     bool,
     typer.Option(

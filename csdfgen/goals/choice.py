@@ -23,11 +23,11 @@ from csdfgen.goals import search as explored
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_size, shown_time, size_of, time_of
+from csdfgen.native.backends import settled
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
@@ -57,7 +57,8 @@ def plan(
     tiles: str = DEFAULTS.tiles,
     fast: str | int | None = None,
     slow: str | int | None = None,
-    kernels: KernelSet = NUMPY,
+    backend: str = DEFAULTS.backend,
+    kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
@@ -80,7 +81,9 @@ def plan(
         of layers that are computed a few columns at a time, as `recompute` finds them.
     fast, slow: bytes, or "256KiB" and "8MiB": of two memories that the plan is shared out to, with
         few bytes moved to and from the slow one (`planning.memories`).
-    kernels: the backend whose workspace is planned. progress: called as progress("what", done, total).
+    backend: whose kernels' workspace is planned: "numpy", whose plans every backend can run, "native",
+        which needs less, or "auto" for native where it can be built. kernels: these instead.
+    progress: called as progress("what", done, total).
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
     """
@@ -93,6 +96,7 @@ def plan(
         device or "", str(effort), recompute, pack, result, tiles,
         fast=size_of(fast, "fast") if fast is not None else 0,
         slow=size_of(slow, "slow") if slow is not None else 0,
+        backend=settled(backend)[0],
     )  # fmt: skip
     return chosen(network, options, _planner(kernels), progress, kernels)
 
@@ -108,7 +112,8 @@ def pareto(
     recompute: float = DEFAULTS.recompute,
     pack: str = DEFAULTS.pack,
     result: str = "auto",
-    kernels: KernelSet = NUMPY,
+    backend: str = DEFAULTS.backend,
+    kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> tuple[Found, ...]:
     """Plans of a network that nothing dominates, from the smallest to the fastest: each a `plan`, its
@@ -118,7 +123,7 @@ def pareto(
     """
     options = PlanOptions(
         fuse=fuse, image=image, frames=frames, device=device or "", effort=str(effort),
-        recompute=recompute, pack=pack, result=result,
+        recompute=recompute, pack=pack, result=result, backend=settled(backend)[0],
     )  # fmt: skip
     return front(network, options, _planner(kernels), progress)
 
@@ -128,7 +133,7 @@ def chosen(
     options: PlanOptions,
     planner: Planner = plan_of,
     progress: Progress | None = None,
-    kernels: KernelSet = NUMPY,
+    kernels: KernelSet | None = None,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
     options = with_result(network, options)
@@ -201,8 +206,8 @@ def profile_for(options: PlanOptions) -> DeviceProfile:
     return profile_of(options.device or DEFAULT_DEVICE)
 
 
-def _planner(kernels: KernelSet) -> Planner:
-    if kernels is NUMPY:
+def _planner(kernels: KernelSet | None) -> Planner:
+    if kernels is None:
         return plan_of
     return lambda network, options: plan_of(network, options, kernels)
 

@@ -10,7 +10,7 @@ emitting its calls once for every structure, into memory that is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -18,11 +18,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from csdfgen.errors import PlanError
+from csdfgen.kernels.arrays import array_of, copies, matched
+from csdfgen.kernels.ports import NumpyPort
 from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops._copies import cut
 from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops.base import (
     DeclaringScratch,
@@ -35,7 +36,7 @@ from csdfgen.ops.base import (
     stored_rows,
 )
 
-__all__ = ["NUMPY", "NumpyKernels", "array_of", "copies"]
+__all__ = ["NUMPY", "NumpyKernels"]
 
 
 class NumpyKernels:
@@ -45,6 +46,12 @@ class NumpyKernels:
 
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Layer, Emit] = WeakKeyDictionary()
+
+    code = "numpy"
+
+    def shared(self, threads: int) -> NumpyKernels:
+        """See `KernelSet.shared`: linear algebra has threads of its own."""
+        return self
 
     def refusal(self, layer: Layer) -> str | None:
         """Every operator of the table has a numpy kernel."""
@@ -80,6 +87,10 @@ class NumpyKernels:
         except PlanError as error:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
         return calls
+
+    def port(self, dtype: str) -> NumpyPort:
+        """See `KernelSet.port`."""
+        return NumpyPort()
 
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """See `KernelSet.chained`."""
@@ -145,21 +156,6 @@ NUMPY = NumpyKernels()
 """The one set: layers are packed once, whoever plans or runs them."""
 
 
-def array_of(view: View, memory: Memory) -> np.ndarray:
-    """Evenly spaced rows, none in pieces, as an array of shape (rows, *shape)."""
-    assert not view.pieces, "rows in pieces are no array"
-    rows = view.rows
-    step = rows[1] - rows[0] if len(rows) > 1 else 0
-    offset = rows[0] if rows else 0
-    return np.ndarray(
-        (len(rows), *view.shape),
-        view.format.dtype,
-        memory[view.pool],
-        offset,
-        (step, *view.strides),
-    )
-
-
 def _slab(
     step: Step,
     position: int,
@@ -205,26 +201,6 @@ def _spread(view: View, found: Sequence[Sequence[tuple[int, int]]], memory: Memo
     return Spread((view.count, *view.shape), np.dtype(view.format.dtype), tuple(pieces))
 
 
-def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
-    """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
-    return [(np.copyto, pair) for pair in _matched(target, view, memory)]
-
-
-def _matched(
-    whole: np.ndarray, view: View, memory: Memory
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Parts of an array (rows, *shape), each with the array of rows that lie like it."""
-    start = 0
-    for piece in view.pieces or (view,):
-        part = whole
-        if view.pieces:
-            stop = start + piece.shape[view.along]
-            part = cut(whole, view.along + 1, slice(start, stop))
-            start = stop
-        for a, b in piece.runs:
-            yield part[a:b], array_of(piece.part(a, b), memory)
-
-
 def _extents(step: Step, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes of every pool of a step: as given, and as far as its rows reach."""
     views = (view for view in (*step.inputs, *step.outputs, *step.states) if view is not None)
@@ -261,7 +237,7 @@ def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory)
         (np.copyto, (where, made))
         for view, array in zip(views, arrays, strict=True)
         if not _is_array(view)
-        for made, where in _matched(array, view, memory)
+        for made, where in matched(array, view, memory)
     ]
 
 

@@ -25,7 +25,9 @@ __all__ = [
     "Call",
     "KernelSet",
     "Memory",
+    "Port",
     "Scratchpad",
+    "Starts",
     "Step",
     "View",
     "by_image",
@@ -138,12 +140,38 @@ class Step:
     workspace: Scratchpad
 
 
+Starts = tuple[int, ...]
+"""First element along each axis of an array (rows, *row shape)."""
+
+
+class Port(Protocol):
+    """An array of the caller's, one image in storage order: (rows, *row shape). Calls are bound to a
+    port once; before a frame it is opened on an array.
+    """
+
+    def open(self, array: np.ndarray | None) -> None:
+        """The array of the frames to come; None: nothing is moved."""
+
+    def taken(self, starts: Starts, view: View, memory: Memory) -> Sequence[Call]:
+        """Calls that fill rows from the array, from `starts` on, converted to their type."""
+
+    def given(self, starts: Starts, view: View, memory: Memory) -> Sequence[Call]:
+        """Calls that write rows into the array, from `starts` on."""
+
+
 class KernelSet(Protocol):
     """A backend. Sets are values without a state that matters: caches alone."""
 
     @property
     def name(self) -> str:
         """What users call it."""
+
+    @property
+    def code(self) -> str:
+        """What its kernels are made of: an instruction set, or whose they are."""
+
+    def shared(self, threads: int) -> KernelSet:
+        """The same backend, whose calls so many threads share."""
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""
@@ -160,6 +188,9 @@ class KernelSet(Protocol):
         """Calls that compute the step in this memory, in blocks that fit its workspace, which may
         have any size from the least on. Raises PlanError if it needs more than it has.
         """
+
+    def port(self, dtype: str) -> Port:
+        """A port between an array of the caller's and rows of elements of this type."""
 
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """Calls that do the same as these, whoever bound them, as few as can be: they are made one

@@ -10,11 +10,11 @@ live array, and nothing depends on the images.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from csdfgen.errors import PlanError
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View
+from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View, structures
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -23,7 +23,7 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Delivery", "Feed", "Program", "lower"]
+__all__ = ["Delivery", "Feed", "Program", "key_of", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +66,17 @@ class Program:
     deliveries: tuple[tuple[Delivery, ...], ...]
     frames: int
     results: Mapping[str, View]
+
+
+def key_of(step: Step) -> Hashable:
+    """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
+    views = tuple(
+        None if view is None else view.places
+        for view in (*step.inputs, *step.outputs, *step.states)
+    )
+    pad = step.workspace
+    (kind,) = structures(step.layer, (step.phase,))
+    return step.actor, kind, step.phase.images, views, pad.offset, pad.size
 
 
 def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:

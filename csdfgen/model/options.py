@@ -28,6 +28,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "goal": ("balanced", "memory", "speed"),
         "pack": ("fast", "exact"),
         "result": ("auto", "stored", "arena", "streamed"),
+        "backend": ("numpy", "native"),
     }
 )
 """Option -> the words that it takes."""
@@ -37,7 +38,7 @@ CONVERSION = ("rows", "fuse", "image")
 
 WISHES = (
     "goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles",
-    "fast", "slow",
+    "fast", "slow", "backend",
 )  # fmt: skip
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
 files and graphs made without them stay as they were.
@@ -68,7 +69,8 @@ class PlanOptions:
     "auto" until it is settled which (`goals.results`).
     tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
     by default. fast, slow: bytes of a fast and of a slow memory that the plan is shared out to, 0 for
-    one memory.
+    one memory. backend: "numpy" or "native", whose kernels' workspace is planned; who runs the plan by
+    other kernels may find that they need more.
 
     Raises InputError for values that do not exist.
 
@@ -92,6 +94,7 @@ class PlanOptions:
     tiles: str = ""
     fast: int = 0
     slow: int = 0
+    backend: str = "numpy"
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -152,7 +155,7 @@ class PlanOptions:
     def from_fields(cls, fields: Fields) -> PlanOptions:
         """The options in a JSON object. Raises the error of `fields`, or InputError."""
         texts = {name: fields.text(name) for name in CONVERSION}
-        for name in ("policy", "goal", "device", "effort", "pack", "result", "tiles"):
+        for name in ("policy", "goal", "device", "effort", "pack", "result", "tiles", "backend"):
             texts[name] = fields.text(name, _default(name))
         return cls(
             **texts,

@@ -240,7 +240,7 @@ def _compile(
         [*flags, *_OBJECT, path, "-o", out] for path, out in zip(ordered, objects, strict=True)
     ]
     _succeed(compiler, commands, log)
-    _succeed(compiler, [[*flags, *_SHARED, *objects, "-lm", "-o", made]], log)
+    _succeed(compiler, [[*flags, *_SHARED, *objects, "-lm", "-pthread", "-o", made]], log)
 
 
 def _succeed(compiler: Compiler, commands: Sequence[Sequence[str | Path]], log: Path) -> None:

@@ -20,7 +20,9 @@ from csdfgen.kernels.steps import Call, Memory, Step, by_image
 from csdfgen.model.network import Layer
 from csdfgen.native.families import Family, family_of
 from csdfgen.native.library import Library, Record
+from csdfgen.native.ports import NativePort
 from csdfgen.native.strided import Native, joined, translated
+from csdfgen.native.threads import Team
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase
 
@@ -30,14 +32,34 @@ __all__ = ["NativeKernels"]
 class NativeKernels:
     """The native backend over a library that was built.
 
-    fallback: what has no native kernel is computed by numpy, instead of refused. exact: convolutions
-    are sums of products, not faster forms that round more often (about 4e-6 of the largest value).
+    team: threads that share what it computes; without one it is one. fallback: what has no native
+    kernel is computed by numpy, instead of refused. exact: convolutions are sums of products, not
+    faster forms that round more often (about 4e-6 of the largest value).
     """
 
     name = "native"
 
-    def __init__(self, library: Library, *, fallback: bool = False, exact: bool = False) -> None:
-        self._library, self._fallback, self._exact = library, fallback, exact
+    def __init__(
+        self,
+        library: Library,
+        *,
+        fallback: bool = False,
+        exact: bool = False,
+        team: Team | None = None,
+    ) -> None:
+        self._library, self._fallback, self._exact, self._team = library, fallback, exact, team
+
+    def shared(self, threads: int) -> NativeKernels:
+        """See `KernelSet.shared`. Raises InputError for too many."""
+        if threads == 1:
+            return self
+        team = Team(self._library, threads)
+        return NativeKernels(self._library, fallback=self._fallback, exact=self._exact, team=team)
+
+    @property
+    def code(self) -> str:
+        """The instruction set of its kernels."""
+        return self._library.instructions
 
     def refusal(self, layer: Layer) -> str | None:
         """Operators are numpy's."""
@@ -91,15 +113,22 @@ class NativeKernels:
             raise PlanError(f"there is no native kernel '{made.kernel}'") from None
         return made
 
+    def port(self, dtype: str) -> NativePort:
+        """See `KernelSet.port`."""
+        return NativePort(self._library, dtype)
+
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """See `KernelSet.chained`: kernels that follow each other are one call."""
         found: list[Call] = []
         for native, group in groupby(calls, lambda call: isinstance(call[0], Native)):
             some = list(group)
-            if not native or len(some) == 1:
+            if not native or (len(some) == 1 and self._team is None):
                 found.extend(some)
                 continue
-            found.append((self._library.run, (_table(some), len(some))))
+            if self._team is not None:
+                found.append(self._team.call([cast(Native, call[0]) for call in some]))
+            else:
+                found.append((self._library.run, (_table(some), len(some))))
         return found
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "MULTIPLY",
     "NONE",
     "PANEL",
+    "RANK",
     "SCALE",
     "SIGMOID",
     "SUBTRACT",
@@ -39,18 +40,23 @@ __all__ = [
     "Library",
     "MapStep",
     "PoolStep",
+    "Port",
     "Record",
     "Source",
+    "Stage",
     "Strided",
     "Target",
+    "Transfer",
     "load",
 ]
 
 NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = range(7)
 COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = range(7)
 PANEL = 16
+RANK = 10
+"""Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 2
+_VERSION = 5
 
 
 class Activation(Structure):
@@ -207,7 +213,34 @@ class Record(Structure):
     _fields_ = (("kernel", c_void_p), ("step", c_void_p))
 
 
-_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record)
+class Port(Structure):
+    """csdf_port."""
+
+    _fields_ = (("base", c_void_p), ("copy", c_void_p), ("strides", c_ssize_t * RANK))
+
+
+class Transfer(Structure):
+    """csdf_transfer."""
+
+    _fields_ = (
+        ("port", POINTER(Port)),
+        ("dims", c_void_p),
+        ("axes", c_void_p),
+        ("starts", c_void_p),
+        ("rank", c_int32),
+        ("port_rank", c_int32),
+        ("into_port", c_int32),
+        ("memory", c_void_p),
+    )
+
+
+class Stage(Structure):
+    """csdf_stage."""
+
+    _fields_ = (("records", c_void_p), ("first", c_void_p), ("parts", c_int32))
+
+
+_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage, MapStep, PoolStep)
 """Structures in the order of csdf_size_of."""
 
 
@@ -243,6 +276,11 @@ class Library:
         self._addresses: dict[str, int] = {}
         self.run = self._library.csdf_run
         self.run.restype, self.run.argtypes = None, (c_void_p, c_int32)
+        self.team_new = self._library.csdf_team_new
+        self.team_new.restype, self.team_new.argtypes = c_void_p, (c_int32,)
+        self.team_end, self.team_run = self._library.csdf_team_end, self._library.csdf_team_run
+        self.team_end.restype, self.team_end.argtypes = None, (c_void_p,)
+        self.team_run.restype, self.team_run.argtypes = None, (c_void_p, c_void_p, c_int32)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)

@@ -18,13 +18,10 @@ import numpy as np
 
 from csdfgen.errors import PlanError
 from csdfgen.kernels.steps import Call
-from csdfgen.native.library import Dim, Library, Record, Strided
+from csdfgen.native.library import RANK, Dim, Library, Record, Strided
 from csdfgen.ops import primitives
 
-__all__ = ["RANK", "Native", "address_of", "joined", "translated"]
-
-RANK = 10
-"""Most dimensions of a strided kernel: CSDF_RANK."""
+__all__ = ["Native", "address_of", "copy_kernel", "joined", "table_of", "translated"]
 
 _SHORT = {
     "float16": "f16",
@@ -62,6 +59,12 @@ class Native:
     def bound_to(self, library: Library) -> None:
         """Take the kernel from a library. Raises KeyError if it has none."""
         self.function, self._run = library.address(self.kernel), library.run
+
+    def changed(self, step: ctypes.Structure) -> Native:
+        """The same kernel on a step that points to the same things."""
+        made = Native(self.kernel, step, *self.kept)
+        made.function, made._run = self.function, self._run
+        return made
 
     def __call__(self) -> None:
         self._run(ctypes.byref(Record(self.function, ctypes.addressof(self.step))), 1)
@@ -153,7 +156,7 @@ def _one_copy(some: Sequence[Native]) -> Native:
     sizes, read, written = zip(*rows, strict=True)
     dims = _dims(sizes, read, written)
     assert dims is not None
-    table = _table(dims)
+    table = table_of(dims)
     places = first.a, first.out, first.out, first.out
     made = Strided(ctypes.addressof(table), len(dims), 0, *places, None, 0, 0)
     return Native(some[0].kernel, made, table, *(kernel.kept for kernel in some))
@@ -192,7 +195,8 @@ def _dims(shape: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], ...
 
 
 @lru_cache(maxsize=4096)
-def _table(dims: tuple[tuple[int, ...], ...]) -> ctypes.Array[Dim]:
+def table_of(dims: tuple[tuple[int, ...], ...]) -> ctypes.Array[Dim]:
+    """(size, strides of a, b, c and the output) of every dimension, as a table; equal ones are one."""
     return (Dim * len(dims))(*(Dim(*dim) for dim in dims))
 
 
@@ -209,7 +213,7 @@ def _step(
     dims = _dims(shape, *(strides for _, strides in operands), out_strides)
     if dims is None:
         return []
-    table, target = _table(dims), address_of(out)
+    table, target = table_of(dims), address_of(out)
     places = [address_of(array) for array, _ in operands] + [target] * (3 - len(operands))
     count, step, out_step = along
     where = None if index is None else address_of(index)
@@ -255,6 +259,13 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 # Calls -------------------------------------------------------------------------------------------
 
 
+def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """The kernel that copies elements of a type into those of another. Raises PlanError."""
+    if source == target:
+        return f"copy_{target.itemsize}"
+    return f"from_{_short(source)}_to_{_short(target)}"
+
+
 def _copied(
     out: np.ndarray, source: Any, casting: str = "same_kind", where: np.ndarray | None = None
 ) -> list[Native]:
@@ -265,9 +276,7 @@ def _copied(
         array = _array(array, out.dtype)
         operands = [_over(array, out.shape), _over(array, out.shape), _over(where, out.shape)]
         return _step(f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
-    if array.dtype == out.dtype:
-        return _step(f"copy_{out.itemsize}", out.shape, out, out.strides, *operands)
-    kernel = f"from_{_short(array.dtype)}_to_{_short(out.dtype)}"
+    kernel = copy_kernel(array.dtype, out.dtype)
     return _step(kernel, out.shape, out, out.strides, *operands)
 
 

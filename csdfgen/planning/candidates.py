@@ -81,7 +81,7 @@ class Candidate:
             exact=options.pack == "exact",
         )
 
-    def planned(self, kernels: KernelSet) -> Plan:
+    def planned(self, kernels: KernelSet | None) -> Plan:
         """The plan of the order, in blocks of whole slabs or, where that saves memory, of what is also
         released together.
         """
@@ -96,7 +96,7 @@ class Candidate:
             kernels
         )
 
-    def _finished(self, kernels: KernelSet) -> Plan:
+    def _finished(self, kernels: KernelSet | None) -> Plan:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
         prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound

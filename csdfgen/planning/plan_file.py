@@ -33,7 +33,6 @@ from csdfgen.dataflow.graph import parse_short_form, short_form
 from csdfgen.dataflow.origin import read_shapes
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, write_json
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -236,7 +235,7 @@ def _numbers(item: Fields, key: str, limit: int) -> tuple[int, ...]:
     return values
 
 
-def to_plan(file: PlanFile, network: Network, kernels: KernelSet = NUMPY) -> Plan:
+def to_plan(file: PlanFile, network: Network, kernels: KernelSet | None = None) -> Plan:
     """The plan of a file for the network that it was made for, loaded with the file's shapes and
     batch.
 

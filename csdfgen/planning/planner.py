@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.native.backends import kernels_of
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
@@ -69,15 +69,16 @@ class Prepared:
     fine: bool = False
     _declared: dict[KernelSet, Declarations] = field(default_factory=dict, repr=False)
 
-    def declared(self, kernels: KernelSet) -> Declarations:
+    def declared(self, kernels: KernelSet | None) -> Declarations:
         """What a backend declares for its firings; asked for once."""
+        kernels = kernels or kernels_of(self.options.backend)
         if kernels not in self._declared:
             self._declared[kernels] = Declarations(
                 self.conversion, self.sharing, self.buffers, kernels
             )
         return self._declared[kernels]
 
-    def scratch(self, kernels: KernelSet) -> Scratch:
+    def scratch(self, kernels: KernelSet | None) -> Scratch:
         """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
         return self.declared(kernels).least(self.options)
 
@@ -99,7 +100,7 @@ def plan(
     image: str = DEFAULTS.image,
     policy: str = DEFAULTS.policy,
     frames: int = DEFAULTS.frames,
-    kernels: KernelSet = NUMPY,
+    kernels: KernelSet | None = None,
     tiles: str = DEFAULTS.tiles,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
@@ -109,15 +110,15 @@ def plan(
     fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
     policy: "demand", "eager", "layers", "bounded", or "best": the order of least peak that is found.
     frames: images that the order of firings covers; they divide the network's batch.
-    kernels: the backend whose workspace is planned. tiles: regions of layers that are computed a few
-    columns at a time.
+    kernels: the backend whose workspace is planned, that of the options by default. tiles:
+        regions of layers that are computed a few columns at a time.
     Raises InputError for options that do not exist, and for what is no network.
     """
     options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles=tiles)
     return plan_of(network, options, kernels)
 
 
-def plan_of(network: Network, options: PlanOptions, kernels: KernelSet = NUMPY) -> Plan:
+def plan_of(network: Network, options: PlanOptions, kernels: KernelSet | None = None) -> Plan:
     """The plan of a network with heights as the options say; goals and budgets are above, in
     `goals.choice`. Raises InputError for what is no network.
     """
@@ -154,7 +155,7 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _planned(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
+def _planned(network: Network, options: PlanOptions, kernels: KernelSet | None) -> Plan:
     if options.pack == "exact":
         check_solver()  # before a search that may take a minute
     prepared = prepare(network, options)
@@ -175,7 +176,9 @@ def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
     return least_peak(prepared.conversion, prepared.buffers, scratch, effort, starts=starts)
 
 
-def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels: KernelSet) -> Plan:
+def _overlapped(
+    network: Network, prepared: Prepared, scratch: Scratch, kernels: KernelSet | None
+) -> Plan:
     """The plan in which several images follow each other as the order of one lets them."""
     options = prepared.options
     one = prepare(network, replace(options, frames=1, policy="best", result="stored"))
@@ -186,7 +189,9 @@ def _overlapped(network: Network, prepared: Prepared, scratch: Scratch, kernels:
     return replace(several.planned(kernels), interrupted=found.interrupted)
 
 
-def plan_for(prepared: Prepared, policy: str, order: Order, kernels: KernelSet = NUMPY) -> Plan:
+def plan_for(
+    prepared: Prepared, policy: str, order: Order, kernels: KernelSet | None = None
+) -> Plan:
     """The plan that fires in this order, everything placed. policy: what the order is called."""
     return Candidate(prepared, policy, order, prepared.scratch(kernels)).planned(kernels)
 
@@ -258,7 +263,9 @@ def _kept(options: PlanOptions) -> bool:
     return options.result == "arena"
 
 
-def plan_from_schedule(network: Network, schedule: Schedule, kernels: KernelSet = NUMPY) -> Plan:
+def plan_from_schedule(
+    network: Network, schedule: Schedule, kernels: KernelSet | None = None
+) -> Plan:
     """The plan that fires a network in the order of a schedule of its graph, in buffers within the
     capacities there.
 

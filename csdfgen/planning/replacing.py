@@ -18,9 +18,9 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import PlanError, option
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import kernels_of
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
@@ -33,14 +33,14 @@ from csdfgen.planning.workspaces import Declarations, timed
 __all__ = ["in_memories", "layout_of_plan", "shared_out", "with_offsets", "write_plan_items"]
 
 
-def layout_of_plan(plan: Plan, kernels: KernelSet = NUMPY) -> Layout:
+def layout_of_plan(plan: Plan, kernels: KernelSet | None = None) -> Layout:
     """What of a plan is packed, its scratch as small as its kernels can do with."""
     needs = _declared(plan, kernels).least(plan.options)
     return layout_of(plan.rolling, plan.lifetimes, timed(needs, plan.order))
 
 
 def write_plan_items(
-    path: str | os.PathLike[str], plan: Plan, kernels: KernelSet = NUMPY
+    path: str | os.PathLike[str], plan: Plan, kernels: KernelSet | None = None
 ) -> tuple[int, int]:
     """Write the items of a plan as a CSV file (`packing.minimalloc`); (how many, bytes that no
     placement of them is below). Raises InputError.
@@ -50,7 +50,9 @@ def write_plan_items(
     return int(np.count_nonzero(items.sizes)), lower_bound(items)
 
 
-def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet = NUMPY) -> Plan:
+def with_offsets(
+    plan: Plan, path: str | os.PathLike[str], kernels: KernelSet | None = None
+) -> Plan:
     """The plan with its rows and scratch at the offsets of a CSV file, a solution of its items.
 
     The arena ends where the highest item does; kernels get what is free below as scratch. Raises
@@ -64,7 +66,7 @@ def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet = 
     return _placed(plan, placed, found.lower_bound)
 
 
-def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) -> Plan:
+def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet | None = None) -> Plan:
     """The plan with its rows and scratch shared out to a fast and a slow memory of so many bytes, so
     that few bytes are moved to and from the slow one (`memories.split`).
 
@@ -95,7 +97,7 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet = NUMPY) ->
 
 
 def shared_out(
-    options: PlanOptions, made: Callable[[PlanOptions], Plan], kernels: KernelSet = NUMPY
+    options: PlanOptions, made: Callable[[PlanOptions], Plan], kernels: KernelSet | None = None
 ) -> Plan:
     """The plan that is made of the options but for their memories, then shared out to these if they
     are two. Raises as `in_memories` and `made`.
@@ -120,5 +122,7 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
     return assemble(draft, plan.figures["peak_live"], plan.figures["lower_bound"])
 
 
-def _declared(plan: Plan, kernels: KernelSet) -> Declarations:
-    return Declarations(plan.conversion, plan.sharing, plan.rolling, kernels)
+def _declared(plan: Plan, kernels: KernelSet | None) -> Declarations:
+    return Declarations(
+        plan.conversion, plan.sharing, plan.rolling, kernels or kernels_of(plan.options.backend)
+    )

@@ -30,7 +30,7 @@ GRAPHS = st.builds(with_serial_loops, consistent_graphs(live=False))
 SMALL = st.builds(with_serial_loops, consistent_graphs(max_actors=3, live=False))
 
 
-@settings(SEEDED, max_examples=500)
+@settings(SEEDED, max_examples=300)
 @given(GRAPHS)
 def test_execution_and_cycle_ratio_agree(graph: CsdfGraph) -> None:
     executed, expanded = (
@@ -60,7 +60,7 @@ def test_one_periodic_is_a_lower_bound(graph: CsdfGraph) -> None:
     assert not bound.exact or bound.value == exact.value
 
 
-@settings(SEEDED, max_examples=500)
+@settings(SEEDED, max_examples=300)
 @given(GRAPHS)
 def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
@@ -74,7 +74,7 @@ def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
             assert find_deadlock(graph, {**found.capacities, name: capacity - 1}) is not None
 
 
-@settings(SEEDED, max_examples=500)
+@settings(SEEDED, max_examples=300)
 @given(GRAPHS)
 def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
     best = throughput(graph).value
@@ -90,7 +90,7 @@ def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
             assert throughput(graph, {**found.capacities, name: capacity - 1}).value < best
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(SMALL)
 def test_fronts_are_those_of_brute_force(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
@@ -119,7 +119,7 @@ def test_fronts_are_those_of_brute_force(graph: CsdfGraph) -> None:
     assert [(point.size, point.throughput) for point in front] == wanted
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(GRAPHS)
 def test_lower_bounds_are_necessary(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
@@ -129,7 +129,7 @@ def test_lower_bounds_are_necessary(graph: CsdfGraph) -> None:
             assert find_deadlock(graph, {name: least - 1}) is not None
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(GRAPHS)
 def test_periodic_schedules_keep_every_dependency(graph: CsdfGraph) -> None:
     best = throughput(graph).value
@@ -160,7 +160,7 @@ def test_periodic_schedules_keep_every_dependency(graph: CsdfGraph) -> None:
             assert not channel.consumption[phase] or there >= consumed
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(consistent_graphs(live=False), st.booleans())
 def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial: bool) -> None:
     graph = with_serial_loops(graph) if serial else graph
@@ -176,7 +176,7 @@ def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial
     assert all(tokens <= room[name] for name, tokens in zip(names, held, strict=True))
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(GRAPHS, st.data())
 def test_no_firing_of_a_periodic_schedule_can_start_earlier(
     graph: CsdfGraph, data: st.DataObject
@@ -198,7 +198,7 @@ def test_no_firing_of_a_periodic_schedule_can_start_earlier(
         replay(of_periodic(graph, replace(schedule, starts=starts)))
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(GRAPHS, st.integers(1, 3))
 def test_self_timed_orders_pass_the_check(graph: CsdfGraph, iterations: int) -> None:
     assume(find_deadlock(graph) is None)
@@ -209,7 +209,7 @@ def test_self_timed_orders_pass_the_check(graph: CsdfGraph, iterations: int) -> 
     assert dict(schedule.capacities) == peaks
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=60)
 @given(GRAPHS, st.sampled_from(POLICIES), st.integers(1, 2))
 def test_every_policy_ends_within_capacities_that_suffice(
     graph: CsdfGraph, policy: str, iterations: int

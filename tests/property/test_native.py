@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, note, seed, settings
+from hypothesis import strategies as st
+
+import csdfgen
+import runtime
+from csdfgen.errors import InputError, PlanError, ToolError
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.native import backends, strided
+from csdfgen.native.backends import kernels_of, settled
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import load
+from csdfgen.native.strided import Native
+from csdfgen.native.threads import shared_out
+from csdfgen.ops import primitives
+from csdfgen.planning.plan import Plan
+from csdfgen.rewriting.fuse import fuse
+from runtime.executor import Executable
+from tests.builder import reference
 from tests.native_steps import compiler_missing
+from tests.networks import check_touched, feeds
 from tests.op_harness import heights
 from tests.op_samples import SAMPLES
+from tests.random_networks import models, row_choices
 from tests.scattered import Layout, declared, run_scattered
+from tests.small_models import residual_classifier
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -39,10 +60,159 @@ def test_every_operator_as_numpy_has_it(number: int) -> None:
     sample = SAMPLES[number]
     layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
     native = NativeKernels(load())
-    for height in heights(layer)[:3]:
+    for height, whose in zip(heights(layer)[number % 2 :], (native, NUMPY), strict=False):
         wanted = run_scattered(layer, feeds, height, layout, None)
-        sizes = declared(layer, height, layout, None)
-        for own in (None, sizes):
-            found = run_scattered(layer, feeds, height, layout, None, own, native)
-            for got, want in zip(found, wanted, strict=True):
-                close(got, want)
+        sizes = declared(layer, height, layout, None, whose)
+        found = run_scattered(layer, feeds, height, layout, None, sizes, native)
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want)
+
+
+# Whole networks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_plans_for_native_code(part: int) -> None:
+    """Random networks in plans whose scratch is what native kernels need, which may be none."""
+
+    @seed(part)
+    @settings(
+        max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.data(), models())
+    def run(data: st.DataObject, model: onnx.ModelProto) -> None:
+        network = csdfgen.load(model)
+        rows = row_choices(data.draw, [layer.name for layer in fuse(network).layers])
+        note(f"--rows {rows}")
+        note(onnx.printer.to_text(model))
+        plan = csdfgen.plan(network, rows=rows, backend="native")
+        inputs = feeds(model)
+        got, measured = runtime.compile(plan).measure(inputs)
+        check_touched(plan, measured.touched_bytes)
+        for name, want in reference(model, inputs).items():
+            close(got[name], want)
+
+    run()
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return csdfgen.plan(csdfgen.load(residual_classifier()), backend="native")
+
+
+def test_inputs_and_outputs_in_any_order_and_type(plan: Plan) -> None:
+    """Arrays are read and written where they lie: no copy of either is made."""
+    frame, other_frame = runtime.compile(plan), runtime.compile(plan, backend="native")
+    (tensor,) = plan.network.inputs
+    x = np.random.default_rng(0).standard_normal(tensor.shape).astype(np.float32)
+    want = {name: array.copy() for name, array in other_frame(x).items()}
+    swapped = np.asfortranarray(x)
+    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), np.float64)
+    wide[..., ::2] = x
+    backwards = np.ascontiguousarray(x[..., ::-1])[..., ::-1]
+    other = x.astype(x.dtype.newbyteorder(">"))
+    for array_given in (swapped, wide[..., ::2], backwards, other):
+        for name, array in frame(array_given).items():
+            np.testing.assert_array_equal(array, want[name])
+    out = {name: np.asfortranarray(np.zeros_like(array)) for name, array in want.items()}
+    frame(x, out=out)
+    for name, array in out.items():
+        np.testing.assert_array_equal(array, want[name])
+
+
+def test_rows_are_handed_on(plan: Plan) -> None:
+    frame = runtime.compile(plan)
+    (tensor,) = plan.network.inputs
+    x = np.random.default_rng(1).standard_normal(tensor.shape).astype(np.float32)
+    want, seen = frame(x), set()
+    frame(x, on_rows=lambda name, image, start, stop, rows: seen.add((name, rows.tobytes())))
+    assert {name for name, _ in seen} == set(want)
+    whole = {name: array.tobytes() for name, array in want.items()}
+    assert all(rows in whole[name] for name, rows in seen)
+
+
+def test_a_plan_for_native_code_needs_more_for_numpy() -> None:
+    """Said in one line, with the way out."""
+    network = csdfgen.load("zoo:lenet5")
+    plan = csdfgen.plan(network, backend="native")
+    assert plan.figures["arena"] < csdfgen.plan(network).figures["arena"]
+    with pytest.raises(PlanError, match=r"needs \d+ bytes .* its plan has \d+; .*backend='native'"):
+        runtime.compile(plan, backend="numpy")
+
+
+def test_frames_are_timed_firing_by_firing(plan: Plan) -> None:
+    frame = runtime.compile(plan)
+    (tensor,) = plan.network.inputs
+    times = frame.time_firings(np.zeros(tensor.shape, np.float32))
+    assert len(times) == len(plan.order) + 1 and list(times) == sorted(times)
+
+
+def test_a_call_without_a_native_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused by name, or computed by numpy where that is asked for."""
+    plan = csdfgen.plan(csdfgen.load(residual_classifier()))
+    monkeypatch.delitem(strided._FUNCTIONS, primitives.maximum)
+    with pytest.raises(PlanError, match=r"firing \d+ \(.*\): maximum has no native kernel"):
+        Executable(plan, kernels=NativeKernels(load()))
+    (tensor,) = plan.network.inputs
+    x = np.random.default_rng(2).standard_normal(tensor.shape).astype(np.float32)
+    found = Executable(plan, kernels=NativeKernels(load(), fallback=True))(x)
+    for name, want in Executable(plan)(x).items():
+        close(found[name], want)
+
+
+def test_backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels_of("numpy").name == "numpy" and kernels_of("native").name == "native"
+    assert settled("auto")[0] == "native"
+    with pytest.raises(InputError, match="backend='fpga': not one of auto, native, numpy"):
+        kernels_of("fpga")
+
+    def missing() -> None:
+        raise ToolError("no C compiler")
+
+    monkeypatch.setattr(backends, "_native", missing)
+    assert settled("auto") == ("numpy", "no C compiler") and kernels_of("auto").name == "numpy"
+    with pytest.raises(ToolError):
+        kernels_of("native")
+
+
+# Threads -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_a_frame(threads: int) -> None:
+    """Results are those of one thread to the last bit, in frame after frame."""
+    plan = csdfgen.plan(csdfgen.load("zoo:resnet8@96x96"), backend="native", rows=16)
+    (tensor,) = plan.network.inputs
+    alone, together = runtime.compile(plan), runtime.compile(plan, threads=threads)
+    kernels = [call[0] for one in together._firings for call in one.calls]
+    assert any(len(shared_out(k, threads)) > 1 for k in kernels if isinstance(k, Native))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        x = rng.standard_normal(tensor.shape).astype(np.float32)
+        want = alone(x)
+        for name, got in together(x).items():
+            np.testing.assert_array_equal(got, want[name])
+
+
+def test_a_program_shared_by_threads(plan: Plan) -> None:
+    """Frames wait for each other, every caller gets its own outputs."""
+    frame, (tensor,) = runtime.compile(plan), plan.network.inputs
+    rng = np.random.default_rng(4)
+    images = [rng.standard_normal(tensor.shape).astype(np.float32) for _ in range(8)]
+    wanted = [frame(x) for x in images]
+
+    def repeatedly(number: int) -> bool:
+        results = [frame(images[number]) for _ in range(50)]
+        return all(
+            np.array_equal(got[name], want)
+            for got in results
+            for name, want in wanted[number].items()
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(repeatedly, range(8)))
+
+
+def test_more_threads_than_there_can_be(plan: Plan) -> None:
+    with pytest.raises(InputError, match="threads=65: native code takes 1 to 64"):
+        runtime.compile(plan, threads=65)

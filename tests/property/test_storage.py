@@ -37,7 +37,7 @@ def sizing_of(graph: CsdfGraph) -> Sizing:
     return sizing
 
 
-@settings(SEEDED, max_examples=200)
+@settings(SEEDED, max_examples=100)
 @given(st.one_of(GRAPHS, OVERLAPPING), st.integers(0, 4))
 def test_rings_need_their_sums(graph: CsdfGraph, slower: int) -> None:
     sizing = sizing_of(graph)
@@ -57,7 +57,7 @@ def test_rings_need_their_sums(graph: CsdfGraph, slower: int) -> None:
                     assert sizing.judge(sizing.capacities(levels), goal)
 
 
-@settings(SEEDED, max_examples=150)
+@settings(SEEDED, max_examples=80)
 @given(GRAPHS, st.fractions(1, 4, max_denominator=7))
 def test_periodic_schedules_give_enough_storage(graph: CsdfGraph, slower: Fraction) -> None:
     # where firings take no time, some may wait for each other at one instant
@@ -98,7 +98,7 @@ _LEVELS = st.dictionaries(st.integers(0, 2), st.integers(0, 2), min_size=1, max_
 _UNITS = st.dictionaries(st.integers(0, 2), st.integers(1, 3), min_size=1, max_size=3)
 
 
-@settings(SEEDED, max_examples=150)
+@settings(SEEDED, max_examples=80)
 @given(
     _COSTS,
     st.lists(_LEVELS, max_size=5),

@@ -85,7 +85,7 @@ def test_a_plan_shows_itself_in_a_line_and_can_be_pickled(plan: Plan) -> None:
 
 
 def test_an_unknown_backend_is_refused(plan: Plan) -> None:
-    with pytest.raises(InputError, match="not one of numpy"):
+    with pytest.raises(InputError, match="not one of auto, native, numpy"):
         runtime.compile(plan, backend="abacus")
 
 

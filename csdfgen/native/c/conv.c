@@ -226,3 +226,5 @@ void csdf_conv(const csdf_conv_step *step)
         columns(step, low, high - low, 0);
     }
 }
+
+void csdf_conv_of(const void *step) { csdf_conv(step); }

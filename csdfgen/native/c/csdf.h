@@ -9,6 +9,8 @@
 #ifndef CSDF_H
 #define CSDF_H
 
+#include "strided.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +19,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 2
+#define CSDF_VERSION 5
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -203,6 +205,30 @@ typedef struct csdf_record {
 
 void csdf_run(const csdf_record *records, int32_t count);
 
+/* An array of whoever runs the program, set before a frame: where it starts (NULL: nothing is moved),
+ * the copy (csdf_copy_..., csdf_from_..._to_...) between its elements and the program's, and bytes from
+ * one element to the next along each of its axes. */
+typedef struct csdf_port {
+    void *base;
+    void (*copy)(const void *step);
+    ptrdiff_t strides[CSDF_RANK];
+} csdf_port;
+
+/* Elements between a port and memory of the program, out of the port or into it.
+ * dims: size, and in `a` the stride in the program's memory, of each dimension; axes: which of the port's
+ * axes it is. starts: first element along each of the port's axes, of which there are `port_rank`. */
+typedef struct csdf_transfer {
+    const csdf_port *port;
+    const csdf_dim *dims;
+    const int32_t *axes;
+    const int32_t *starts;
+    int32_t rank, port_rank;
+    int32_t into_port;
+    void *memory;
+} csdf_transfer;
+
+void csdf_move(const void *step);
+
 void csdf_conv_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
@@ -214,7 +240,9 @@ void csdf_pool_of(const void *step);
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
 int32_t csdf_version(void);
-/* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record */
+/* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
+ * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,
+ * 10: csdf_pool_step */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus

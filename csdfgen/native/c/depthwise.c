@@ -260,3 +260,5 @@ void csdf_depthwise(const csdf_conv_step *step)
         start += piece->channels;
     }
 }
+
+void csdf_depthwise_of(const void *step) { csdf_depthwise(step); }

@@ -7,7 +7,26 @@ void csdf_run(const csdf_record *records, int32_t count)
         records->kernel(records->step);
 }
 
-void csdf_conv_of(const void *step) { csdf_conv(step); }
-void csdf_depthwise_of(const void *step) { csdf_depthwise(step); }
-void csdf_winograd_of(const void *step) { csdf_winograd(step); }
-void csdf_gemm_of(const void *step) { csdf_gemm(step); }
+void csdf_move(const void *step)
+{
+    const csdf_transfer *t = step;
+    const csdf_port *port = t->port;
+    csdf_dim dims[CSDF_RANK];
+    char *at = port->base;
+    if (!at)
+        return;
+    for (int32_t k = 0; k < t->port_rank; k++)
+        at += t->starts[k] * port->strides[k];
+    for (int32_t k = 0; k < t->rank; k++) {
+        const ptrdiff_t ours = t->dims[k].a, theirs = port->strides[t->axes[k]];
+        dims[k].size = t->dims[k].size;
+        dims[k].a = t->into_port ? ours : theirs;
+        dims[k].b = dims[k].c = 0;
+        dims[k].out = t->into_port ? theirs : ours;
+    }
+    csdf_strided copy = {dims, t->rank, 0, NULL, NULL, NULL, NULL, NULL, 0, 0};
+    copy.a = t->into_port ? t->memory : at;
+    copy.out = t->into_port ? at : t->memory;
+    copy.b = copy.c = copy.out;
+    port->copy(&copy);
+}

@@ -31,3 +31,5 @@ void csdf_gemm(const csdf_gemm_step *step)
         }
     }
 }
+
+void csdf_gemm_of(const void *step) { csdf_gemm(step); }

@@ -1,7 +1,7 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
+#include "team.h"
 #include "simd.h"
-#include "strided.h"
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
 
@@ -22,6 +22,16 @@ size_t csdf_size_of(int32_t which)
         return sizeof(csdf_dim);
     case 5:
         return sizeof(csdf_record);
+    case 6:
+        return sizeof(csdf_port);
+    case 7:
+        return sizeof(csdf_transfer);
+    case 8:
+        return sizeof(csdf_stage);
+    case 9:
+        return sizeof(csdf_map_step);
+    case 10:
+        return sizeof(csdf_pool_step);
     default:
         return 0;
     }

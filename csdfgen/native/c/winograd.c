@@ -240,3 +240,5 @@ void csdf_winograd(const csdf_conv_step *step)
         }
     }
 }
+
+void csdf_winograd_of(const void *step) { csdf_winograd(step); }

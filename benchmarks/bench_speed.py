@@ -1,0 +1,361 @@
+"""How fast is native code beside onnxruntime, and in how much memory? `make bench-speed`.
+
+    python -m benchmarks.bench_speed [NAME ...] [--repeats 15] [--write]
+
+One thread each, thread time, frames in turn in one process, medians. Ours in four plans: the default
+one, one within an eighth of the bytes that onnxruntime has alive (or the least that the network
+allows), one of whole layers, all in native code, and the default one by numpy. Rivals: onnxruntime, and
+openvino where it is installed. Outputs are compared with onnxruntime's. `--write` renews
+docs/performance.md with its CSV and picture, and README's summary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import onnx
+from threadpoolctl import threadpool_limits
+
+import csdfgen
+import runtime
+from benchmarks.bench_frame import NAMES as FRAMES
+from benchmarks.bench_frame import network as named_network
+from benchmarks.pages import ROOT, machine, write_between
+from csdfgen.errors import PlanError
+from csdfgen.files import write_bytes
+from csdfgen.model.network import Network
+from csdfgen.native.library import load
+from csdfgen.planning.plan import Plan
+from runtime.reference import MismatchError, Reference, compare
+from tests.networks import feeds
+from zoo_models import ZOO
+
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+CSV = ROOT / "docs" / "performance.csv"
+PICTURE = ROOT / "docs" / "performance.svg"
+MARKER = "speed"
+MEMORY = ROOT / "docs" / "memory.csv"
+
+NAMES = (*FRAMES, "zoo:mobilenet_v2", "zoo:resnet18", "zoo:mobilenet_v1", "zoo:tiny_yolo_v2")
+SHARE = 8
+"""Part of onnxruntime's memory that the small plan is within."""
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One network: seconds of a frame (medians, measured), spread (furthest quartile from the median,
+    as a part of it), and bytes of arenas with outputs (planned). theirs: onnxruntime's bytes alive in
+    `run()`, as docs/memory.csv has them (measured), 0 if it has not.
+    """
+
+    network: str
+    native: float
+    spread: float
+    small: float
+    whole: float
+    numpy: float
+    onnxruntime: float
+    openvino: float | None
+    native_bytes: int
+    small_bytes: int
+    whole_bytes: int
+    theirs: int
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest rival."""
+        return min(self.onnxruntime, self.openvino or self.onnxruntime)
+
+
+def source(name: str) -> Any:
+    """The model: a zoo name, or a network of `bench_frame`."""
+    return name if name.startswith("zoo:") else named_network(name)
+
+
+def measure(name: str, repeats: int) -> Timed:
+    """Time frames of a network. Raises MismatchError where outputs differ."""
+    model = source(name)
+    network = csdfgen.load(model)
+    x = _inputs(name, model, network)
+    live = _live(name)
+    plans = {
+        "native": csdfgen.plan(network, backend="native"),
+        "small": _small(network, live),
+        "whole": csdfgen.plan(network, rows="whole", backend="native"),
+        "numpy": csdfgen.plan(network),
+    }
+    programs = {kind: runtime.compile(plan) for kind, plan in plans.items()}
+    reference = Reference(model, network)
+    wanted = reference(x)
+    for kind, program in programs.items():
+        for output, got in program(x).items():
+            if not compare(output, got, wanted[output]).ok:
+                raise MismatchError(f"'{output}' of the {kind} plan differs", where=name)
+    runs: dict[str, Callable[[], object]] = {
+        kind: (lambda program=program: program(x)) for kind, program in programs.items()
+    }
+    runs["onnxruntime"] = lambda: reference(x)
+    other = _openvino(model, x)
+    if other is not None:
+        runs["openvino"] = other
+    times = _interleaved(runs, repeats)
+    own = times["native"]
+    middle = statistics.median(own)
+    quartiles = statistics.quantiles(own, n=4)
+    medians = {kind: statistics.median(seconds) for kind, seconds in times.items()}
+    return Timed(
+        name,
+        middle,
+        max(quartiles[2] - middle, middle - quartiles[0]) / middle,
+        medians["small"],
+        medians["whole"],
+        medians["numpy"],
+        medians["onnxruntime"],
+        medians.get("openvino"),
+        *(_bytes(plans[kind]) for kind in ("native", "small", "whole")),
+        live,
+    )
+
+
+def _interleaved(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {kind: [] for kind in runs}
+    for run in runs.values():
+        run()
+    for _ in range(repeats):
+        for kind, run in runs.items():
+            start = time.thread_time()
+            run()
+            times[kind].append(time.thread_time() - start)
+    return times
+
+
+def _inputs(name: str, model: Any, network: Network) -> dict[str, np.ndarray]:
+    if isinstance(model, onnx.ModelProto):
+        return feeds(model)
+    low, high = ZOO[name.removeprefix("zoo:")].pixels
+    rng = np.random.default_rng(7)
+    return {t.name: rng.uniform(low, high, t.shape).astype(t.dtype) for t in network.inputs}
+
+
+def _small(network: Network, live: int) -> Plan:
+    """Within the share of onnxruntime's memory, or as small as can be."""
+    least = csdfgen.plan(network, goal="memory", backend="native")
+    if not live:
+        return least
+    try:
+        return csdfgen.plan(network, memory=live // SHARE, backend="native")
+    except PlanError:
+        return least
+
+
+def _bytes(plan: Plan) -> int:
+    return plan.figures["arena"] + plan.figures["outputs"]
+
+
+def _live(name: str) -> int:
+    with MEMORY.open() as file:
+        for row in csv.DictReader(file):
+            if row["network"] == name:
+                return int(row["onnxruntime"])
+    return 0
+
+
+def _openvino(model: Any, x: Mapping[str, np.ndarray]) -> Callable[[], object] | None:
+    """A frame of openvino on one thread; None where it is not installed or cannot load the model."""
+    try:
+        import openvino  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    if not isinstance(model, onnx.ModelProto):
+        from csdfgen.reading.zoo import build
+
+        model = build(model)
+    core = openvino.Core()
+    try:
+        read = core.read_model(model.SerializeToString())
+        settings = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+        compiled = core.compile_model(read, "CPU", settings)
+    except RuntimeError:
+        return None
+    return lambda: compiled(dict(x))
+
+
+# What is written ---------------------------------------------------------------------------------
+
+
+def mean(values: Sequence[float]) -> float:
+    """Geometric mean.
+
+    >>> round(mean([0.5, 2.0]), 3)
+    1.0
+    """
+    return exp(sum(map(log, values)) / len(values))
+
+
+def table(rows: Sequence[Timed]) -> list[str]:
+    """Markdown, geometric means, and the conditions of the measurement."""
+    lines = [
+        "| network | native, ms | spread | onnxruntime, ms | ratio | openvino, ms | to the best rival | MiB "
+        "| small plan: MiB | ms | ratio | whole layers, ms | numpy, ms |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        cells = (
+            row.network,
+            f"{1e3 * row.native:.2f}",
+            f"{row.spread:.0%}",
+            f"{1e3 * row.onnxruntime:.2f}",
+            f"{row.native / row.onnxruntime:.2f}",
+            "" if row.openvino is None else f"{1e3 * row.openvino:.2f}",
+            f"{row.native / row.best:.2f}",
+            f"{row.native_bytes / MIB:.3f}",
+            f"{row.small_bytes / MIB:.3f}",
+            f"{1e3 * row.small:.2f}",
+            f"{row.small / row.onnxruntime:.2f}",
+            f"{1e3 * row.whole:.2f}",
+            f"{1e3 * row.numpy:.1f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    ratios = [row.native / row.onnxruntime for row in rows]
+    best = [row.native / row.best for row in rows]
+    small = [row.small / row.onnxruntime for row in rows]
+    phased = [row.native / row.whole for row in rows]
+    return [
+        *lines,
+        "",
+        f"Geometric means: native / onnxruntime {mean(ratios):.2f}, worst {max(ratios):.2f}; to the best rival here "
+        f"{mean(best):.2f}, worst {max(best):.2f}; small plans / onnxruntime {mean(small):.2f}; phased / whole layers, same "
+        f"kernels, {mean(phased):.2f}; native / numpy {mean([row.native / row.numpy for row in rows]):.2f}.",
+        "",
+        f"Thread time of one thread, medians, frames in turn; kernels for {load().instructions}; {machine('onnxruntime')}. "
+        "Bytes are planned: arena and outputs.",
+    ]
+
+
+def summary(rows: Sequence[Timed]) -> list[str]:
+    """The same for a reader in a hurry."""
+    lines = [
+        "| network | csdfgen, ms | onnxruntime, ms | time ratio | csdfgen, MiB | onnxruntime, MiB | memory ratio |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        theirs = (f"{row.theirs / MIB:.2f}", f"{row.theirs / row.native_bytes:.1f}")
+        cells = (
+            row.network,
+            f"{1e3 * row.native:.1f}",
+            f"{1e3 * row.onnxruntime:.1f}",
+            f"{row.native / row.onnxruntime:.2f}",
+            f"{row.native_bytes / MIB:.2f}",
+            *(theirs if row.theirs else ("", "")),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    time_mean = mean([row.native / row.onnxruntime for row in rows])
+    memory_mean = mean([row.theirs / row.native_bytes for row in rows if row.theirs])
+    return [
+        *lines,
+        f"| **geometric mean** | | | **{time_mean:.2f}** | | | **{memory_mean:.1f}** |",
+        "",
+        f"Kernels for {load().instructions}; {machine('onnxruntime')}. Times and onnxruntime's bytes are measured, ours planned.",
+    ]
+
+
+def to_csv(rows: Sequence[Timed]) -> str:
+    """The same, seconds and bytes."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [field.name for field in fields(Timed)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return out.getvalue()
+
+
+def draw(rows: Sequence[Timed]) -> bytes:
+    """Time against memory, both as parts of onnxruntime's: each network's plans joined by a line."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    out = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
+        figure, axes = pyplot.subplots(figsize=(9, 5.4), layout="constrained")
+        for row in rows:
+            if not row.theirs:
+                continue
+            points = sorted(
+                (
+                    (row.small_bytes / row.theirs, row.small / row.onnxruntime),
+                    (row.native_bytes / row.theirs, row.native / row.onnxruntime),
+                    (row.whole_bytes / row.theirs, row.whole / row.onnxruntime),
+                )
+            )
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=4, linewidth=1.2)
+            axes.annotate(
+                row.network,
+                points[0],
+                (-4, 0),
+                textcoords="offset points",
+                fontsize=8,
+                ha="right",
+                va="center",
+            )
+        axes.plot(1, 1, marker="*", markersize=14, color="black", linestyle="none")
+        axes.annotate("onnxruntime", (1, 1), (8, 6), textcoords="offset points", fontsize=9)
+        axes.axhline(1, color="#999999", linewidth=0.8)
+        axes.axvline(1, color="#999999", linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_xlim(left=min(row.small_bytes / row.theirs for row in rows if row.theirs) / 3)
+        axes.set_xlabel("bytes alive in a frame, as a part of onnxruntime's")
+        axes.set_ylabel("time of a frame, as a part of onnxruntime's")
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(out, format="svg", metadata={"Date": None})
+        pyplot.close(figure)
+    return out.getvalue()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bench_speed",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}, zoo:NAME")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name}")
+    options = parser.parse_args(arguments)
+    rows: list[Timed] = []
+    with threadpool_limits(1):
+        for name in options.names or NAMES:
+            rows.append(measure(name, options.repeats))
+            row = rows[-1]
+            print(
+                f"{name}: native {1e3 * row.native:.2f} ms in {row.native_bytes / MIB:.3f} MiB, small "
+                f"{1e3 * row.small:.2f} in {row.small_bytes / MIB:.3f}, whole {1e3 * row.whole:.2f}, numpy "
+                f"{1e3 * row.numpy:.1f}, onnxruntime {1e3 * row.onnxruntime:.2f}: ratio {row.native / row.onnxruntime:.2f}",
+                flush=True,
+            )
+    lines = table(rows)
+    print("\n" + "\n".join(lines))
+    if options.write:
+        write_between(PAGE, MARKER, lines)
+        write_between(README, MARKER, summary(rows))
+        write_bytes(CSV, to_csv(rows).encode())
+        write_bytes(PICTURE, draw(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

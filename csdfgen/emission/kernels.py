@@ -1,0 +1,88 @@
+"""Which files of the kernel library does a program need? Those that define what it calls, and so on.
+
+Names of kernels are made by macros, so that the compiler is asked: it expands a file, and of what
+stems from the file itself (headers only declare) the functions that it defines and those that it
+uses are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from csdfgen.errors import PlanError, ToolError
+from csdfgen.native.build import STANDARD, Compiler, find_compiler, sources
+from csdfgen.native.generate import SOURCES
+
+__all__ = ["needed"]
+
+_NESTED = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
+_FUNCTION = re.compile(rf"\b(csdf_\w+)\s*\({_NESTED}\)\s*\{{")
+_VALUES = re.compile(r"\b(csdf_\w+)\s*\[[^\]]*\]\s*=")
+_USED = re.compile(r"\bcsdf_\w+")
+_INCLUDED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+_BLOCKS = re.compile(r"blocks_(\d+)\.h")
+
+
+def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> list[Path]:
+    """The files that define these functions and all that they need, headers too; lanes: of the
+    vectors for which there are to be matrix kernels, None: of all.
+
+    Raises ToolError: no compiler, or one that fails; PlanError for a kernel that no file defines.
+    """
+    files = _library(find_compiler())
+    home = {name: path for path, (defined, _) in files.items() for name in defined}
+    found: set[Path] = set()
+    waiting = list(kernels)
+    while waiting:
+        name = waiting.pop()
+        if name not in home:
+            raise PlanError(f"no file of the kernel library defines {name}")
+        if home[name] not in found:
+            found.add(home[name])
+            waiting += files[home[name]][1] & home.keys()
+    return sorted(found | _headers(found, None if lanes is None else set(lanes)))
+
+
+def _headers(files: Iterable[Path], lanes: set[int] | None) -> set[Path]:
+    """The headers that files include, and those include."""
+    found: set[Path] = set()
+    waiting = list(files)
+    while waiting:
+        for name in _INCLUDED.findall(waiting.pop().read_text()):
+            blocks = _BLOCKS.fullmatch(name)
+            path = SOURCES / name
+            if path not in found and (lanes is None or blocks is None or int(blocks[1]) in lanes):
+                found.add(path)
+                waiting.append(path)
+    return found
+
+
+@cache
+def _library(compiler: Compiler) -> dict[Path, tuple[set[str], set[str]]]:
+    """Of each file the names that it defines, and those that it uses."""
+    files = sources()
+    commands: list[list[str | Path]] = [[*STANDARD, "-E", "-DCSDF_SCALAR", path] for path in files]
+    found = {}
+    for path, (code, text, said) in zip(files, compiler.run_all(commands), strict=True):
+        if code:
+            raise ToolError(f"fails: {said.strip().splitlines()[0]}", where=compiler.name)
+        own = _own(text, path)
+        defined = set(_FUNCTION.findall(own)) | set(_VALUES.findall(own))
+        found[path] = defined, set(_USED.findall(own)) - defined
+    return found
+
+
+def _own(text: str, path: Path) -> str:
+    """The lines of an expanded file that stem from itself."""
+    found: list[str] = []
+    ours = False
+    for line in text.splitlines():
+        marker = re.match(r'#\s*(?:line\s+)?\d+\s+"(.*?)"', line)
+        if marker is not None:
+            ours = Path(marker[1]).name == path.name
+        elif ours:
+            found.append(line)
+    return "\n".join(found)

@@ -1,0 +1,76 @@
+"""What is a thing of the network called in C?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["TYPES", "comment", "identifier", "identifiers"]
+
+TYPES = {
+    "float16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+    "bool": "uint8_t",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""Stored type -> type of an element in C; a float16 is its 16 bits."""
+
+_LONGEST = 40
+
+_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if
+inline int long register restrict return short signed sizeof static struct switch typedef
+union unsigned void volatile while asm typeof main errno stdin stdout stderr bool true false
+NULL EOF INFINITY NAN class delete new private protected public template this throw try
+catch namespace operator using virtual friend explicit export mutable getc putc user row
+rows form number image now tasks order records sides arrays arena move k at
+"""
+"""Of C and C++, and names that the emitted files use beside those of the network."""
+
+_TAKEN = frozenset(_WORDS.split())
+
+
+def identifier(name: str, prefix: str = "net") -> str:
+    """A name as an identifier of C.
+
+    >>> identifier("squeezenet1_1"), identifier("2-net.v1"), identifier("float"), identifier("é")
+    ('squeezenet1_1', 'net_2_net_v1', 'net_float', 'net')
+    """
+    found = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:_LONGEST].rstrip("_")
+    if not found:
+        return prefix
+    ours = found in _TAKEN or found.lower().startswith("csdf")
+    return f"{prefix}_{found}" if ours or found[0].isdigit() else found
+
+
+def identifiers(names: Iterable[str], without: Iterable[str] = ()) -> list[str]:
+    """One for each name, no two alike, even in capitals.
+
+    >>> identifiers(["x:0", "x 0", "X_0"])
+    ['x_0', 'x_0_2', 'X_0_3']
+    """
+    found: list[str] = []
+    known = {one.upper() for one in without}
+    for name in names:
+        plain = one = identifier(name, "t")
+        number = 1
+        while one.upper() in known:
+            number += 1
+            one = f"{plain}_{number}"
+        known.add(one.upper())
+        found.append(one)
+    return found
+
+
+def comment(text: str) -> str:
+    """A text from a model as a comment of C may hold it: on one line, and not ending it.
+
+    >>> comment("a*/b"), comment("what??/")
+    ('a* /b', 'what? ?/')
+    """
+    plain = "".join(c if c.isascii() and c.isprintable() else "_" for c in text)
+    for pair in ("*/", "/*", "??"):
+        while pair in plain:
+            plain = plain.replace(pair, " ".join(pair))
+    return plain.replace("\\", "/")

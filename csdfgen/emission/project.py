@@ -1,0 +1,232 @@
+"""What is around NAME.c? What builds it, and a program that runs it on files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from csdfgen.emission.names import TYPES, comment
+from csdfgen.emission.source import Unit
+from csdfgen.emission.targets import Target
+from csdfgen.native.build import STANDARD, WARNINGS
+
+__all__ = ["KERNELS", "assembly", "cmake", "main", "makefile"]
+
+KERNELS = "kernels"
+"""The folder of the kernel library's files."""
+
+_OPTIMISED = ("-O3", "-fno-lto", "-ffunction-sections", "-fdata-sections")
+"""The arena holds values of any type, which is why files are compiled one by one: a kernel knows nothing of
+who wrote what it reads. -fno-strict-aliasing would do too, at twice the time of convolutions.
+"""
+
+_MAIN = """\
+#include "{name}.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct {{
+{arrays}
+}} data;
+
+static int fail(const char *what, const char *where)
+{{
+    fprintf(stderr, "%s: %s\\n", where, what);
+    return 1;
+}}
+
+static int filled(FILE *file, void *to, size_t size)
+{{
+    return fread(to, 1, size, file) == size && getc(file) == EOF;
+}}
+
+{load}
+int main(int count, char **words)
+{{
+    const char *out = NULL;
+    if (count > 2 && strcmp(words[1], "-o") == 0) {{
+        out = words[2];
+        words += 2;
+        count -= 2;
+    }}
+    if (count != {files} + 1{or_none}) {{
+        fputs("usage: {name} [-o OUTPUT] {usage}\\n", stderr);
+        return 2;
+    }}
+{loads}    {name}_run({arguments});
+    if (out != NULL) {{
+        FILE *file = fopen(out, "wb");
+        if (file == NULL)
+            return fail("cannot be written", out);
+        int written = 1;
+{stores}        if (fclose(file) != 0 || !written)
+            return fail("cannot be written", out);
+        return 0;
+    }}
+{prints}    return fflush(stdout) == 0 ? 0 : 1;
+}}
+"""
+
+_LOAD = """\
+static int load(const char *path, void *to, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return fail("cannot be read", path);
+    const int whole = filled(file, to, size);
+    fclose(file);
+    return whole ? 0 : fail("does not have the bytes of the input", path);
+}
+"""
+
+
+def main(unit: Unit) -> Iterator[str]:
+    """main.c: inputs from files, outputs into one or as text."""
+    name, inputs, results = unit.name, unit.inputs, unit.results()
+    words = [(port.word, TYPES[port.tensor.dtype]) for port in inputs]
+    words += [(word, kind) for word, kind, _ in results]
+    arrays = [
+        f"    {kind} {word}[{unit.macro}_{word.upper()}_SIZE + !{unit.macro}_{word.upper()}_SIZE];"
+        for word, kind in words
+    ]
+    sizes = {word: f"{unit.macro}_{word.upper()}_SIZE * sizeof *data.{word}" for word, _ in words}
+    loads = [
+        f"    if (load(words[{1 + number}], data.{port.word}, {sizes[port.word]}) != 0)\n        return 1;\n"
+        for number, port in enumerate(inputs)
+    ]
+    if len(inputs) == 1:
+        word = inputs[0].word
+        loads = [
+            f"    if (count == 1 && !filled(stdin, data.{word}, {sizes[word]}))\n"
+            '        return fail("does not have the bytes of the input", "standard input");\n'
+            f"    if (count == 2 && load(words[1], data.{word}, {sizes[word]}) != 0)\n        return 1;\n"
+        ]
+    stores = [
+        f"        written &= fwrite(data.{word}, 1, {sizes[word]}, file) == {sizes[word]};\n"
+        for word, _, _ in results
+    ]
+    prints = []
+    for word, kind, _ in results:
+        form = (
+            '"%.9g\\n", (double)' if kind in ("float", "double") else '"%lld\\n", (long long)'
+        ) + f"data.{word}[k]"
+        prints.append(
+            f"    for (size_t k = 0; k < {unit.macro}_{word.upper()}_SIZE; k++)\n        printf({form});\n"
+        )
+    usage = " ".join(port.word.upper() for port in inputs)
+    text = _MAIN.format(
+        name=name,
+        arrays="\n".join(arrays),
+        load=_LOAD if inputs else "",
+        files=len(inputs),
+        or_none=" && count != 1" if len(inputs) == 1 else "",
+        usage=f"[{usage}]" if len(inputs) == 1 else usage,
+        loads="".join(loads),
+        arguments=", ".join(f"data.{word}" for word, _ in words),
+        stores="".join(stores),
+        prints="".join(prints),
+    )
+    if not inputs:
+        start, end = text.index("static int filled"), text.index("int main(")
+        text = text[:start] + text[end:]
+    yield f"/* Runs {comment(unit.title)} on raw files: one array each, as {name}.h says. Without -o the values of the"
+    yield " * outputs are printed, one a line. */"
+    yield from text.splitlines()
+
+
+def assembly(unit: Unit) -> Iterator[str]:
+    """The constants as a file that the assembler takes in."""
+    yield f"/* Constants of {comment(unit.title)}: the bytes of {unit.name}_weights.bin. */"
+    yield "#ifdef __APPLE__"
+    yield f"#define NAME _{unit.name}_weights"
+    yield "    .const"
+    yield "#else"
+    yield f"#define NAME {unit.name}_weights"
+    yield f"#ifdef {unit.macro}_WEIGHTS_SECTION"
+    yield f'    .section {unit.macro}_WEIGHTS_SECTION, "a"'
+    yield "#else"
+    yield "    .section .rodata"
+    yield "#endif"
+    yield "#endif"
+    yield "    .globl NAME"
+    yield "    .balign 64"
+    yield "NAME:"
+    yield f'    .incbin "{unit.name}_weights.bin"'
+    yield "#ifdef __ELF__"
+    yield '    .section .note.GNU-stack, "", %progbits'
+    yield "#endif"
+
+
+def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
+    """Makefile. files: sources of the library beside main.c, with their folders."""
+    name = unit.name
+    objects = " ".join(f"{one.rpartition('.')[0]}.o" for one in files)
+    yield f"# Builds lib{name}.a{f', and the program {name} of main.c' if target.hosted else ''}."
+    yield "# -fno-lto: the arena holds values of any type, of which no kernel is to know."
+    yield f"CC = {target.compiler}"
+    yield f"AR = {target.archiver}"
+    yield f"TARGET = {' '.join(target.flags)}"
+    yield f"CFLAGS = {' '.join(STANDARD)} {' '.join(_OPTIMISED)} {' '.join(WARNINGS)}"
+    yield "LDFLAGS = -Wl,--gc-sections"
+    yield ""
+    yield f"OBJECTS = {objects}"
+    yield ""
+    yield f"all: lib{name}.a{f' {name}' if target.hosted else ''}"
+    yield ""
+    if target.hosted:
+        yield f"{name}: main.o lib{name}.a"
+        yield f"\t$(CC) $(TARGET) $(CFLAGS) $(LDFLAGS) -o $@ main.o lib{name}.a -lm"
+        yield ""
+    yield f"lib{name}.a: $(OBJECTS)"
+    yield "\trm -f $@"
+    yield "\t$(AR) rcs $@ $(OBJECTS)"
+    yield ""
+    yield "%.o: %.c"
+    yield f"\t$(CC) $(TARGET) $(CFLAGS) -I. -I{KERNELS} -c -o $@ $<"
+    yield ""
+    yield "%.o: %.S"
+    yield "\t$(CC) $(TARGET) -I. -c -o $@ $<"
+    yield ""
+    yield f"$(OBJECTS) main.o: {name}.h"
+    yield ""
+    yield "clean:"
+    yield f"\trm -f $(OBJECTS) main.o lib{name}.a {name}"
+    yield ""
+    yield ".PHONY: all clean"
+
+
+def cmake(unit: Unit, target: Target, files: Iterable[str]) -> Iterator[str]:
+    """CMakeLists.txt."""
+    name = unit.name
+    files = list(files)
+    yield "cmake_minimum_required(VERSION 3.10)"
+    if not target.hosted:
+        yield "set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)"
+    if target.compiler != "cc":
+        yield "if(NOT CMAKE_C_COMPILER AND NOT CMAKE_TOOLCHAIN_FILE)"
+        if not target.hosted:
+            yield "  set(CMAKE_SYSTEM_NAME Generic)"
+        yield f"  set(CMAKE_C_COMPILER {target.compiler})"
+        yield "endif()"
+    assembler = " ASM" if any(one.endswith(".S") for one in files) else ""
+    yield f"project({name} C{assembler})"
+    yield ""
+    yield f"add_library({name} STATIC"
+    for one in files:
+        yield f"  {one}"
+    yield ")"
+    yield f"target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}} PRIVATE {KERNELS})"
+    options = " ".join((*STANDARD, *_OPTIMISED, *target.flags))
+    yield f"set_target_properties({name} PROPERTIES C_EXTENSIONS OFF)"
+    yield f"target_compile_options({name} PRIVATE $<$<COMPILE_LANGUAGE:C>:{options.replace(' ', ';')}>)"
+    if assembler and target.flags:
+        machine = ";".join(one for one in target.flags if one.startswith("-m"))
+        if machine:
+            yield f"target_compile_options({name} PRIVATE $<$<COMPILE_LANGUAGE:ASM>:{machine}>)"
+    yield f"target_link_libraries({name} PUBLIC m)"
+    if target.hosted:
+        yield ""
+        yield f"add_executable({name}_main main.c)"
+        yield f"target_compile_options({name}_main PRIVATE -std=c99 {' '.join(target.flags)})"
+        yield f"set_target_properties({name}_main PROPERTIES OUTPUT_NAME {name})"
+        yield f"target_link_libraries({name}_main PRIVATE {name} -Wl,--gc-sections)"

@@ -1,0 +1,494 @@
+"""What stands in NAME.h and NAME.c? What a program calls, and the tables behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from csdfgen.emission.macros import wrapped
+from csdfgen.emission.names import TYPES, comment
+from csdfgen.emission.order import Frame
+from csdfgen.emission.ports import Port
+from csdfgen.model.describe import sizes
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+
+__all__ = ["Unit", "header", "source", "weights"]
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """What is emitted: name: of the network in C, title: elsewhere. constants: names in C of outputs
+    that no layer computes. maker: the program that writes it, with its version.
+    """
+
+    name: str
+    title: str
+    plan: Plan
+    frame: Frame
+    constants: dict[str, str]
+    maker: str
+
+    @property
+    def network(self) -> Network:
+        return self.plan.network
+
+    @property
+    def macro(self) -> str:
+        """What names of macros begin with."""
+        return self.name.upper()
+
+    @property
+    def inputs(self) -> list[Port]:
+        return [port for port in self.frame.ports if not port.output]
+
+    @property
+    def outputs(self) -> list[Port]:
+        return [port for port in self.frame.ports if port.output]
+
+    def parameters(self) -> str:
+        """Of NAME_run, in the order of the network's inputs and outputs."""
+        found = [f"const {TYPES[one.tensor.dtype]} *{one.word}" for one in self.inputs]
+        found += [f"{kind} *{word}" for word, kind, _ in self.results()]
+        return ", ".join(found) or "void"
+
+    def results(self) -> list[tuple[str, str, Port | str]]:
+        """Every output: its name in C, type, and port, or its name in the network if it has none."""
+        ports = {port.name: port for port in self.outputs}
+        found: list[tuple[str, str, Port | str]] = []
+        for output in self.network.outputs:
+            port = ports.get(output.name)
+            if port is not None:
+                found.append((port.word, TYPES[port.tensor.dtype], port))
+            else:
+                assert output.constant is not None
+                word = self.constants[output.name]
+                found.append((word, TYPES[output.constant.dtype.name], output.name))
+        return found
+
+    def push(self, port: Port) -> str:
+        """The declaration of the function that takes a row of an input."""
+        name = f"{self.name}_push_row" + (f"_{port.word}" if len(self.inputs) > 1 else "")
+        return f"int {name}(const {TYPES[port.tensor.dtype]} *row)"
+
+
+def _row(port: Port) -> str:
+    """The axes of a row, in words."""
+    tensor = port.tensor
+    if tensor.row_axis is None:
+        return "the whole array as one row"
+    rest = [size for axis, size in enumerate(tensor.shape) if axis != tensor.row_axis]
+    return f"rows of {sizes(tuple(rest))}, along axis {tensor.row_axis}"
+
+
+# NAME.h -------------------------------------------------------------------------------------------
+
+
+def header(unit: Unit) -> Iterator[str]:
+    """NAME.h."""
+    name, macro, network, plan = unit.name, unit.macro, unit.network, unit.plan
+    guard = f"{macro}_H"
+    batch = f", {network.batch} images a call" if network.batch > 1 else ""
+    yield f"/* {comment(unit.title)}{batch}, written by {unit.maker}."
+    if name != unit.title:
+        yield f" * '{comment(unit.title)}' is no identifier of C; here it is called {name}."
+    yield " *"
+    yield " * Arrays are those of ONNX: dense, axes in their order, images of a batch one after the other."
+    yield f" * Static memory: an arena of {plan.planned_bytes:,} bytes and {unit.frame.blob.size:,} bytes of constants;"
+    yield " * one frame at a time. Nothing is allocated; of libraries only libm is used."
+    for port in unit.frame.ports:
+        word = "output" if port.output else "input"
+        what = sizes(network.whole_shape(port.tensor))
+        yield f" * {word} {port.word}: {port.tensor.dtype} {what}, '{comment(port.name)}'; {_row(port)}."
+    for word, kind, place in unit.results():
+        if isinstance(place, str):
+            yield f" * output {word}: {kind}, '{comment(place)}', a constant."
+    yield " */"
+    yield f"#ifndef {guard}"
+    yield f"#define {guard}"
+    yield ""
+    yield "#include <stdint.h>"
+    yield ""
+    yield "#ifdef __cplusplus"
+    yield 'extern "C" {'
+    yield "#endif"
+    yield ""
+    yield f"#define {macro}_ARENA_BYTES {plan.planned_bytes}"
+    yield f"#define {macro}_WEIGHTS_BYTES {unit.frame.blob.size}"
+    yield f"#define {macro}_IMAGES {network.batch}"
+    yield ""
+    yield "/* SIZE: elements of an array; ROWS: of an image; PER_ROW: elements of a row. */"
+    for port in unit.frame.ports:
+        tensor, word = port.tensor, f"{macro}_{port.word.upper()}"
+        yield f"#define {word}_SIZE {prod(network.whole_shape(tensor))}"
+        yield f"#define {word}_ROWS {tensor.rows}"
+        yield f"#define {word}_PER_ROW {tensor.row_elements}"
+    for word, _, place in unit.results():
+        if isinstance(place, str):
+            yield f"#define {macro}_{word.upper()}_SIZE {unit.frame.constants[place][0].size}"
+    yield ""
+    yield "/* A frame. An output that is NULL is not stored. */"
+    yield f"void {name}_run({unit.parameters()});"
+    yield ""
+    yield from _stream_header(unit)
+    yield "#ifdef __cplusplus"
+    yield "}"
+    yield "#endif"
+    yield ""
+    yield "#endif"
+
+
+def _stream_header(unit: Unit) -> Iterator[str]:
+    name = unit.name
+    if unit.frame.streamed:
+        yield f"/* There is no form that takes rows one by one: {unit.frame.streamed}. */"
+        yield ""
+        return
+    yield "/* The same without arrays: rows of the inputs come as they are there, and rows of the outputs"
+    yield " * are handed to functions as they are made. A row is dense, the other axes in their order;"
+    yield " * what a function gets is gone when it returns. A function that is NULL is not called. */"
+    yield f"typedef struct {name}_sink {{"
+    yield "    void *user;"
+    for port in unit.outputs:
+        kind = TYPES[port.tensor.dtype]
+        yield f"    void (*{port.word})(void *user, int32_t row, const {kind} *values);"
+    yield f"}} {name}_sink;"
+    yield ""
+    rows = sum(max(1, port.tensor.row_elements) * port.tensor.itemsize for port in unit.outputs)
+    yield "/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. A row of every"
+    yield f" * output has memory of its own, {rows:,} bytes beside the arena. */"
+    yield f"void {name}_begin(const {name}_sink *sink);"
+    yield ""
+    yield "/* The next row of an input, from the first to the last; what can be computed with it is."
+    yield " * 0: another input's row is wanted first, nothing was done; 1: taken; 2: taken, and the frame"
+    yield " * is complete: the next row begins the next. */"
+    for port in unit.inputs:
+        yield f"{unit.push(port)};"
+    yield ""
+    if len(unit.inputs) > 1:
+        names = ", ".join(f"{number} {port.word}" for number, port in enumerate(unit.inputs))
+        yield f"/* The input whose row is wanted next: {names}. */"
+        yield f"int {name}_wants(void);"
+        yield ""
+
+
+# NAME.c -------------------------------------------------------------------------------------------
+
+_TYPES = """\
+/* Pieces of rows: how they lie in the arena and in an array, and where in the arena each row's is. */
+typedef struct part {
+    csdf_transfer move;
+    void *const *rows;
+} part;
+
+/* Rows of a port from the first on, in so many pieces. */
+typedef struct side {
+    int32_t port, first, count;
+    const part *parts;
+} side;
+
+/* Rows [first, first + count) of a side; with side -1 so many records from the first on. */
+typedef struct task {
+    int32_t side, first, count;
+} task;
+"""
+
+_ARENA = """\
+/* CSDF_ALIGNED: lines of cache. Where the arena and the constants lie can be said: SECTION. */
+#ifdef __GNUC__
+#define CSDF_ALIGNED __attribute__((aligned(64)))
+#ifdef {macro}_ARENA_SECTION
+#define CSDF_PLACED __attribute__((section({macro}_ARENA_SECTION)))
+#else
+#define CSDF_PLACED
+#endif
+#else
+#define CSDF_ALIGNED
+#define CSDF_PLACED
+#endif
+
+static union {{
+    unsigned char bytes[{macro}_ARENA_BYTES + !{macro}_ARENA_BYTES];
+    float floats[1];
+    double doubles[1];
+    int64_t integers[1];
+}} arena CSDF_ALIGNED CSDF_PLACED;
+
+extern const unsigned char {name}_weights[{macro}_WEIGHTS_BYTES];
+
+#define A(byte) ((void *)(arena.bytes + (byte)))
+#define W(byte) ((const void *)({name}_weights + (byte)))
+"""
+
+_MOVE = """\
+/* A row between the arena and an array whose first element of it is at `base`. */
+static void move(const side *rows, const csdf_port *form, char *base, int32_t row)
+{
+    csdf_port port = *form;
+    port.base = base;
+    for (int32_t k = 0; k < rows->count; k++) {
+        csdf_transfer one = rows->parts[k].move;
+        one.port = &port;
+        one.memory = rows->parts[k].rows[row - rows->first];
+        csdf_move(&one);
+    }
+}
+"""
+
+
+def source(unit: Unit) -> Iterator[str]:
+    """NAME.c."""
+    frame = unit.frame
+    yield f"/* {comment(unit.title)}: tables of a plan by csdfgen, and the order in which they are worked off."
+    yield " *"
+    yield from arena_map(unit.plan)
+    yield " */"
+    yield f'#include "{unit.name}.h"'
+    yield ""
+    yield '#include "csdf.h"'
+    yield ""
+    yield "#include <math.h>"
+    yield "#include <stddef.h>"
+    yield "#include <string.h>"
+    yield ""
+    yield from _ARENA.format(name=unit.name, macro=unit.macro).splitlines()
+    yield ""
+    yield from _TYPES.splitlines()
+    yield ""
+    for kernel in sorted(frame.kernels):
+        yield f"void {kernel}(const void *step);"
+    copies = {f"csdf_copy_{port.tensor.itemsize}" for port in frame.ports}
+    for kernel in sorted(copies - frame.kernels):
+        yield f"void {kernel}(const void *step);"
+    yield ""
+    yield from frame.tables.source()
+    yield f"static const task tasks[{len(frame.tasks)}] = {{"
+    yield from wrapped(f"{{{one.side},{one.first},{one.count}}}" for one in frame.tasks)
+    yield "};"
+    yield ""
+    small = "uint16_t" if len(frame.tasks) < 1 << 16 else "uint32_t"
+    yield f"enum {{ ORDER = {len(frame.order)} }};"
+    yield f"static const {small} order[ORDER] = {{"
+    yield from wrapped(map(str, frame.order))
+    yield "};"
+    yield ""
+    if frame.ports:
+        yield "/* Arrays of the caller, images one by one: inputs, then outputs; bytes along each axis. */"
+        yield from _ports("arrays", frame.ports, lambda port: port.strides)
+        yield ""
+        yield from _MOVE.splitlines()
+        yield ""
+    yield from _run(unit)
+    if not frame.streamed:
+        yield from _stream(unit)
+
+
+def _ports(name: str, ports: Sequence[Port], strides: object) -> Iterator[str]:
+    assert callable(strides)
+    yield f"static const csdf_port {name}[{len(ports)}] = {{"
+    for port in ports:
+        steps = ", ".join(map(str, strides(port)))
+        yield f"    {{NULL, csdf_copy_{port.tensor.itemsize}, {{{steps}}}}},"
+    yield "};"
+
+
+def arena_map(plan: Plan) -> Iterator[str]:
+    """Where buffers lie, as lines of a comment."""
+    yield f" * Arena of {plan.planned_bytes:,} bytes. Blocks of rows of buffers that are there at different times share"
+    yield " * bytes; a buffer's lie from the lowest to the highest byte named here, most: what its rows take at a time."
+    yield " *"
+    yield " *     lowest    highest       most       rows  buffer"
+    for buffer in plan.buffers:
+        region = plan.regions[buffer.name]
+        bytes_of = buffer.sizes or (buffer.row_bytes,) * buffer.rows
+        places = [
+            place
+            for place in zip(region.addresses(0, buffer.rows), bytes_of, strict=True)
+            if place[1]
+        ]
+        if not places:
+            continue
+        low, high = min(at for at, _ in places), max(at + size for at, size in places)
+        most = min(max(bytes_of) if buffer.sizes else region.size, high - low)
+        yield f" * {low:10} {high:10} {most:10} {buffer.rows:10}  {comment(buffer.name)}"
+
+
+def _run(unit: Unit) -> Iterator[str]:
+    frame = unit.frame
+    count = len(frame.ports) * frame.images
+    yield f"void {unit.name}_run({unit.parameters()})"
+    yield "{"
+    if frame.ports:
+        yield f"    char *at[{count}];"
+    rounds = unit.network.batch // frame.images
+    pad = "    "
+    if rounds > 1:
+        yield f"    for (int32_t image = 0; image < {unit.network.batch}; image += {frame.images}) {{"
+        pad *= 2
+    for port in frame.ports:
+        for image in range(frame.images):
+            first = f"image + {image}" if image else "image"
+            place = first if rounds > 1 else str(image)
+            shift = f" + (ptrdiff_t)({place}) * {port.tensor.nbytes}"
+            shift = "" if unit.network.batch == 1 else shift
+            value = f"(char *){port.word}{shift}"
+            if port.output and shift:
+                value = f"{port.word} ? {value} : NULL"
+            yield f"{pad}at[{port.number * frame.images + image}] = {value};"
+    yield f"{pad}for (int32_t k = 0; k < ORDER; k++) {{"
+    yield f"{pad}    const task *now = tasks + order[k];"
+    if frame.kernels:
+        yield f"{pad}    if (now->side < 0)"
+        yield f"{pad}        csdf_run(records + now->first, now->count);"
+    if frame.ports:
+        yield f"{pad}    for (int32_t row = 0; now->side >= 0 && row < now->count; row++) {{"
+        yield f"{pad}        const side *rows = sides + now->side;"
+        form = (
+            f"arrays + rows->port / {frame.images}" if frame.images > 1 else "arrays + rows->port"
+        )
+        yield f"{pad}        const csdf_port *form = {form};"
+        yield f"{pad}        const int32_t number = now->first + row;"
+        yield f"{pad}        if (at[rows->port])"
+        yield f"{pad}            move(rows, form, at[rows->port] + number * form->strides[0], number);"
+        yield f"{pad}    }}"
+    yield f"{pad}}}"
+    if rounds > 1:
+        yield "    }"
+    for name, (array, offset) in frame.constants.items():
+        if array.size:
+            word = unit.constants[name]
+            yield f"    if ({word})"
+            yield f"        memcpy({word}, W({offset}), {array.nbytes});"
+    yield "}"
+
+
+_STREAM = """\
+
+static struct {{
+    {name}_sink sink;
+    int32_t at, done;
+}} stream;
+
+/* Goes on until a row of an input is wanted; whether it is one of the next frame. */
+static int go_on(void)
+{{
+    int ended = 0;
+    for (;;) {{
+        const task *now = tasks + order[stream.at];
+        if (now->side >= 0 && sides[now->side].port < {inputs})
+            return ended;
+{records}        if (now->side >= 0)
+            for (int32_t row = now->first; row < now->first + now->count; row++)
+                hand_on(sides + now->side, row);
+        if (++stream.at == ORDER) {{
+            stream.at = 0;
+            ended = 1;
+        }}
+    }}
+}}
+
+static int take(int32_t input, const void *row)
+{{
+    const task *now = tasks + order[stream.at];
+    if (now->side < 0 || sides[now->side].port >= {inputs}) {{ /* before the first frame's first row */
+        (void)go_on();
+        now = tasks + order[stream.at];
+    }}
+    if (sides[now->side].port != input)
+        return 0;
+    move(sides + now->side, single + input, (char *)row, now->first + stream.done);
+    if (++stream.done < now->count)
+        return 1;
+    stream.done = 0;
+    if (++stream.at < ORDER)
+        return 1 + go_on();
+    stream.at = 0;
+    return 2;
+}}
+
+void {name}_begin(const {name}_sink *sink)
+{{
+    stream.sink = *sink;
+    stream.at = stream.done = 0;
+}}
+"""
+
+
+def _stream(unit: Unit) -> Iterator[str]:
+    frame, name = unit.frame, unit.name
+    yield ""
+    yield "/* --- rows one by one ---------------------------------------------------------------------- */"
+    yield ""
+    yield "/* A row of every port. */"
+    yield from _ports("single", frame.ports, lambda port: port.row_strides)
+    yield ""
+    yield "static void hand_on(const side *rows, int32_t row);"
+    text = _STREAM.format(
+        name=name,
+        inputs=len(unit.inputs),
+        records="        if (now->side < 0)\n            csdf_run(records + now->first, now->count);\n"
+        if frame.kernels
+        else "",
+    )
+    yield from text.splitlines()
+    for port in unit.inputs:
+        yield ""
+        yield unit.push(port)
+        yield "{"
+        yield f"    return take({port.number}, row);"
+        yield "}"
+    if len(unit.inputs) > 1:
+        yield ""
+        yield f"int {name}_wants(void)"
+        yield "{"
+        yield "    (void)take(-1, NULL);"
+        yield "    return sides[tasks[order[stream.at]].side].port;"
+        yield "}"
+    yield ""
+    yield "static void hand_on(const side *rows, int32_t row)"
+    yield "{"
+    yield "    switch (rows->port) {"
+    for port in unit.outputs:
+        yield f"    case {port.number}:"
+        yield f"        if (stream.sink.{port.word}) {{"
+        yield f"            static {TYPES[port.tensor.dtype]} values[{max(1, port.tensor.row_elements)}];"
+        yield f"            move(rows, single + {port.number}, (char *)values, row);"
+        yield f"            (stream.sink.{port.word})(stream.sink.user, row, values);"
+        yield "        }"
+        yield "        break;"
+    yield "    default:"
+    yield "        break;"
+    yield "    }"
+    yield "}"
+
+
+# Constants ----------------------------------------------------------------------------------------
+
+
+def weights(unit: Unit) -> Iterator[str]:
+    """The constants as source."""
+    data = b"".join(bytes(part) for part in unit.frame.blob.parts())
+    words = (f"0x{int.from_bytes(data[at : at + 4], 'little'):x}u" for at in range(0, len(data), 4))
+    macro, name = unit.macro, unit.name
+    yield f"/* Constants of {comment(unit.title)}: packed weights, biases, numbers, as words of 32 bits, the lowest"
+    yield " * byte first. */"
+    yield "#include <stdint.h>"
+    yield ""
+    yield "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__"
+    yield '#error "the constants are for machines that store the lowest byte first"'
+    yield "#endif"
+    yield "#ifdef __GNUC__"
+    yield f"#ifdef {macro}_WEIGHTS_SECTION"
+    yield f"#define CSDF_PLACED __attribute__((aligned(64), section({macro}_WEIGHTS_SECTION)))"
+    yield "#else"
+    yield "#define CSDF_PLACED __attribute__((aligned(64)))"
+    yield "#endif"
+    yield "#else"
+    yield "#define CSDF_PLACED"
+    yield "#endif"
+    yield ""
+    yield f"extern const uint32_t {name}_weights[{len(data) // 4}];"
+    yield f"const uint32_t {name}_weights[{len(data) // 4}] CSDF_PLACED = {{"
+    yield from wrapped(words)
+    yield "};"

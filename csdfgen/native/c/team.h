@@ -1,0 +1,27 @@
+/* Threads that run a program together. */
+#ifndef CSDF_TEAM_H
+#define CSDF_TEAM_H
+
+#include "csdf.h"
+
+enum { CSDF_THREADS = 64 };
+
+/* Part k of a stage is the records [first[k], first[k + 1]); the parts touch nothing that another one
+ * writes. A stage begins when the one before it has ended. */
+typedef struct csdf_stage {
+    const csdf_record *records;
+    const int32_t *first;
+    int32_t parts;
+} csdf_stage;
+
+typedef struct csdf_team csdf_team;
+
+/* A team of `threads` threads, the one that calls csdf_team_run among them; NULL if there are not so
+ * many to be had. */
+csdf_team *csdf_team_new(int32_t threads);
+void csdf_team_end(csdf_team *team);
+
+/* No stage has more parts than the team has threads; one call at a time. */
+void csdf_team_run(csdf_team *team, const csdf_stage *stages, int32_t count);
+
+#endif

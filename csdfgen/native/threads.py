@@ -1,0 +1,137 @@
+"""How do threads share a program? Large steps in parts, by columns or by channels, the others on one.
+
+Parts of a step write different elements and read what no part writes, so that results do not depend on
+the number of threads. Which steps are worth it depends on what they compute alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from csdfgen.errors import InputError, option
+from csdfgen.native.library import PANEL, ConvStep, GemmStep, Library, Record, Stage
+from csdfgen.native.strided import Native
+
+__all__ = ["MOST_THREADS", "Team", "shared_out"]
+
+MOST_THREADS = 64
+"""Of a team: CSDF_THREADS."""
+
+_WORTH = 200_000
+"""Multiply-accumulates of a part, below which waiting for the others takes longer than it saves."""
+
+_NEAR = 1 << 18
+"""Bytes of weights that every thread may read anew for its columns: they stay in its cache."""
+
+_COLUMNS = 8
+"""Least columns of a part."""
+
+_FLOAT = 4
+
+
+class Team:
+    """Threads that run programs of one `Executable`; they end with it."""
+
+    def __init__(self, library: Library, threads: int) -> None:
+        if not 1 <= threads <= MOST_THREADS:
+            raise InputError(f"{option('threads', threads)}: native code takes 1 to {MOST_THREADS}")
+        self.threads = threads
+        self._run, made = library.team_run, library.team_new(threads)
+        if not made:
+            raise InputError(f"{option('threads', threads)}: so many cannot be started")
+        self._team = made
+        weakref.finalize(self, library.team_end, made)
+
+    def call(self, kernels: Sequence[Native]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The call that runs kernels one after the other, those in parts that are worth it."""
+        records: list[Record] = []
+        kept: list[Native] = []
+        stages: list[tuple[int, list[int]]] = []
+        for kernel in kernels:
+            parts = shared_out(kernel, self.threads)
+            kept.extend(parts)
+            start = len(records)
+            records += [Record(one.function, ctypes.addressof(one.step)) for one in parts]
+            if len(parts) == 1 and stages and len(stages[-1][1]) == 2:
+                stages[-1][1][1] += 1  # goes on where the one before ends
+            else:
+                stages.append((start, [*range(len(parts) + 1)]))
+        table: Any = (Record * len(records))(*records)
+        size = ctypes.sizeof(Record)
+        firsts = [(ctypes.c_int32 * len(first))(*first) for _, first in stages]
+        made: Any = (Stage * len(stages))(
+            *(
+                Stage(
+                    ctypes.addressof(table) + start * size, ctypes.addressof(first), len(first) - 1
+                )
+                for (start, _), first in zip(stages, firsts, strict=True)
+            )
+        )
+        made.kept = table, firsts, kept, self
+        return self._run, (self._team, made, len(stages))
+
+
+def shared_out(kernel: Native, threads: int) -> list[Native]:
+    """The parts of a kernel's step, at most one a thread; itself alone where that is not worth it."""
+    split = _SPLITS.get(kernel.kernel)
+    return [kernel] if split is None else split(kernel, threads) or [kernel]
+
+
+def _convolution(kernel: Native, threads: int) -> list[Native]:
+    step: Any = kernel.step
+    layer, out = step.layer.contents, step.out
+    taps = layer.kernel_h * layer.kernel_w * (layer.in_channels // layer.groups)
+    parts = min(threads, out.count * out.columns * out.channels * taps // _WORTH)
+    weights = _FLOAT * taps * layer.out_channels
+    panels = layer.out_channels // PANEL if layer.groups == 1 else 0
+    by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
+    if parts < 2 or not (by_columns or panels >= parts):
+        return []
+    found = []
+    for start, stop in _ranges(out.columns if by_columns else panels, parts):
+        part = ConvStep.from_buffer_copy(step)
+        if by_columns:
+            part.out.column, part.out.columns = out.column + start, stop - start
+        else:
+            first = start * PANEL
+            last = layer.out_channels if stop == panels else stop * PANEL
+            part.out.channel, part.out.channels = first, last - first
+        found.append(kernel.changed(part))
+    return found
+
+
+def _product(kernel: Native, threads: int) -> list[Native]:
+    step: Any = kernel.step
+    summed = sum((ctypes.c_int32 * step.parts).from_address(step.sizes))
+    panels = step.outputs // PANEL
+    parts = min(threads, panels, step.count * summed * step.outputs // _WORTH)
+    if parts < 2:
+        return []
+    found = []
+    for start, stop in _ranges(panels, parts):
+        part = GemmStep.from_buffer_copy(step)
+        part.channel = start * PANEL
+        part.channels = (step.outputs if stop == panels else stop * PANEL) - part.channel
+        found.append(kernel.changed(part))
+    return found
+
+
+def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
+    """Parts of a range, as equal as can be.
+
+    >>> _ranges(7, 3)
+    [(0, 2), (2, 4), (4, 7)]
+    """
+    cuts = [count * k // parts for k in range(parts + 1)]
+    return list(pairwise(cuts))
+
+
+_SPLITS: dict[str, Callable[[Native, int], list[Native]]] = {
+    "conv_of": _convolution,
+    "gemm_of": _product,
+}
+"""Kernel -> what shares a step of it out."""

@@ -1,0 +1,160 @@
+"""Where does the time of a frame go? Every firing with its start and end, for a trace viewer and by layer.
+
+The calls are those of every frame, in their order; the clock is read between firings, which costs a
+fraction of a microsecond each. Operations and bytes are those of `csdfgen.devices.work`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import runtime
+from csdfgen.devices.measure import clock_of
+from csdfgen.devices.work import phase_works
+from csdfgen.phases.conversion import function_of
+from csdfgen.planning.plan import Plan
+
+__all__ = ["FiringTime", "LayerTime", "by_layer", "chrome_trace", "timed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FiringTime:
+    """One firing: nanoseconds from the start of the frame; floating point operations, and bytes that
+    it reads anew and writes; bytes of rows alive during it.
+    """
+
+    actor: str
+    function: str
+    phase: int
+    start: int
+    end: int
+    operations: float
+    moved: int
+    alive: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """All firings of a layer in a frame. seconds: their sum; operations and bytes likewise."""
+
+    name: str
+    function: str
+    firings: int
+    seconds: float
+    operations: float
+    moved: int
+
+    @property
+    def rate(self) -> float:
+        """Operations a second; 0 where nothing takes time."""
+        return self.operations / self.seconds if self.seconds else 0.0
+
+
+def timed(
+    plan: Plan, feeds: Mapping[str, np.ndarray], repeats: int = 5, threads: int = 1
+) -> tuple[FiringTime, ...]:
+    """The firings of the frame whose time is the median of `repeats`, after one to warm up: processor
+    time on one thread, time of day on several.
+
+    Raises what `runtime.compile` and a program raise.
+    """
+    program, clock = runtime.compile(plan, threads=threads), clock_of(threads)
+    frames = sorted(
+        (program.time_firings(dict(feeds), clock) for _ in range(repeats + 1)),
+        key=lambda times: times[-1] - times[0],
+    )
+    times = frames[len(frames) // 2]
+    actor = plan.conversion.actor
+    works = {
+        work.name: list(phase_works(work))
+        for work in plan.conversion.actors
+        if work.layer is not None
+    }
+    found = []
+    for number, (name, phase) in enumerate(plan.order):
+        work = works[name][phase] if name in works else None
+        found.append(
+            FiringTime(
+                name,
+                function_of(actor[name]),
+                phase,
+                times[number] - times[0],
+                times[number + 1] - times[0],
+                0.0 if work is None else work.operations,
+                0 if work is None else work.moved,
+                int(plan.lifetimes.live[number]),
+            )
+        )
+    return tuple(found)
+
+
+def by_layer(firings: Sequence[FiringTime]) -> tuple[LayerTime, ...]:
+    """The layers, the one that takes longest first."""
+    groups: dict[str, list[FiringTime]] = {}
+    for one in firings:
+        groups.setdefault(one.actor, []).append(one)
+    found = [
+        LayerTime(
+            name,
+            own[0].function,
+            len(own),
+            sum(one.end - one.start for one in own) / 1e9,
+            sum(one.operations for one in own),
+            sum(one.moved for one in own),
+        )
+        for name, own in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda layer: -layer.seconds))
+
+
+def chrome_trace(plan: Plan, firings: Sequence[FiringTime]) -> dict[str, Any]:
+    """The frame as Chrome and Perfetto read it: a slice a firing, and the bytes alive as a counter.
+
+    Times are microseconds. Format: the Trace Event Format, JSON object form.
+    """
+    name = plan.network.name
+    return {
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "network": name,
+            "backend": plan.options.backend,
+            "arena": plan.planned_bytes,
+            "firings": len(firings),
+        },
+        "traceEvents": list(_events(name, firings)),
+    }
+
+
+def _events(name: str, firings: Sequence[FiringTime]) -> Iterator[dict[str, Any]]:
+    yield {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": name}}
+    yield {"name": "thread_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "firings"}}
+    for one in firings:
+        start, long = one.start / 1e3, (one.end - one.start) / 1e3
+        yield {
+            "name": one.actor,
+            "cat": one.function,
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "ts": start,
+            "dur": long,
+            "args": {
+                "phase": one.phase,
+                "operations": one.operations,
+                "bytes": one.moved,
+                "GFLOP/s": round(one.operations / (one.end - one.start), 3)
+                if one.end > one.start
+                else 0.0,
+            },
+        }
+        yield {
+            "name": "rows alive, bytes",
+            "ph": "C",
+            "pid": 1,
+            "ts": start,
+            "args": {"bytes": one.alive},
+        }

@@ -1,0 +1,198 @@
+"""How does a test run emitted code? It is compiled with every warning an error, as a program on files
+and as one that pushes rows.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from csdfgen.emission.emit import emit
+from csdfgen.emission.names import TYPES, identifier, identifiers
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+
+__all__ = ["Program", "differences"]
+
+STRICT = ("-O1", "-Werror", "-Wcast-align=strict", "-Wstrict-aliasing")
+"""Flags beside those of the Makefile."""
+
+_OBJECTS: dict[tuple[bytes, tuple[str, ...]], bytes] = {}
+"""Kernels that were compiled in this session, by content and command."""
+
+
+class Program:
+    """A plan, emitted into a folder and built, by the commands of its Makefile; kernels that another
+    program has built the same way are taken from there.
+
+    linked: flags for the linker. start: what a program is run by.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        *,
+        title: str = "small",
+        target: str = "generic",
+        literals: int = 2**20,
+        linked: Sequence[str] = (),
+        start: Sequence[str] = (),
+    ) -> None:
+        self.plan, self.network, self.folder = plan, plan.network, folder
+        self.start, self.linked = start, linked
+        self.emitted = emit(plan, title, folder, target=target, literals=literals)
+        self.name = self.emitted.name
+        self.variables = dict(
+            line.split(" = ", 1)
+            for line in (folder / "Makefile").read_text().splitlines()
+            if " = " in line
+        )
+        self._objects = [self._compiled(name) for name in self._sources()]
+        self._link("main")
+
+    def _sources(self) -> list[str]:
+        names = sorted(self.emitted.files)
+        return [name for name in names if name.endswith((".c", ".S")) and name != "main.c"]
+
+    def _compiled(self, source: str) -> str:
+        """The object of a source; no compiler may say a word."""
+        path = self.folder / source
+        command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
+        if path.suffix == ".c":
+            command += [*self.variables["CFLAGS"].split(), *STRICT, "-Ikernels"]
+        made = path.with_suffix(".o")
+        key = path.read_bytes(), tuple(command)
+        if source.startswith("kernels/") and key in _OBJECTS:
+            made.write_bytes(_OBJECTS[key])
+            return str(made)
+        assert not run(*command, "-I.", "-c", "-o", str(made), source, folder=self.folder)
+        if source.startswith("kernels/"):
+            _OBJECTS[key] = made.read_bytes()
+        return str(made)
+
+    def _link(self, source: str) -> None:
+        command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
+        command += [*self.variables["LDFLAGS"].split(), *self.linked, "-o", source]
+        objects = [self._compiled(f"{source}.c"), *self._objects]
+        assert not run(*command, *objects, "-lm", folder=self.folder)
+
+    def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of a frame by `NAME_run`."""
+        return self._started("main", feeds)
+
+    def streamed(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The same by rows, image after image; constant outputs are zeros."""
+        (self.folder / "rows.c").write_text("\n".join(driver(self.name, self.network)) + "\n")
+        self._link("rows")
+        return self._started("rows", feeds)
+
+    def _started(self, program: str, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        files = []
+        for number, tensor in enumerate(self.network.inputs):
+            files.append(f"input{number}.bin")
+            array = np.ascontiguousarray(feeds[tensor.name], tensor.dtype)
+            (self.folder / files[-1]).write_bytes(array.tobytes())
+        run(*self.start, f"./{program}", "-o", "output.bin", *files, folder=self.folder)
+        return self.parsed((self.folder / "output.bin").read_bytes())
+
+    def parsed(self, data: bytes) -> dict[str, np.ndarray]:
+        """All outputs, one after the other."""
+        found = {}
+        for output in self.network.outputs:
+            if output.tensor is None:
+                assert output.constant is not None
+                shape, kind = output.constant.shape, output.constant.dtype
+            else:
+                shape, kind = self.network.whole_shape(output.tensor), np.dtype(output.tensor.dtype)
+            size = int(np.prod(shape)) * kind.itemsize
+            found[output.name] = np.frombuffer(data[:size], kind).reshape(shape)
+            data = data[size:]
+        assert not data
+        return found
+
+
+def run(*command: str, folder: Path | None = None) -> str:
+    """What a command says on stderr; it must succeed."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stderr
+
+
+def driver(title: str, network: Network) -> Iterator[str]:
+    """A program like main.c, that pushes rows: of every input in turn, as they are wanted."""
+    keys = [tensor.name for tensor in network.inputs] + [one.name for one in network.outputs]
+    name = identifier(title)
+    words = identifiers(keys, without=[name, "arena"])
+    inputs = list(zip(words, network.inputs, strict=False))
+    yield f'#include "{name}.h"\n#include <stdio.h>\n#include <string.h>\nstatic int32_t image;'
+    outputs = []
+    for word, output in zip(words[len(inputs) :], network.outputs, strict=True):
+        size = f"{name.upper()}_{word.upper()}_SIZE"
+        if output.tensor is None:
+            assert output.constant is not None
+            yield f"static {TYPES[output.constant.dtype.name]} out_{word}[{size} + 1];"
+            outputs.append((word, size, None))
+            continue
+        kind = TYPES[output.tensor.dtype]
+        outputs.append((word, size, output.tensor))
+        outer, rows, inner = split(output.tensor.shape, output.tensor.row_axis)
+        yield f"static {kind} out_{word}[{size} + 1];"
+        yield f"static void get_{word}(void *user, int32_t row, const {kind} *values) {{"
+        yield "    (void)user;"
+        yield f"    for (int o = 0; o < {outer}; o++) for (int i = 0; i < {inner}; i++)"
+        yield f"        out_{word}[((image * {outer} + o) * {rows} + row) * {inner} + i] = values[o * {inner} + i]; }}"
+    yield "int main(int count, char **words) { (void)count; int state = 1; FILE *file;"
+    for number, (word, tensor) in enumerate(inputs):
+        kind, size = TYPES[tensor.dtype], f"{name.upper()}_{word.upper()}"
+        yield f"    static {kind} in_{word}[{size}_SIZE + 1], row_{word}[{size}_PER_ROW + 1];"
+        yield f'    int next_{word} = 0; file = fopen(words[{3 + number}], "rb");'
+        yield f"    if (!fread(in_{word}, 1, sizeof in_{word}, file)) return 1;"
+    yield f"    {name}_sink sink; memset(&sink, 0, sizeof sink);"
+    for word, _, tensor in outputs:
+        if tensor is not None:
+            yield f"    sink.{word} = get_{word};"
+    yield f"    {name}_begin(&sink);"
+    yield f"    for (image = 0; image < {name.upper()}_IMAGES; image++) {{ state = 1;"
+    for word, _ in inputs:
+        yield f"        next_{word} = 0;"
+    yield "        for (int turn = 0; state != 2; turn++) { int took = 0;"
+    for word, tensor in inputs:
+        outer, rows, inner = split(tensor.shape, tensor.row_axis)
+        more = f"_{word}" if len(inputs) > 1 else ""
+        yield f"            if (state != 2 && next_{word} < {rows}) {{"
+        yield f"                for (int o = 0; o < {outer}; o++) for (int i = 0; i < {inner}; i++)"
+        yield f"                    row_{word}[o * {inner} + i] ="
+        yield f"                        in_{word}[((image * {outer} + o) * {rows} + next_{word}) * {inner} + i];"
+        yield f"                const int got = {name}_push_row{more}(row_{word});"
+        yield f"                if (got) {{ next_{word}++; took = 1; state = got; }} }}"
+    yield "            if (!took && state != 2) return 3; } "
+    for word, tensor in inputs:
+        yield f"        if (next_{word} != {tensor.rows}) return 4;"
+    yield "    }"
+    yield '    file = fopen(words[2], "wb");'
+    for word, size, _ in outputs:
+        yield f"    fwrite(out_{word}, sizeof *out_{word}, {size}, file);"
+    yield "    return fclose(file); }"
+
+
+def split(shape: Sequence[int], axis: int | None) -> tuple[int, int, int]:
+    """Elements before the row axis, rows, elements behind it."""
+    if axis is None:
+        return 1, 1, int(np.prod(shape))
+    return int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :]))
+
+
+def differences(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> list[float]:
+    """The largest difference of each output, relative to its largest value."""
+    assert found.keys() == wanted.keys()
+    return [
+        float(np.abs(found[name] - wanted[name]).max(initial=0))
+        / max(1e-30, float(np.abs(wanted[name]).max(initial=0)))
+        if wanted[name].dtype.kind == "f"
+        else float((found[name] != wanted[name]).any())
+        for name in wanted
+    ]

@@ -1,0 +1,436 @@
+"""A plan as C: compiled with every warning an error it computes what onnxruntime does, with whole arrays
+and row by row; what is equal is stored once; what cannot be written is refused in one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+from csdfgen.emission.blob import Blob
+from csdfgen.emission.emit import emit
+from csdfgen.emission.kernels import needed
+from csdfgen.emission.macros import shortened
+from csdfgen.emission.names import comment, identifier, identifiers
+from csdfgen.emission.tables import Pool
+from csdfgen.emission.targets import TARGETS
+from csdfgen.errors import InputError, PlanError
+from csdfgen.model.network import Network
+from csdfgen.native.strided import address_of
+from csdfgen.planning.plan import Plan
+from tests.builder import Graph
+from tests.command import Call, refused
+from tests.emitted import Program, differences
+from tests.models import onnxruntime_outputs
+from tests.native_steps import compiler_missing
+from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
+from tests.unit import test_outputs as outputs
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+
+def hourglass() -> onnx.ModelProto:
+    """Depthwise and strided convolutions, a pool, a Concat of branches, a resize, a Gemm."""
+    g = Graph()
+    x = g.input("x:0", (1, 3, 17, 13))
+    a = g.node("Relu", g.conv(x, 8, strides=[2, 2]))
+    b = g.node("Clip", g.conv(a, 8, group=8), g.constant(np.float32(0)), g.constant(np.float32(6)))
+    c = g.node("Concat", a, g.conv(b, 20, 1), axis=1, channels=28)
+    d = g.node("MaxPool", c, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    e = g.node("LeakyRelu", g.conv(d, 5), alpha=0.1)
+    flat = g.node("Flatten", g.node("GlobalAveragePool", e))
+    weight = g.constant(np.random.default_rng(1).normal(0, 1, (5, 9)).astype(np.float32))
+    return g.model(g.node("Softmax", g.node("Gemm", flat, weight)), e)
+
+
+MODELS = {
+    "residual": residual_classifier,
+    "two": two_inputs,
+    "gate": squeeze_and_excite,
+    "hourglass": hourglass,
+    **{make.__name__: make for make in outputs.MODELS},
+}
+CASES = [*((name, "auto") for name in MODELS), ("hourglass", "1"), ("gate", "1"), ("two", "whole")]
+
+
+def feeds_of(network: Network, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        tensor.name: rng.uniform(-1, 1, network.whole_shape(tensor)).astype(tensor.dtype)
+        for tensor in network.inputs
+    }
+
+
+def planned(model: onnx.ModelProto | str, batch: int | None = None, **options: Any) -> Plan:
+    return csdfgen.plan(csdfgen.load(model, batch=batch), backend="native", **options)
+
+
+def check(program: Program, model: onnx.ModelProto, limit: float = 1e-4) -> None:
+    """Both forms against onnxruntime, two frames each: nothing of one is left in the next."""
+    constant = {one.name for one in program.network.outputs if one.tensor is None}
+    half = any(one.tensor and one.tensor.dtype == "float16" for one in program.network.outputs)
+    for seed in (0, 1):
+        feeds = feeds_of(program.network, seed)
+        if program.network.batch > 1:
+            images = [
+                onnxruntime_outputs(model, {k: v[n : n + 1] for k, v in feeds.items()})
+                for n in range(program.network.batch)
+            ]
+            wanted = {name: np.concatenate([one[name] for one in images]) for name in images[0]}
+        else:
+            wanted = onnxruntime_outputs(model, feeds)
+        found = program(feeds)
+        wanted = {name: bits_of(wanted[name]) if half else wanted[name] for name in found}
+        found = {name: bits_of(found[name]) if half else found[name] for name in found}
+        assert max(differences(found, wanted)) < (2e-3 if half else limit)
+        if not streams(program):
+            continue
+        rows = program.streamed(feeds)
+        for name in found.keys() - constant:
+            np.testing.assert_array_equal(rows[name].view(found[name].dtype), found[name])
+
+
+def bits_of(array: np.ndarray) -> np.ndarray:
+    return array.view(np.float16) if array.dtype == np.uint16 else array
+
+
+def streams(program: Program) -> bool:
+    return f"{program.name}_begin" in (program.folder / f"{program.name}.h").read_text()
+
+
+@pytest.mark.parametrize(("name", "rows"), CASES)
+def test_emitted_code_is_onnxruntime_s(name: str, rows: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    check(Program(planned(model, rows=rows), tmp_path / "c", title=name), model)
+
+
+def test_for_this_machine_with_a_blob(tmp_path: Path) -> None:
+    """Vectors, and weights that the assembler takes in."""
+    model = hourglass()
+    program = Program(planned(model), tmp_path / "c", target="host", literals=0)
+    assert {"small_weights.bin", "small_weights.S"} <= set(program.emitted.files)
+    size = (program.folder / "small_weights.bin").stat().st_size
+    assert size == program.emitted.weights_bytes
+    check(program, model)
+
+
+@pytest.mark.parametrize(("tool", "literals"), [("make", 2**20), ("cmake", 0)])
+def test_makefile_and_cmake_build_it(tool: str, literals: int, tmp_path: Path) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    model, folder = residual_classifier(), tmp_path / "c"
+    plan = planned(model)
+    emit(plan, "small", folder, target="generic", literals=literals)
+    for path in (folder / "Makefile", folder / "CMakeLists.txt"):
+        assert "-O3" in path.read_text()
+        path.write_text(path.read_text().replace("-O3", "-O0"))  # to have it sooner
+    commands = {
+        "make": [["make", "-s", "-C", "c"]],
+        "cmake": [["cmake", "-S", "c", "-B", "c"], ["cmake", "--build", "c"]],
+    }
+    for command in commands[tool]:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "warning" not in done.stderr
+    feeds = feeds_of(plan.network)
+    data, program = feeds["x"].tobytes(), folder / "small"
+    said = subprocess.run([program], input=data, capture_output=True, check=True)
+    found = {"scores": np.array(said.stdout.split(), np.float32).reshape(1, 7, 1, 1)}
+    assert max(differences(found, onnxruntime_outputs(model, feeds))) < 1e-4
+    short = subprocess.run([program], input=data[:-1], capture_output=True, check=False)
+    assert short.returncode == 1 and b"bytes of the input" in short.stderr
+
+
+def test_a_batch_runs_image_by_image(tmp_path: Path) -> None:
+    model = residual_classifier(batch="N")
+    check(Program(planned(model, batch=3), tmp_path / "c"), model)
+
+
+def test_images_in_flight_have_no_form_by_rows(tmp_path: Path) -> None:
+    model = residual_classifier(batch="N")
+    program = Program(planned(model, batch=2, frames=2), tmp_path / "c")
+    assert not streams(program)
+    assert "several images" in (program.folder / "small.h").read_text()
+    check(program, model)
+
+
+def test_tiles_take_parts_of_rows(tmp_path: Path) -> None:
+    g = Graph()
+    x = g.input("x", (1, 3, 32, 64))
+    for _ in range(3):
+        x = g.node("Relu", g.conv(x, 8))
+    model = g.model(g.node("GlobalAveragePool", g.conv(x, 4, strides=[2, 2])))
+    plan = planned(model, rows="1", recompute=1.5)
+    program = Program(plan, tmp_path / "c")
+    check(program, model)
+    assert streams(program) == (plan.network.original is None)
+
+
+def test_outputs_may_lie_in_the_arena(tmp_path: Path) -> None:
+    model = outputs.several()
+    check(Program(planned(model, result="arena"), tmp_path / "c"), model)
+
+
+@pytest.mark.parametrize("target", ["cortex-m7", "cortex-m55", "aarch64"])
+def test_it_compiles_for_other_machines(target: str, tmp_path: Path) -> None:
+    machine = TARGETS[target]
+    if shutil.which(machine.compiler) is None:
+        pytest.skip(f"{machine.compiler} is not installed")
+    plan = planned(hourglass())
+    if machine.hosted:
+        if shutil.which("qemu-aarch64") is None:
+            pytest.skip("qemu-aarch64 is not installed")
+        program = Program(
+            plan, tmp_path / "c", target=target, linked=["-static"], start=["qemu-aarch64"]
+        )
+        check(program, hourglass())
+        return
+    emit(plan, "small", tmp_path / "c", target=target)
+    flags = "CFLAGS=-std=c99 -O0 -Wall -Wextra -Wconversion -pedantic -Werror"
+    done = subprocess.run(
+        ["make", "-s", "-C", tmp_path / "c", flags], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "c" / "libsmall.a").exists()
+
+
+# What is stored once ------------------------------------------------------------------------------
+
+
+def test_a_table_that_is_there_is_not_stored_again() -> None:
+    pool = Pool("reads", "int")
+
+    def rows(*numbers: int) -> list[tuple[tuple[str, int], ...]]:
+        return [(("#", number),) for number in numbers]
+
+    assert [pool.add(rows(1, 2, 3)), pool.add(rows(2, 3)), pool.add(rows(3, 4))] == [0, 1, 2]
+    assert [pool.add(rows(4, 1)), pool.add(rows(1, 2, 3, 4, 1)), pool.add(rows(9))] == [3, 0, 5]
+    assert [row[0][1] for row in pool.rows] == [1, 2, 3, 4, 1, 9]
+
+
+def test_equal_constants_are_stored_once() -> None:
+    arrays = [np.arange(32, dtype=np.float32), np.arange(32, dtype=np.float32), np.ones(2)]
+    blob = Blob((address_of(a), address_of(a) + a.nbytes) for a in arrays)
+    first, second, third = (blob.find(address_of(a)) for a in arrays)
+    assert first == second != third
+    assert blob.find(address_of(arrays[1]) + 8) == (second or 0) + 8
+    assert blob.find(address_of(arrays[2]) + arrays[2].nbytes) is None
+    data = b"".join(bytes(part) for part in blob.parts())
+    assert len(data) == blob.size and data.count(arrays[0].tobytes()) == 1
+    assert data[third or 0 :].startswith(arrays[2].tobytes())
+
+
+def test_firings_that_are_alike_share_a_macro() -> None:
+    """Rows of a table as they are, and by how far they are from the first of their firing."""
+    rows = [
+        (("dims", 1), ("A", 100 * firing + 16 * row), ("A", 100 * firing + 16 * row), ("#", "2.5f"))
+        for firing in range(40)
+        for row in range(3)
+    ]
+    macros, texts = shortened(rows, "{%s, %s, %s, %s}", range(0, 120, 3), "S")
+    assert macros == [
+        "#define S0(x0) {dims + 1, A(x0), A(x0), 2.5f}",
+        "#define S1(x0) S0(x0),S0(x0+16),S0(x0+32)",
+    ]
+    assert texts == [f"S1({100 * firing})" for firing in range(40)]
+
+
+def test_source_is_small_and_the_same_every_time(tmp_path: Path) -> None:
+    plan = planned(hourglass(), rows="1")
+    texts = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        made = emit(plan, "small", folder)
+        texts.append({name: (folder / name).read_bytes() for name in made.files})
+    assert texts[0] == texts[1]
+    assert len(texts[0]["small.c"]) < 40_000
+
+
+def test_only_the_files_that_are_called_come_along() -> None:
+    names = {path.name for path in needed(["csdf_conv_of"], [1])}
+    assert {"conv.c", "products.c", "csdf.h", "blocks_1.h"} <= names
+    assert names.isdisjoint({"winograd.c", "reduce.c", "depthwise.c", "blocks_16.h"})
+    with pytest.raises(PlanError, match="csdf_nothing"):
+        needed(["csdf_nothing"])
+
+
+def test_nothing_is_allocated(tmp_path: Path) -> None:
+    """No function of the system is called but those of bytes and numbers."""
+    program = Program(planned(hourglass()), tmp_path / "c")
+    calls = re.compile(r"\b(malloc|calloc|realloc|free|alloca|fopen|printf)\s*\(")
+    for path in (program.folder / "small.c", *(program.folder / "kernels").glob("*.[ch]")):
+        assert not calls.search(path.read_text()), path.name
+
+
+def test_the_arena_is_the_plan_s(tmp_path: Path) -> None:
+    plan = planned(hourglass())
+    emit(plan, "small", tmp_path / "c")
+    header, source = ((tmp_path / "c" / name).read_text() for name in ("small.h", "small.c"))
+    assert f"#define SMALL_ARENA_BYTES {plan.planned_bytes}\n" in header
+    rows = re.findall(r"^ \* +(\d+) +(\d+) +(\d+) +(\d+)  (.+)$", source, re.M)
+    assert {row[4] for row in rows} == {
+        comment(b.name) for b in plan.buffers if b.row_bytes and b.rows
+    }
+    assert max(int(row[1]) for row in rows) == plan.planned_bytes
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("squeezenet1.1", "squeezenet1_1"),
+        ("3d-net", "net_3d_net"),
+        ("while", "net_while"),
+        ("csdf", "net_csdf"),
+        ("größe", "gr_e"),
+        ("", "net"),
+        ("x" * 200, "x" * 40),
+    ],
+)
+def test_names_become_identifiers(name: str, wanted: str) -> None:
+    assert identifier(name) == wanted
+
+
+def test_no_two_names_are_alike() -> None:
+    found = identifiers(["a", "A", "a.", "1", "1.", "row", "arena"], without=["arena"])
+    assert len({one.upper() for one in found} | {"ARENA"}) == 8
+
+
+def test_odd_names_compile_and_are_told(tmp_path: Path) -> None:
+    """Keywords, macros, ends of comments and line breaks as names of tensors and of the network."""
+    g = Graph()
+    x, y = g.input("int", (1, 2, 5, 5)), g.input("*/ W\n", (1, 2, 5, 5))
+    model = g.model(g.node("Relu", g.node("Add", x, y)), g.conv(y, 2), g.conv(x, 3))
+    for number, name in enumerate(["A", "data", "stdin??/"]):
+        for node in model.graph.node:
+            node.output[:] = [
+                name if one == model.graph.output[number].name else one for one in node.output
+            ]
+        model.graph.output[number].name = name
+    program = Program(planned(model), tmp_path / "c", title="9 lives */\\")
+    assert program.name == "net_9_lives"
+    text = (program.folder / "net_9_lives.h").read_text()
+    assert "'9 lives * //' is no identifier of C; here it is called net_9_lives." in text
+    check(program, model)
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(call: Call) -> Call:
+    onnx.save(residual_classifier(), "net.onnx")
+    return call
+
+
+def left(folder: Path = Path()) -> list[str]:
+    return sorted(str(path) for path in folder.iterdir())
+
+
+def test_the_command_writes_a_folder(command: Call) -> None:
+    result = command("emit-c", "net.onnx", "-o", "out", "--target", "generic")
+    assert (result.code, result.err) == (0, "")
+    assert re.match(r"out: net, \d+ files, net.c of [\d,]+ bytes, constants of ", result.out)
+    assert {"net.h", "net.c", "main.c", "Makefile", "CMakeLists.txt"} <= {
+        path.name for path in Path("out").iterdir()
+    }
+    assert command("schedule", "net.onnx", "-o", "plan.json").code == 0
+    assert command("emit-c", "plan.json", "-o", "of_plan").code == 0
+    assert left() == ["net.onnx", "of_plan", "out", "plan.json"]
+
+
+def test_a_folder_that_is_not_empty(command: Call) -> None:
+    Path("out").mkdir()
+    assert command("emit-c", "net.onnx", "-o", "out").code == 0
+    Path("out/mine.txt").write_text("kept")
+    Path("out/main.c").write_text("old")
+    line = refused(command("emit-c", "net.onnx", "-o", "out"))
+    assert line.startswith("out: is not empty; --force")
+    assert Path("out/main.c").read_text() == "old"
+    assert command("emit-c", "net.onnx", "-o", "out", "--force").code == 0
+    assert Path("out/main.c").read_text() != "old"
+    assert Path("out/mine.txt").read_text() == "kept"
+    assert not list(Path("out").glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("net.onnx", "-o", "net.onnx"), "net.onnx: is a file"),
+        (("net.onnx", "-o", "out", "--target", "z80"), "--target z80 is not one of host, aarch64"),
+        (("none.onnx", "-o", "out"), "none.onnx: "),
+        (("damaged.onnx", "-o", "out"), "damaged.onnx: "),
+        (("net.onnx", "-o", "net.onnx/out"), "net.onnx/out: cannot be written: "),
+    ],
+)
+def test_refusals_leave_nothing(command: Call, arguments: tuple[str, ...], said: str) -> None:
+    Path("damaged.onnx").write_bytes(Path("net.onnx").read_bytes()[:100])
+    line = refused(command("emit-c", *arguments))
+    assert line.startswith(said), line
+    assert left() == ["damaged.onnx", "net.onnx"]
+
+
+def test_no_compiler(command: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from csdfgen.native import backends, library
+
+    monkeypatch.setenv("CC", "no-such-compiler")
+    backends._native.cache_clear()
+    library.load.cache_clear()
+    try:
+        assert "no-such-compiler: no such program" in refused(
+            command("emit-c", "net.onnx", "-o", "out")
+        )
+    finally:
+        backends._native.cache_clear()
+        library.load.cache_clear()
+    assert left() == ["net.onnx"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool) -> None:
+    """Nothing is left where a write fails, whichever it is."""
+    plan, folder = planned(residual_classifier()), tmp_path / "out"
+    if exists:
+        folder.mkdir()
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for place in ("kernels/csdf.h", "small.c", "Makefile"):
+        real = Path.open
+
+        def fails(path: Path, *args: Any, ends: str = place, **options: Any) -> Any:
+            if str(path).endswith(ends) and "w" in "".join(map(str, args)):
+                raise full
+            return real(path, *args, **options)  # noqa: B023 (used at once)
+
+        def copies(source: Path, target: Path, ends: str = place) -> None:
+            if str(target).endswith(ends):
+                raise full
+            target.write_bytes(source.read_bytes())
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "open", fails)
+            patched.setattr(shutil, "copyfile", copies)
+            with pytest.raises(InputError, match="cannot be written: No space left on device"):
+                emit(plan, "small", folder)
+        assert left(tmp_path) == ([str(folder)] if exists else [])
+        assert not exists or not left(folder)
+
+
+def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copyfile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        emit(planned(residual_classifier()), "small", tmp_path / "out")
+    assert left(tmp_path) == []
