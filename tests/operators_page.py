@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from csdfgen.native.families import KERNELS
 from csdfgen.ops.page import page
 from tests.node_cases_report import report
 
@@ -16,7 +17,7 @@ HEADING = "\n## Node cases\n\n"
 
 def whole_page() -> str:
     """The page as it should be with the installed version of onnx."""
-    return page() + HEADING + report()
+    return page(KERNELS) + HEADING + report()
 
 
 if __name__ == "__main__":

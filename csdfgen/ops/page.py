@@ -7,6 +7,8 @@ package below.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import REQUIRED, Operator
 
@@ -32,17 +34,23 @@ An operator's phases are one of:
 
 "Constants" are inputs, by position, that must be known when the model is loaded. Any attribute that is not listed is refused.
 
-| operator | from opset | phases | constants | attributes | notes |
-|---|---|---|---|---|---|
+Both backends compute every operator of the list. "Native" says how C does: by a *kernel* of its own where elements are float32
+and lie as that takes them, else by *loops*, one for each call of numpy's.
+
+| operator | from opset | phases | native | constants | attributes | notes |
+|---|---|---|---|---|---|---|
 """
 
 
-def page() -> str:
-    """The page as Markdown: a line an operator, in alphabetical order."""
-    return _HEADER + "".join(_line(OPERATORS[name]) for name in sorted(OPERATORS))
+def page(kernels: Collection[str] = ()) -> str:
+    """The page as Markdown: a line an operator, in alphabetical order. kernels: operators that have
+    native kernels of their own.
+    """
+    lines = (_line(OPERATORS[name], name in kernels) for name in sorted(OPERATORS))
+    return _HEADER + "".join(lines)
 
 
-def _line(operator: Operator) -> str:
+def _line(operator: Operator, has_kernel: bool) -> str:
     constants = ", ".join(str(position) for position in sorted(operator.constant_inputs))
     attributes = ", ".join(
         _attribute(name, value) for name, value in sorted(operator.attributes.items())
@@ -51,6 +59,7 @@ def _line(operator: Operator) -> str:
         f"[{operator.op_type}]({operator.url})",
         str(operator.since),
         operator.structure,
+        "kernel" if has_kernel else "loops",
         constants,
         attributes,
         operator.notes,

@@ -16,7 +16,7 @@ from csdfgen.native.families.maps import MAPS
 from csdfgen.native.families.pools import POOLS
 from csdfgen.native.families.product import product
 
-__all__ = ["Family", "family_of"]
+__all__ = ["KERNELS", "Family", "family_of"]
 
 
 def family_of(layer: Layer, *, exact: bool = False) -> Family | None:
@@ -38,16 +38,24 @@ def _exact(layer: Layer) -> Family | None:
 
 def _made(layer: Layer, exact: bool) -> Family | None:
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
-    slides = {"Conv": convolution, "ConvTranspose": transposed}.get(layer.op_type)
-    if slides and floats:
-        return slides(layer, exact)
-    make = _FAMILIES.get(layer.op_type) if floats else None
+    if not floats:
+        return None
+    if layer.op_type in _CONVOLUTIONS:
+        return _CONVOLUTIONS[layer.op_type](layer, exact)
+    make = _FAMILIES.get(layer.op_type)
     return None if make is None else make(layer)
 
 
+_CONVOLUTIONS: dict[str, Callable[[Layer, bool], Family | None]] = {
+    "Conv": convolution,
+    "ConvTranspose": transposed,
+}
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Gemm": product,
     "MatMul": product,
     **MAPS,
     **POOLS,
 }
+
+KERNELS = frozenset((*_CONVOLUTIONS, *_FAMILIES))
+"""Operators that have kernels of their own."""
