@@ -14,7 +14,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import InputError, PlanError, ToolError
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.native import backends, strided
+from csdfgen.native import backends, families, strided
 from csdfgen.native.backends import kernels_of, settled
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import load
@@ -150,6 +150,7 @@ def test_frames_are_timed_firing_by_firing(plan: Plan) -> None:
 def test_a_call_without_a_native_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused by name, or computed by numpy where that is asked for."""
     plan = csdfgen.plan(csdfgen.load(residual_classifier()))
+    monkeypatch.delitem(families._FAMILIES, "MaxPool")  # then it is what numpy calls
     monkeypatch.delitem(strided._FUNCTIONS, primitives.maximum)
     with pytest.raises(PlanError, match=r"firing \d+ \(.*\): maximum has no native kernel"):
         Executable(plan, kernels=NativeKernels(load()))

@@ -30,21 +30,21 @@ static inline csdf_v gate(csdf_v x, csdf_v slope, csdf_v shift)
     return csdf_min(csdf_splat(1.0f), csdf_max(csdf_splat(0.0f), slope * x + shift));
 }
 
-/* All values of a line in place. */
+/* All values of a line; the output may be the input. */
 #define EACH(expression) \
     { \
         ptrdiff_t c = 0; \
         for (; c + CSDF_LANES <= n; c += CSDF_LANES) { \
-            const csdf_v x = csdf_load(at + c); \
-            csdf_store(at + c, (expression)); \
+            const csdf_v x = csdf_load(in + c); \
+            csdf_store(out + c, (expression)); \
         } \
         if (c < n) { \
-            const csdf_v x = csdf_load_some(at + c, (int)(n - c)); \
-            csdf_store_some(at + c, (expression), (int)(n - c)); \
+            const csdf_v x = csdf_load_some(in + c, (int)(n - c)); \
+            csdf_store_some(out + c, (expression), (int)(n - c)); \
         } \
     }
 
-static void activate(float *at, ptrdiff_t n, const csdf_activation *by)
+static void activate(float *out, const float *in, ptrdiff_t n, const csdf_activation *by)
 {
     const csdf_v a = csdf_splat(by->a), b = csdf_splat(by->b);
     if (by->kind == CSDF_SIGMOID)
@@ -112,6 +112,7 @@ void csdf_map(const csdf_map_step *step)
     static void (*const kernels[])(const line *) = {copy, add, subtract, multiply, divide, scale, leak};
     void (*const kernel)(const line *) = kernels[step->operation];
     const int32_t inside = step->activation.kind <= CSDF_LEAKY;
+    const int32_t alone = !inside && step->operation == CSDF_COPY && step->operands[0].channels;
     line l;
     l.n = step->channels;
     l.activation = step->activation;
@@ -124,9 +125,13 @@ void csdf_map(const csdf_map_step *step)
             l.unit[k] = step->operands[k].channels;
         }
         for (int32_t x = 0; x < step->columns; x++) {
-            kernel(&l);
-            if (!inside)
-                activate(l.out, l.n, &step->activation);
+            if (alone) {
+                activate(l.out, l.in[0], l.n, &step->activation);
+            } else {
+                kernel(&l);
+                if (!inside)
+                    activate(l.out, l.out, l.n, &step->activation);
+            }
             l.out += step->stride;
             for (int32_t k = 0; k < 3; k++)
                 if (l.in[k])
