@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import csdfgen
+import runtime
 from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
 from csdfgen.model.network import Layer
 from csdfgen.native.families import family_of
@@ -18,6 +20,7 @@ from csdfgen.native.families.convolution import Filter, row_bytes
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
 from csdfgen.native.strided import Native, joined, translated
+from tests.builder import Graph, reference
 from tests.native_steps import Convolution, compiler_missing, layer_of
 from tests.op_harness import Arg, Sample, heights
 from tests.scattered import Layout, declared, run_scattered
@@ -343,3 +346,16 @@ def _is_kernel_set(found: KernelSet) -> bool:
 
 def test_forms_of_the_backend_are_kernel_sets() -> None:
     assert _is_kernel_set(NativeKernels(load(), exact=True))
+
+
+def test_a_piece_of_one_channel_is_no_channel_for_all() -> None:
+    """Found by random networks: a Relu of an image of one channel, joined with its convolution."""
+    graph = Graph()
+    x = graph.input("x", (1, 1, 4, 5))
+    joined = graph.node("Concat", x, graph.conv(x, 2), axis=1)
+    made = graph.node("Relu", joined)
+    model = graph.model(graph.node("Concat", joined, graph.conv(made, 1), axis=1))
+    plan = csdfgen.plan(csdfgen.load(model), rows=1, backend="native")
+    for name, want in reference(model, graph.feeds()).items():
+        got = runtime.compile(plan)(graph.feeds())[name]
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

@@ -167,7 +167,8 @@ def _place(view: View, columns: int, low: int, high: int, count: int, memory: Me
     start = 0
     for piece in view.pieces or (view,):
         size = piece.shape[-1] if _is_row_of_pixels(piece) else prod(piece.shape)
-        if size == 1 < high - low or start <= low < start + size:
+        # one channel meets all, unless it is one of several pieces
+        if (size == 1 and not view.pieces) or start <= low < start + size:
             break
         start += size
     else:
