@@ -283,6 +283,35 @@ def to_csv(rows: Sequence[Timed]) -> str:
     return out.getvalue()
 
 
+_LEFT = 1 / 130
+"""Where the names stand, as a part of onnxruntime's bytes."""
+_LINE = 0.058
+"""Least distance of two names, in parts of its time."""
+
+
+def _points(row: Timed) -> list[tuple[float, float]]:
+    """(bytes, seconds) of the plans as parts of onnxruntime's, from the smallest on; equal ones once."""
+    plans = {
+        row.whole_bytes: row.whole,
+        row.small_bytes: row.small,
+        row.native_bytes: row.native,
+    }
+    return sorted((size / row.theirs, time / row.onnxruntime) for size, time in plans.items())
+
+
+def _apart(wanted: Mapping[str, float]) -> dict[str, float]:
+    """Heights as near to these as can be, none closer to another than a line.
+
+    >>> {name: round(y, 3) for name, y in _apart({"a": 0.5, "b": 0.51}).items()}
+    {'a': 0.5, 'b': 0.558}
+    """
+    found: dict[str, float] = {}
+    last = -_LINE
+    for name in sorted(wanted, key=lambda name: wanted[name]):
+        last = found[name] = max(wanted[name], last + _LINE)
+    return found
+
+
 def draw(rows: Sequence[Timed]) -> bytes:
     """Time against memory, both as parts of onnxruntime's: each network's plans joined by a line."""
     import matplotlib as mpl
@@ -293,32 +322,34 @@ def draw(rows: Sequence[Timed]) -> bytes:
     out = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
         figure, axes = pyplot.subplots(figsize=(9, 5.4), layout="constrained")
-        for row in rows:
-            if not row.theirs:
-                continue
-            points = sorted(
-                (
-                    (row.small_bytes / row.theirs, row.small / row.onnxruntime),
-                    (row.native_bytes / row.theirs, row.native / row.onnxruntime),
-                    (row.whole_bytes / row.theirs, row.whole / row.onnxruntime),
-                )
+        shown = [row for row in rows if row.theirs]
+        ends = {row.network: min(_points(row)) for row in shown}
+        heights = _apart({name: y for name, (_, y) in ends.items()})
+        for row in shown:
+            line = axes.plot(
+                *zip(*_points(row), strict=True), marker="o", markersize=4, linewidth=1.2
             )
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=4, linewidth=1.2)
             axes.annotate(
                 row.network,
-                points[0],
-                (-4, 0),
-                textcoords="offset points",
+                ends[row.network],
+                (_LEFT, heights[row.network]),
+                textcoords="data",
                 fontsize=8,
-                ha="right",
                 va="center",
+                color=line[0].get_color(),
+                arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "#999999"},
             )
         axes.plot(1, 1, marker="*", markersize=14, color="black", linestyle="none")
         axes.annotate("onnxruntime", (1, 1), (8, 6), textcoords="offset points", fontsize=9)
         axes.axhline(1, color="#999999", linewidth=0.8)
         axes.axvline(1, color="#999999", linewidth=0.8)
         axes.set_xscale("log")
-        axes.set_xlim(left=min(row.small_bytes / row.theirs for row in rows if row.theirs) / 3)
+        axes.set_xlim(_LEFT / 1.1, 2)
+        parts = (1, 2, 4, 8, 16, 32)
+        axes.set_xticks(
+            [1 / part for part in parts], [f"1/{part}" if part > 1 else "1" for part in parts]
+        )
+        axes.minorticks_off()
         axes.set_xlabel("bytes alive in a frame, as a part of onnxruntime's")
         axes.set_ylabel("time of a frame, as a part of onnxruntime's")
         axes.set_ylim(bottom=0)
