@@ -111,22 +111,29 @@ def _pointee(structure: str, name: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """A structure, flat. text: its initialiser with a %s for each of the fields' values. fields:
-    names from the outside in, type of the innermost, whether that is a pointer, and to what in C.
+    names (of arrays positions) from the outside in, type of the innermost, whether that is a pointer, and to what in C.
     """
 
     text: str
-    fields: tuple[tuple[tuple[str, ...], Any, bool, str], ...]
+    fields: tuple[tuple[tuple[str | int, ...], Any, bool, str], ...]
 
 
 @cache
 def _shape(kind: type[ctypes.Structure]) -> _Shape:
     texts: list[str] = []
-    fields: list[tuple[tuple[str, ...], Any, bool, str]] = []
+    fields: list[tuple[tuple[str | int, ...], Any, bool, str]] = []
     for name, of, *_ in kind._fields_:
         if isinstance(of, type) and issubclass(of, ctypes.Structure):
             inner = _shape(of)
             texts.append(inner.text)
             fields += [((name, *path), *rest) for path, *rest in inner.fields]
+            continue
+        if isinstance(of, type) and issubclass(of, ctypes.Array):
+            inner, length = _shape(of._type_), cast(int, of._length_)
+            texts.append(f"{{{', '.join([inner.text] * length)}}}")
+            fields += [
+                ((name, at, *path), *rest) for at in range(length) for path, *rest in inner.fields
+            ]
             continue
         pointer = of in _POINTERS or hasattr(of, "contents")
         texts.append("%s")
@@ -302,7 +309,7 @@ class Tables:
         for path, kind, pointer, pointee in shape.fields:
             value: Any = one
             for name in path:
-                value = getattr(value, name)
+                value = value[name] if isinstance(name, int) else getattr(value, name)
             if not pointer:
                 found.append((NUMBER, _number(value, kind)))
                 continue

@@ -352,7 +352,7 @@ def test_a_piece_of_one_channel_is_no_channel_for_all() -> None:
     """Found by random networks: a Relu of an image of one channel, joined with its convolution."""
     graph = Graph()
     x = graph.input("x", (1, 1, 4, 5))
-    joined = graph.node("Concat", x, graph.conv(x, 2), axis=1)
+    joined = graph.node("Concat", x, graph.conv(x, 2), axis=1, channels=3)
     made = graph.node("Relu", joined)
     model = graph.model(graph.node("Concat", joined, graph.conv(made, 1), axis=1))
     plan = csdfgen.plan(csdfgen.load(model), rows=1, backend="native")
