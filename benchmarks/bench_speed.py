@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from math import exp, log
 from typing import Any
@@ -155,11 +156,9 @@ def _small(network: Network, live: int, default: Plan) -> Plan:
     """Within the share of onnxruntime's memory, or as small as can be."""
     if live and _bytes(default) <= live // SHARE:
         return default
-    try:
-        if live:
+    if live:
+        with suppress(PlanError):  # it may be less than the network needs
             return csdfgen.plan(network, memory=live // SHARE, backend="native")
-    except PlanError:
-        pass  # less than the network needs
     return csdfgen.plan(network, goal="memory", backend="native")
 
 

@@ -98,12 +98,15 @@ class NativeKernels:
             except PlanError:
                 if not self._fallback:
                     raise
-                yield from ((self._known(kernel), ()) for kernel in joined(kernels))
+                yield from self._in_few(kernels)
                 yield call
                 kernels = []
             else:
                 kernels += made
-        yield from ((self._known(kernel), ()) for kernel in joined(kernels))
+        yield from self._in_few(kernels)
+
+    def _in_few(self, kernels: Sequence[Native]) -> list[Call]:
+        return [(self._known(kernel), ()) for kernel in joined(kernels)]
 
     def _known(self, made: Native) -> Native:
         """A kernel that the library has."""

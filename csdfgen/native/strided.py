@@ -104,7 +104,9 @@ def joined(kernels: Sequence[Native]) -> list[Native]:
     start = 0
     while start < len(kernels):
         stop = start + 1
-        while stop < len(kernels) and _continues(kernels[start:stop], kernels[stop]):
+        while stop < len(kernels) and _continues(
+            kernels[max(start, stop - 2) : stop], kernels[stop]
+        ):
             stop += 1
         some = kernels[start:stop]
         found.append(_one_copy(some) if len(some) > 1 and _apart(some) else some[0])
@@ -113,10 +115,10 @@ def joined(kernels: Sequence[Native]) -> list[Native]:
 
 
 def _continues(some: Sequence[Native], after: Native) -> bool:
-    first, last = some[0], some[-1]
-    if not first.kernel.startswith("copy_") or after.kernel != first.kernel:
+    """Whether a kernel goes on as one or two copies before it do."""
+    if not some[0].kernel.startswith("copy_") or after.kernel != some[0].kernel:
         return False
-    one, two, new = (cast(Strided, kernel.step) for kernel in (some[-2:][0], last, after))
+    one, two, new = (cast(Strided, kernel.step) for kernel in (some[0], some[-1], after))
     if new.rank >= RANK or _rows(new) != _rows(one):
         return False
     return len(some) == 1 or (new.a - two.a, new.out - two.out) == (

@@ -33,6 +33,7 @@ from csdfgen.ops._window_products import (
     halves,
     handed_over,
     in_groups,
+    together,
     without_taps,
 )
 from csdfgen.ops.base import Call, Scratch, aligned_size
@@ -215,22 +216,15 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
 def _depthwise_together(
     shapes: Sequence[_Apart], touched: Sequence[int], scratch: Scratch
 ) -> list[_Depthwise]:
-    """Blocks for jobs that share their arrays, see `_together`."""
-    room = scratch.room
-    while True:
-        found = [
-            _depthwise_blocks(shape, scratch, max(room, scratch.little(bytes_)))
-            for shape, bytes_ in zip(shapes, touched, strict=True)
-        ]
+    def needed(found: Sequence[_Depthwise]) -> int:
         shared = replace(
             found[0],
             copies=max(one.copies for one in found),
             totals=max(one.totals for one in found),
         )
-        over = shared.bytes(shapes[0].itemsize) - scratch.room
-        if scratch.declares or over <= 0 or room == 0:
-            return found
-        room = max(0, room - over)
+        return shared.bytes(shapes[0].itemsize)
+
+    return together(_depthwise_blocks, needed, shapes, touched, scratch)
 
 
 def _held(job: Job, whole: bool) -> bool:

@@ -8,11 +8,12 @@ least cost that it allows. Layers whose channels stay apart are `_depthwise_prod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -36,6 +37,7 @@ __all__ = [
     "handed_over",
     "in_groups",
     "matrix_products",
+    "together",
     "without_taps",
 ]
 
@@ -56,6 +58,9 @@ SLOWEST = 1.25
 """A plan never asks for so little workspace that a layer would cost more than this many times its
 least.
 """
+
+_Work = TypeVar("_Work")
+_Chosen = TypeVar("_Chosen")
 
 
 # Matrix products ---------------------------------------------------------------------------------
@@ -169,27 +174,43 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     return tuple(sorted(found.values(), key=lambda way: way[:2]))
 
 
-def _together(shapes: Sequence[_Shape], touched: Sequence[int], scratch: Scratch) -> list[_Blocks]:
+def together(
+    choose: Callable[[_Work, Scratch, int], _Chosen],
+    needed: Callable[[Sequence[_Chosen]], int],
+    jobs: Sequence[_Work],
+    touched: Sequence[int],
+    scratch: Scratch,
+) -> list[_Chosen]:
     """Blocks for jobs that share their arrays: each array is as large as the largest that a job wants.
-    Where that is more than there is, jobs are given less until it fits. touched: bytes that each
-    reads and writes.
+    Where that is more than there is, jobs are given less until it fits. choose: the blocks of a job
+    in so many bytes; needed: bytes of the shared arrays; touched: bytes that each job reads and
+    writes.
     """
     room = scratch.room
     while True:
         found = [
-            _blocks(shape, scratch, max(room, scratch.little(bytes_)))
-            for shape, bytes_ in zip(shapes, touched, strict=True)
+            choose(job, scratch, max(room, scratch.little(bytes_)))
+            for job, bytes_ in zip(jobs, touched, strict=True)
         ]
+        over = needed(found) - scratch.room
+        if scratch.declares or over <= 0 or room == 0:
+            return found
+        room = max(0, room - over)
+
+
+def _together(shapes: Sequence[_Shape], touched: Sequence[int], scratch: Scratch) -> list[_Blocks]:
+    itemsize = max(shape.itemsize for shape in shapes)
+
+    def needed(found: Sequence[_Blocks]) -> int:
         shared = replace(
             found[0],
             panel=max(one.panel for one in found),
             sums=max(one.sums for one in found),
             totals=max(one.totals for one in found),
         )
-        over = shared.bytes(max(shape.itemsize for shape in shapes)) - scratch.room
-        if scratch.declares or over <= 0 or room == 0:
-            return found
-        room = max(0, room - over)
+        return shared.bytes(itemsize)
+
+    return together(_blocks, needed, shapes, touched, scratch)
 
 
 def _blocks(shape: _Shape, scratch: Scratch, room: int) -> _Blocks:

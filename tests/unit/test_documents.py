@@ -125,3 +125,4 @@ def test_times_are_the_same_on_both_pages() -> None:
     assert names[0] == names[1]
     (mean,) = re.findall(r"native / onnxruntime (\d+\.\d\d)", whole)
     assert f"**{mean}**" in short
+    assert f"{mean} of onnxruntime's time in the mean" in readme.README.read_text()

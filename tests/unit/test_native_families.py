@@ -335,7 +335,7 @@ def test_copies_of_uneven_distance_stay_apart() -> None:
     calls = [(np.copyto, (out[k : k + 4], source[k : k + 4])) for k in (0, 4, 12, 24)]
     kernels = [kernel for call in calls for kernel in translated(call)]
     found = joined(kernels)
-    assert 1 < len(found) < 4
+    assert len(found) == 2
     _run(found)
     assert [int(v) for v in out if v] == [*range(1, 8), *range(12, 16), *range(24, 28)]
 

@@ -9,30 +9,11 @@ int32_t csdf_version(void) { return CSDF_VERSION; }
 
 size_t csdf_size_of(int32_t which)
 {
-    switch (which) {
-    case 0:
-        return sizeof(csdf_layer);
-    case 1:
-        return sizeof(csdf_conv_step);
-    case 2:
-        return sizeof(csdf_gemm_step);
-    case 3:
-        return sizeof(csdf_strided);
-    case 4:
-        return sizeof(csdf_dim);
-    case 5:
-        return sizeof(csdf_record);
-    case 6:
-        return sizeof(csdf_port);
-    case 7:
-        return sizeof(csdf_transfer);
-    case 8:
-        return sizeof(csdf_stage);
-    case 9:
-        return sizeof(csdf_map_step);
-    case 10:
-        return sizeof(csdf_pool_step);
-    default:
-        return 0;
-    }
+    static const size_t sizes[] = {
+        sizeof(csdf_layer), sizeof(csdf_conv_step), sizeof(csdf_gemm_step), sizeof(csdf_strided),
+        sizeof(csdf_dim), sizeof(csdf_record), sizeof(csdf_port), sizeof(csdf_transfer),
+        sizeof(csdf_stage), sizeof(csdf_map_step), sizeof(csdf_pool_step),
+    };
+    const int32_t count = (int32_t)(sizeof sizes / sizeof sizes[0]);
+    return which >= 0 && which < count ? sizes[which] : 0;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from math import inf, prod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer
@@ -25,11 +25,14 @@ __all__ = [
     "once",
     "pixel",
     "pointers",
+    "reads_a_map",
     "rows_read",
 ]
 
 FLOAT = 4
 """Bytes of an element."""
+
+_Value = TypeVar("_Value")
 
 
 class Family(Protocol):
@@ -112,6 +115,18 @@ def is_map(view: View) -> bool:
     )
 
 
+def reads_a_map(step: Step) -> bool:
+    """Whether a step makes a map, not in pieces, of one that may be in pieces along its channels."""
+    view, out = step.inputs[0], step.outputs[0]
+    assert view is not None
+    return (
+        not step.states
+        and not out.pieces
+        and (not view.pieces or view.along == len(view.shape) - 1)
+        and all(is_map(one) for one in (*(view.pieces or (view,)), out))
+    )
+
+
 def pixel(view: View) -> int:
     """Floats from a column to the next."""
     return view.strides[0] // FLOAT if len(view.shape) == 3 else view.shape[-1]
@@ -126,11 +141,11 @@ def is_dense(view: View) -> bool:
     )
 
 
-def once(make: Callable[[], Any]) -> Callable[[], Any]:
+def once(make: Callable[[], _Value]) -> Callable[[], _Value]:
     """What `make` gives, made when first asked for."""
-    made: list[Any] = []
+    made: list[_Value] = []
 
-    def get() -> Any:
+    def get() -> _Value:
         if not made:
             made.append(make())
         return made[0]

@@ -32,9 +32,9 @@ from csdfgen.native.families.common import (
     activated,
     addresses,
     followed,
-    is_map,
     pixel,
     pointers,
+    reads_a_map,
     rows_read,
 )
 from csdfgen.native.library import PANEL, Activation, ConvStep, Source, Target
@@ -232,15 +232,7 @@ class _Convolution:
     parts: Callable[[Rows], list[_Part]]
 
     def takes(self, step: Step) -> bool:
-        view, out = step.inputs[0], step.outputs[0]
-        assert view is not None
-        pieces = view.pieces or (view,)
-        return (
-            not step.states
-            and not out.pieces
-            and (not view.pieces or view.along == len(view.shape) - 1)
-            and all(is_map(one) for one in (*pieces, out))
-        )
+        return reads_a_map(step)
 
     def follows(self, layer: Layer) -> int:
         return followed(layer)

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import cast
 
 import numpy as np
 
@@ -150,4 +149,4 @@ def _packed_once(
             matrix = matrix * np.float32(alpha)
         return packing.gemm_weights(matrix), packing.conv_bias(bias, outputs)
 
-    return cast(Callable[[], tuple[np.ndarray, np.ndarray]], once(packed))
+    return once(packed)
