@@ -89,7 +89,10 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
     """Profile a network and time plain frames of it in turn; then predict."""
     network = csdfgen.load(f"zoo:{name}")
     sampler = Sampler(network, HEIGHTS)
-    programs = {height: runtime.compile(csdfgen.plan(network, rows=height)) for height in PREDICTED}
+    programs = {
+        height: runtime.compile(csdfgen.plan(network, rows=height, backend="numpy"))
+        for height in PREDICTED
+    }
     sampler.warm_up()
     frames: dict[int | str, list[tuple[float, float]]] = {height: [] for height in PREDICTED}
     for _ in rounds(repeats, SECONDS):

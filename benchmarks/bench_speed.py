@@ -92,12 +92,12 @@ def measure(name: str, repeats: int) -> Timed:
     network = csdfgen.load(model)
     x = _inputs(name, model, network)
     live = _live(name)
-    default = csdfgen.plan(network, backend="native")
+    default = csdfgen.plan(network)
     plans = {
         "native": default,
         "small": _small(network, live, default),
-        "whole": csdfgen.plan(network, rows="whole", backend="native"),
-        "numpy": csdfgen.plan(network),
+        "whole": csdfgen.plan(network, rows="whole"),
+        "numpy": csdfgen.plan(network, backend="numpy"),
     }
     programs = {kind: runtime.compile(plan) for kind, plan in plans.items()}
     reference = Reference(model, network)
@@ -158,8 +158,8 @@ def _small(network: Network, live: int, default: Plan) -> Plan:
         return default
     if live:
         with suppress(PlanError):  # it may be less than the network needs
-            return csdfgen.plan(network, memory=live // SHARE, backend="native")
-    return csdfgen.plan(network, goal="memory", backend="native")
+            return csdfgen.plan(network, memory=live // SHARE)
+    return csdfgen.plan(network, goal="memory")
 
 
 def _bytes(plan: Plan) -> int:

@@ -9,6 +9,7 @@ frame(x, on_rows=f)                 # no output is stored: f gets its rows as th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
     PlanError), InputError for an unknown backend, ToolError where native code cannot be built.
     """
     from csdfgen.errors import PlanError, option
-    from csdfgen.native.backends import kernels_of
+    from csdfgen.native.backends import kernels_for, settled
     from runtime.executor import Executable
 
     made_for = plan.options.backend
-    kernels = kernels_of(backend or made_for)
+    kernels = kernels_for(replace(plan.options, backend=settled(backend or made_for)))
     try:
         return Executable(plan, taps, threads, kernels)
     except PlanError as error:

@@ -33,9 +33,7 @@ def device_section(
     if not needs[0].fits:
         stage("looking for a slab height that fits")
         # the plan's own network is fused already; heights are tried on the network as it was loaded
-        height = tallest_height(
-            load_network(model, options), profile, plan.options.fuse, plan.options.image
-        )
+        height = tallest_height(load_network(model, options), profile, plan.options)
     rows = tuple(_row(layer, found) for layer in found.layers)
     values = {
         "name": profile.name,

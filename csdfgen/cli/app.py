@@ -583,6 +583,7 @@ def profile(
         int,
         typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra."),
     ] = 1,
+    backend: goal_options.BackendOption = None,
     fuse: FuseOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
@@ -611,7 +612,12 @@ def profile(
     from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
 
     options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()
-    run_profile(ProfileRequest(model, output, options, parse_heights(heights), repeats, threads))
+    run_profile(
+        ProfileRequest(
+            model, output, options, parse_heights(heights), repeats, threads,
+            backend="auto" if backend is None else backend.value,
+        )
+    )  # fmt: skip
 
 
 @app.command(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from csdfgen.cli.capacities import Capacities, capacities_for
 from csdfgen.cli.graph_file import read_graph_file
-from csdfgen.cli.models import load_network, network_graph, plan_network
+from csdfgen.cli.models import built, load_network, network_graph, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, figures_table, plain, stages, table
 from csdfgen.dataflow import graph_json
@@ -17,7 +17,7 @@ from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, short_form
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import graph_of
+from csdfgen.planning.planner import graph_of, plan_of
 from sdf3_bridge import sdf3xml
 from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
 
@@ -143,8 +143,10 @@ def _graph_of_model(
         if not with_plan and not options.wishes:
             stage("converting")
             return network_graph(network, options, tokens=tokens, rates=rates), None
-        stage("planning")
-        plan = plan_network(network, options, stage=stage)
+        if options.wishes:
+            plan = plan_network(network, options, stage=stage)
+        else:  # the plan of the graph that is exported, at the same heights
+            plan = plan_of(network, built(options, stage))
         graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
         return graph, plan if with_plan else None
 

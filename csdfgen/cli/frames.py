@@ -20,7 +20,16 @@ def frames_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Frames
         return None
     kept = {
         name: getattr(plan.options, name)
-        for name in (*CONVERSION, "effort", "goal", "recompute", "tiles")
+        for name in (
+            *CONVERSION,
+            "effort",
+            "goal",
+            "recompute",
+            "tiles",
+            "backend",
+            "exact",
+            "fallback",
+        )
     }
     try:
         return frames_of(plan, plan_of(network, PlanOptions(**kept)), profile)

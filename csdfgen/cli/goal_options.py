@@ -130,8 +130,24 @@ BackendOption = Annotated[
         "--backend",
         rich_help_panel=_PANEL,
         help="Whose kernels compute, so whose scratch is planned: numpy; native: C, which is built once on this machine, faster "
-        "and with less scratch; auto: native where there is a C compiler. \\[default: numpy]",
+        "and with less scratch; auto: native where there is a C compiler. \\[default: auto, or a plan's own]",
         show_default=False,
+    ),
+]
+ExactOption = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        rich_help_panel=_PANEL,
+        help="Native code without Winograd's form of 3x3 convolutions, whose sums round otherwise (about 1e-5, relative).",
+    ),
+]
+FallbackOption = Annotated[
+    bool,
+    typer.Option(
+        "--fallback",
+        rich_help_panel=_PANEL,
+        help="What native code lacks is computed by numpy; without it such a layer is refused by name.",
     ),
 ]
 ParetoOption = Annotated[
@@ -159,6 +175,8 @@ class GoalGroup:
     pack: PackOption = None
     result: ResultOption = None
     backend: BackendOption = None
+    exact: ExactOption = False
+    fallback: FallbackOption = False
 
     def read(self, device: str | None = None) -> Mapping[str, Any]:
         """What was given, by the name in `PlanOptions`. Raises InputError for a value that is none."""
@@ -169,7 +187,7 @@ class GoalGroup:
         wishes = {
             name: value.value if isinstance(value, enum.Enum) else value
             for name, value in {**given, "device": device}.items()
-            if value is not None
+            if value is not None and value is not False
         }
         for name, read in (("memory", size_of), ("latency", time_of)):
             if name in wishes:
@@ -177,7 +195,7 @@ class GoalGroup:
         if wishes.get("backend") == "auto":
             from csdfgen.native.backends import settled
 
-            wishes["backend"] = settled("auto")[0]
+            wishes["backend"] = settled("auto")
         PlanOptions(**wishes)
         return wishes
 

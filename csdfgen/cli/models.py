@@ -9,15 +9,17 @@ from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import chosen
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
-from csdfgen.native.backends import kernels_of
+from csdfgen.native.backends import AUTO, kernels_for, settled
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
 __all__ = [
+    "built",
     "input_span",
     "load_network",
     "network_graph",
@@ -25,6 +27,10 @@ __all__ = [
     "plan_options",
     "wished",
 ]
+
+
+def _untold(what: str, done: int = 0, total: int | None = None) -> None:
+    """Nobody looks."""
 
 
 def load_network(model: str, options: ModelOptions) -> Network:
@@ -63,18 +69,35 @@ def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOp
 def wished(
     options: ModelOptions, policy: str = DEFAULTS.policy, *, movable: bool = False
 ) -> PlanOptions:
-    """The options of a plan that is to be run. movable: every row is to be placed by another packer,
-    so that outputs do not lie in the arena unless that is asked for. Raises InputError.
+    """The options of a plan that is to be run, by the fastest backend that there is unless one is
+    named. movable: every row is to be placed by another packer, so that outputs do not lie in the
+    arena unless that is asked for. Raises InputError.
     """
     result = options.wishes.get("result", DEFAULTS.result if movable else "auto")
-    return replace(plan_options(options, policy), result=result)
+    backend = settled(options.wishes.get("backend", AUTO))
+    return replace(plan_options(options, policy), result=result, backend=backend)
+
+
+def built(
+    options: ModelOptions,
+    stage: Stage,
+    policy: str = DEFAULTS.policy,
+    *,
+    movable: bool = False,
+) -> PlanOptions:
+    """What is wished (see `wished`), its backend ready to run: native code is built by now."""
+    if options.wishes.get("backend") != NUMPY.name:
+        stage("building native code, once on this machine")
+    asked = wished(options, policy, movable=movable)
+    kernels_for(asked)
+    return asked
 
 
 def plan_network(
     network: Network,
     options: ModelOptions,
     policy: str = DEFAULTS.policy,
-    stage: Stage | None = None,
+    stage: Stage = _untold,
     *,
     movable: bool = False,
 ) -> Plan:
@@ -82,11 +105,8 @@ def plan_network(
     far a search has come. movable: see `wished`. Errors name the model.
     """
     try:
-        asked = wished(options, policy, movable=movable)
-        if stage is not None and asked.backend != DEFAULTS.backend:
-            stage("building native code, once on this machine")
-            kernels_of(asked.backend)
-            stage("planning")
+        asked = built(options, stage, policy, movable=movable)
+        stage("planning")
         return chosen(network, asked, progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None

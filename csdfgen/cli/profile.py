@@ -22,6 +22,7 @@ from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable
+from csdfgen.native.backends import AUTO, settled
 
 __all__ = ["ProfileRequest", "run_difference", "run_profile"]
 
@@ -41,6 +42,7 @@ class ProfileRequest:
     heights: tuple[int, ...]
     repeats: int | None
     threads: int
+    backend: str = AUTO
 
 
 def parse_heights(text: str) -> tuple[int, ...]:
@@ -70,6 +72,8 @@ def run_profile(request: ProfileRequest) -> None:
             else sample_model()
         )
         told = {**facts.board_facts(), **facts.software_facts(request.threads)}
+        stage("building native code, once on this machine")
+        backend = settled(request.backend)
         stage("planning")
         found = sample_network(
             network,
@@ -79,6 +83,7 @@ def run_profile(request: ProfileRequest) -> None:
             request.threads,
             lambda done, total: stage("measuring", done, total),
             seconds=0.0 if request.repeats else SECONDS,
+            backend=backend,
         )
     told |= {
         "csdfgen": __version__,
@@ -86,6 +91,7 @@ def run_profile(request: ProfileRequest) -> None:
         "model": Path(network.source or network.name).name,
         "heights": ", ".join(map(str, request.heights)),
         "repeats": str(found.repeats),
+        "backend": backend,
         "clock read": "processor time of the one thread" if request.threads == 1 else "time of day",
         "cache state": CACHE_STATE,
         "load after": facts.board_facts()["load"],

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
-from csdfgen.cli.models import input_span, load_network, plan_network, plan_options
+from csdfgen.cli.models import built, input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import (
     Stage,
@@ -35,8 +35,8 @@ from csdfgen.files import write_json
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import memories_facts
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION, DEFAULTS
-from csdfgen.native.backends import kernels_of
+from csdfgen.model.options import CONVERSION
+from csdfgen.native.backends import AUTO, kernels_for
 from csdfgen.pages.trace import FiringTime, LayerTime, by_layer, chrome_trace, timed
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.memories import memories_of
@@ -56,6 +56,9 @@ __all__ = ["RunRequest", "run_model"]
 
 _SHOWN_WHOLE = 8
 _SHOWN_IMAGES = 4
+
+_COMPUTED_BY = frozenset({"backend", "fallback"})
+"""Options that say who computes a plan, not what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def run_model(request: RunRequest) -> None:
             report, error = compare_with_reference(
                 report, request.model, feeds, outputs, request.check, stage=stage
             )
-        profile = profile_for(plan_options(request.options))
+        profile = profile_for(plan.options)
         told = frames_facts(network, plan, profile)
     spent = by_layer(firings)
     if request.as_json:
@@ -143,9 +146,9 @@ def run_front(request: RunRequest) -> None:
         if given is not None:
             raise InputError(f"--pareto runs many plans of the model; leave --{flag} out")
     front_folder(request.output)
-    profile = profile_for(plan_options(request.options))
     measured: list[dict[str, Any]] = []
     with stages() as stage, threadpool_limits(limits=request.threads, user_api="blas"):
+        profile = profile_for(built(request.options, stage))
         stage("loading")
         network = load_network(request.model, request.options)
         feeds = read_inputs(
@@ -204,16 +207,16 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
             where=saved.where,
         )
     stage("reading the plan")
-    plan = saved.plan(network)
-    backend = request.options.wishes.get("backend")
-    if backend is not None:
-        plan = replace(plan, options=replace(plan.options, backend=backend))
-    return plan, network
+    plan = saved.plan(network, request.options.wishes.get("backend", AUTO))
+    chosen = {
+        name: request.options.wishes[name] for name in _COMPUTED_BY & request.options.wishes.keys()
+    }
+    return replace(plan, options=replace(plan.options, **chosen)), network
 
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    for name in options.wishes.keys() - {"backend"}:
+    for name in (name for name in options.wishes if name not in _COMPUTED_BY):
         raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
@@ -262,7 +265,7 @@ def _print_report(report: Report, request: RunRequest) -> None:
     network = plan.network
     out.print(
         f"{plain(report.model)}: {counted(len(network.layers), 'layer')} in {counted(report.firings, 'firing')}, "
-        f"--rows {plan.conversion.rows} "
+        f"--rows {plan.conversion.rows.brief} "
         f"--fuse {plan.options.fuse} --image {plan.options.image}, {counted(network.batch, 'image')}\n"
     )
     out.print(figures_table(report.figures))
@@ -283,8 +286,9 @@ def _print_report(report: Report, request: RunRequest) -> None:
     out.print(
         f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}"
     )
-    if plan.options.backend != DEFAULTS.backend:
-        out.print(f"backend    {plan.options.backend}, {kernels_of(plan.options.backend).code}")
+    kernels = kernels_for(plan.options)
+    instructions = f", kernels for {kernels.code}" if kernels.code != kernels.name else ""
+    out.print(f"backend    {kernels.name}{instructions}")
     _print_check(report)
     show_memories(memories_of(plan))
     _print_kept_whole(plan)

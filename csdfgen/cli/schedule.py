@@ -10,7 +10,7 @@ from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.graph_file import read_graph_file
-from csdfgen.cli.models import load_network, plan_network, plan_options
+from csdfgen.cli.models import built, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.picture_options import check_picture
 from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
@@ -127,8 +127,8 @@ def _check_chart(request: ScheduleRequest) -> None:
 
 def _schedule_model(request: ScheduleRequest) -> None:
     output = request.output
-    profile = profile_for(plan_options(request.options))
     with stages() as stage:
+        profile = profile_for(built(request.options, stage))
         stage("loading")
         network = load_network(request.model, request.options)
         stage("planning")

@@ -142,6 +142,7 @@ def _operator(table: TomlTable) -> OperatorCost:
         time=time,
         launch=table.optional("launch", units.TIMES),
         access=table.optional("access", units.TIMES_A_BYTE),
+        weights=table.optional("weights", units.TIMES_A_BYTE),
         error=table.optional("error", units.FRACTIONS),
     )
     table.finish()
@@ -199,7 +200,7 @@ def _lines(profile: DeviceProfile) -> Iterator[str]:
         yield from ("", "[[operator]]", f"types = {_list(map(_string, cost.types))}")
         if cost.kernel:
             yield f"kernel = {_string(cost.kernel)}"
-        yield from _numbers(cost, ("time", "launch", "access", "error"))
+        yield from _numbers(cost, ("time", "launch", "access", "weights", "error"))
     for layer in profile.layers.values():
         yield from (
             "",

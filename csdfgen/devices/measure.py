@@ -36,9 +36,10 @@ from csdfgen.devices.profile import (
 )
 from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
 from csdfgen.model.network import Layer, Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan
+from csdfgen.planning.planner import plan_of
 from runtime.executor import Executable
 from runtime.images import random_inputs
 
@@ -121,12 +122,16 @@ class Sampler:
         heights: Sequence[int | str] = HEIGHTS,
         fuse: str = "full",
         threads: int = 1,
+        backend: str = "numpy",
     ) -> None:
         self._clock = clock_of(threads)
         self.feeds = random_inputs(network, _SEED)
         # plans of one network share its packed weights
         self.programs: dict[int | str, Executable] = {
-            height: runtime.compile(plan(network, rows=height, fuse=fuse)) for height in heights
+            height: runtime.compile(
+                plan_of(network, PlanOptions(str(height), fuse, backend=backend)), threads=threads
+            )
+            for height in heights
         }
         self.samples: dict[int | str, list[np.ndarray]] = {height: [] for height in heights}
         self.beside: list[float] = []
@@ -364,12 +369,13 @@ def sample_network(
     threads: int = 1,
     progress: Sampled | None = None,
     seconds: float = 0.0,
+    backend: str = "numpy",
 ) -> Measurements:
     """Measure a network at several slab heights: `repeats` rounds, more until `seconds` are over.
 
     Needs the network's arena once a height, its weights once.
     """
-    sampler = Sampler(network, heights, fuse, threads)
+    sampler = Sampler(network, heights, fuse, threads, backend)
     sampler.warm_up()
     for number in rounds(repeats, seconds):
         sampler.sample()

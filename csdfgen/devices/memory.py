@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan
+from csdfgen.planning.planner import plan_of
 
 __all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
 
@@ -63,16 +63,16 @@ def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
 
 
 def tallest_height(
-    network: Network, profile: DeviceProfile, fuse: str = DEFAULTS.fuse, image: str = DEFAULTS.image
+    network: Network, profile: DeviceProfile, options: PlanOptions = DEFAULTS
 ) -> FittingHeight:
     """The tallest of 1, 2, 4, ... rows and whole at which the arena fits: one plan a
     height, tallest first.
 
-    Parameters in a memory of their own are left out: no height makes them smaller.
+    options: of the plans, but for the heights. Parameters in a memory of their own are left out: no height makes them smaller.
     """
     tried: list[tuple[int, str]] = []
     for rows in _heights(network):
-        demand = demands(plan(network, rows=rows, fuse=fuse, image=image), profile)[0]
+        demand = demands(plan_of(network, replace(options, rows=rows)), profile)[0]
         tried.append((demand.needed, rows))
         if demand.fits:
             return FittingHeight(rows, rows, demand.needed)

@@ -263,8 +263,10 @@ def _by_rule(
     launch = rule.launch if rule.launch is not None else profile.processor.launch
     if rule.time.value == 0 and rule.launch is None:
         launch = None
+    fetched = _value(rule.weights) * layer.parameter_bytes
     seconds = [
         _value(launch)
+        + fetched
         + rule.time.value * one.amounts[rule.work]
         + _value(rule.access) * one.moved
         + _in_slab(profile, one, layer)

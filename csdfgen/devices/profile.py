@@ -90,7 +90,7 @@ class Processor:
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
     """Time of an operator kind: `launch` a phase, `time` per unit of `work`, `access` per byte
-    moved.
+    moved, `weights` per byte of weights, which come into the nearest cache anew in every phase.
 
     types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that
         window,
@@ -104,6 +104,7 @@ class OperatorCost:
     time: Quantity
     launch: Quantity | None = None
     access: Quantity | None = None
+    weights: Quantity | None = None
     error: Quantity | None = None
 
 

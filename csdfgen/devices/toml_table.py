@@ -21,7 +21,7 @@ __all__ = ["NUMBER_KEYS", "TomlTable"]
 NUMBER_KEYS = ("value", "unit", "origin", "source")
 _EXAMPLE = '{ value = ..., unit = "...", origin = "...", source = "..." }'
 
-_MAY_BE_ZERO = ("launch", "frame", "time", "access", "slope", "error", "times", "spread")
+_MAY_BE_ZERO = ("launch", "frame", "time", "access", "weights", "slope", "error", "times", "spread")
 
 _LEAST, _MOST = 1e-24, 1e24
 """In base units. What lies beyond is no device, and sums and quotients of what lies within stay

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from csdfgen.emission import project
@@ -22,7 +22,7 @@ from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.targets import target_of
 from csdfgen.errors import InputError, ModelError
 from csdfgen.kernels.steps import KernelSet
-from csdfgen.native.backends import kernels_of
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 
 __all__ = ["LITERALS", "Emitted", "check_folder", "emit"]
@@ -78,7 +78,9 @@ def emit(
     machine = target_of(target)
     check_folder(folder, force)
     report("binding")
-    unit = _unit(plan, title, kernels or kernels_of("native"), maker)
+    unit = _unit(
+        plan, title, kernels or kernels_for(replace(plan.options, backend="native")), maker
+    )
     frame, name = unit.frame, unit.name
     copies = {f"csdf_copy_{port.tensor.itemsize}" for port in frame.ports}
     moved = {"csdf_move"} if frame.ports else set()

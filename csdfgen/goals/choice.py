@@ -14,20 +14,22 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from csdfgen.devices.catalogue import DEFAULT_DEVICE
+from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
+from csdfgen.goals.balance import raised_rows
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_size, shown_time, size_of, time_of
-from csdfgen.native.backends import settled
+from csdfgen.native.backends import AUTO, settled
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
@@ -57,7 +59,9 @@ def plan(
     tiles: str = DEFAULTS.tiles,
     fast: str | int | None = None,
     slow: str | int | None = None,
-    backend: str = DEFAULTS.backend,
+    backend: str = AUTO,
+    exact: bool = False,
+    fallback: bool = False,
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> Plan:
@@ -81,8 +85,10 @@ def plan(
         of layers that are computed a few columns at a time, as `recompute` finds them.
     fast, slow: bytes, or "256KiB" and "8MiB": of two memories that the plan is shared out to, with
         few bytes moved to and from the slow one (`planning.memories`).
-    backend: whose kernels' workspace is planned: "numpy", whose plans every backend can run, "native",
-        which needs less, or "auto" for native where it can be built. kernels: these instead.
+    backend: whose kernels' workspace is planned: "native", "numpy", whose plans every backend can run
+        and which needs more, or "auto" for native where it can be built. exact: without
+        Winograd's form of convolutions. fallback: what native code lacks is computed by numpy, instead
+        of refused. kernels: these instead.
     progress: called as progress("what", done, total).
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
@@ -96,7 +102,8 @@ def plan(
         device or "", str(effort), recompute, pack, result, tiles,
         fast=size_of(fast, "fast") if fast is not None else 0,
         slow=size_of(slow, "slow") if slow is not None else 0,
-        backend=settled(backend)[0],
+        backend=settled(backend),
+        exact=exact, fallback=fallback,
     )  # fmt: skip
     return chosen(network, options, _planner(kernels), progress, kernels)
 
@@ -112,7 +119,9 @@ def pareto(
     recompute: float = DEFAULTS.recompute,
     pack: str = DEFAULTS.pack,
     result: str = "auto",
-    backend: str = DEFAULTS.backend,
+    backend: str = AUTO,
+    exact: bool = False,
+    fallback: bool = False,
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> tuple[Found, ...]:
@@ -123,7 +132,8 @@ def pareto(
     """
     options = PlanOptions(
         fuse=fuse, image=image, frames=frames, device=device or "", effort=str(effort),
-        recompute=recompute, pack=pack, result=result, backend=settled(backend)[0],
+        recompute=recompute, pack=pack, result=result, backend=settled(backend), exact=exact,
+        fallback=fallback,
     )  # fmt: skip
     return front(network, options, _planner(kernels), progress)
 
@@ -150,7 +160,8 @@ def _chosen(
     given = options.rows != DEFAULTS.rows
     wish, made = _wish_of(options), None
     if wish is None or given:
-        made = planner(network, options)
+        raised = wish is None and not given and isinstance(network, Network)
+        made = planner(network, _raised(network, options) if raised else options)
         fits = given or made.interrupted or not _above_whole_layers(made)
         if wish is None and not fits:
             wish = _Wish(explored.no_more_than_whole, explored.balanced)
@@ -203,7 +214,7 @@ def front(
 
 def profile_for(options: PlanOptions) -> DeviceProfile:
     """Where times are predicted. Raises InputError for a device that is not known."""
-    return profile_of(options.device or DEFAULT_DEVICE)
+    return profile_of(options.device or DEFAULT_DEVICES[options.backend])
 
 
 def _planner(kernels: KernelSet | None) -> Planner:
@@ -249,6 +260,15 @@ def _keeps(found: Found, options: PlanOptions) -> bool:
     return (not options.memory or found.bytes <= options.memory) and (
         not options.latency or found.seconds <= options.latency
     )
+
+
+def _raised(network: Network, options: PlanOptions) -> PlanOptions:
+    """The options with taller layers where native code gains by them (`goals.balance`)."""
+    cut_once = options.recompute == 1 and not options.tiles
+    in_order = options.policy == DEFAULTS.policy and options.frames == 1
+    if options.backend == NUMPY.name or not (cut_once and in_order):
+        return options
+    return replace(options, rows=raised_rows(network, options, profile_for(options)))
 
 
 def _above_whole_layers(made: Plan) -> bool:

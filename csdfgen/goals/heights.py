@@ -9,7 +9,7 @@ whole layers, at each step some layer is taller. Plans are made of a few steps o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -28,7 +28,15 @@ _PSEUDO_LAUNCH = 2e-6
 is not free, whatever a profile says.
 """
 
-_WHOLE = "whole"
+_LEVELS = 12
+"""Of time between the heights of `auto` and the fastest."""
+
+_FIRST = (1, 7)
+"""Rows that are doubled."""
+
+_ROUNDED = 1e-9
+
+_WHOLE, _AUTO = "whole", "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +61,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Heights:
-    """All that heights can be: choices by actor, tallest last. beside: seconds of a frame beside
-    its layers.
+    """All that heights can be: choices by actor, tallest last. usual: those of `auto`. beside: seconds
+    of a frame beside its layers.
     """
 
     names: tuple[str, ...]
     choices: tuple[tuple[Choice, ...], ...]
+    usual: tuple[Choice, ...]
     beside: float
 
     def ladder(self) -> tuple[Step, ...]:
@@ -85,9 +94,39 @@ class Heights:
         return Step(tuple(picks), self.beside + sum(choice.seconds for choice in chosen))
 
     def rows(self, step: Step) -> str:
-        """The heights as `phases.heights` reads them: the commonest in general, others by name."""
-        each = [choices[pick].rows for choices, pick in zip(self.choices, step.picks, strict=True)]
-        general = max(sorted(set(each)), key=each.count)
+        """The heights of a step, see `written`."""
+        return self.written(
+            [choices[pick] for choices, pick in zip(self.choices, step.picks, strict=True)]
+        )
+
+    def raised(self, step: Step) -> tuple[Choice, ...]:
+        """The heights of `auto`, but for actors that are taller in a step, and faster."""
+        return tuple(
+            choices[pick]
+            if choices[pick].bytes > usual.bytes and choices[pick].weighed < usual.weighed
+            else usual
+            for choices, pick, usual in zip(self.choices, step.picks, self.usual, strict=True)
+        )
+
+    def levels(self) -> list[str]:
+        """Heights of `auto` with ever more layers raised, as text: up to `_LEVELS` that take ever less
+        time, from the dearest memory to the cheapest.
+        """
+        steps = [self.raised(step) for step in self.ladder()]
+        usual, *times = (sum(one.seconds for one in step) for step in (self.usual, *steps))
+        spared, found, level = usual - min(times), [], 1
+        for step, time in zip(steps, times, strict=True):
+            if spared > 0 and _LEVELS * (usual - time) >= level * spared:
+                level = 1 + int(_LEVELS * (usual - time) / spared + _ROUNDED)
+                found.append(self.written(step, _AUTO))
+        return found
+
+    def written(self, chosen: Sequence[Choice], general: str = "") -> str:
+        """Heights as `phases.heights` reads them: the commonest in general, if nothing else is, and
+        others by name.
+        """
+        each = [choice.rows for choice in chosen]
+        general = general or max(sorted(set(each)), key=each.count)
         others = {
             name: int(rows) if rows.isdigit() else rows
             for name, rows in zip(self.names, each, strict=True)
@@ -121,19 +160,29 @@ def heights_of(network: Network, options: PlanOptions, profile: DeviceProfile) -
     found: dict[str, list[Choice]] = {}
     names: dict[str, str] = {}
     for rows in _rungs(network):
-        prepared = prepare(network, replace(options, rows=rows))
-        check_costs(prepared.conversion.network, prepared.sharing.silent, profile)
-        for work in prepared.conversion.actors:
-            if work.kind != "output":
-                names[work.name] = work.name if work.kind == "layer" else work.writes[0].tensor.name
-                _add(found.setdefault(work.name, []), _choice(work, rows, prepared, profile))
+        for name, work, choice in _choices(network, options, rows, profile):
+            names[name] = name if work.kind == "layer" else work.writes[0].tensor.name
+            _add(found.setdefault(name, []), choice)
+    usual = {name: choice for name, _, choice in _choices(network, options, _AUTO, profile)}
     beside = 0.0 if profile.processor.frame is None else profile.processor.frame.value
     actors = tuple(found)
     return Heights(
         tuple(names[actor] for actor in actors),
         tuple(tuple(found[actor]) for actor in actors),
+        tuple(usual[actor] for actor in actors),
         beside,
     )
+
+
+def _choices(
+    network: Network, options: PlanOptions, rows: str, profile: DeviceProfile
+) -> Iterator[tuple[str, ActorWork, Choice]]:
+    """What every actor takes at these heights."""
+    prepared = prepare(network, replace(options, rows=rows))
+    check_costs(prepared.conversion.network, prepared.sharing.silent, profile)
+    for work in prepared.conversion.actors:
+        if work.kind != "output":
+            yield work.name, work, _choice(work, rows, prepared, profile)
 
 
 def seconds_of(prepared: Prepared, profile: DeviceProfile) -> float:
@@ -143,12 +192,12 @@ def seconds_of(prepared: Prepared, profile: DeviceProfile) -> float:
 
 
 def _rungs(network: Network) -> list[str]:
-    """1, 2, 4, ... below the tallest tensor, then whole."""
+    """1, 2, 4, ... and between them 7, 14, ..., which divide what most networks have; below the tallest
+    tensor, then whole.
+    """
     tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
-    rungs = [1]
-    while 2 * rungs[-1] < tallest:
-        rungs.append(2 * rungs[-1])
-    return [*map(str, rungs), _WHOLE]
+    doubled = (first << times for first in _FIRST for times in range(tallest.bit_length()))
+    return [*map(str, sorted(rung for rung in doubled if rung < max(2, tallest))), _WHOLE]
 
 
 def _add(choices: list[Choice], choice: Choice) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
@@ -113,6 +114,18 @@ class Search:
     def ladder(self) -> tuple[Step, ...]:
         """Heights from the dearest memory to the cheapest."""
         return self.heights.ladder()
+
+    @cached_property
+    def raised(self) -> list[str]:
+        """Heights of `auto` with ever more layers taller (`Heights.levels`), where that is worth a
+        search: native code reads a layer's weights anew in every phase.
+        """
+        return [] if self.options.backend == NUMPY.name else self.heights.levels()
+
+    def seconds(self, rows: str) -> float:
+        """Predicted seconds of a frame at these heights."""
+        options = replace(self.options, rows=rows)
+        return seconds_of(prepare(self.network, options), self.profile)
 
     def rows(self, rows: str) -> Found:
         """The plan at these heights. Raises OutOfTimeError where no more may be made."""
@@ -271,6 +284,12 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
     """Towards the fastest plan of at most so many bytes."""
 
     def explore(search: Search) -> None:
+        if search.raised and search.rows("auto").bytes <= budget:
+            low, high = -1, len(search.raised) - 1
+            while low < high:
+                middle = (low + high + 1) // 2
+                fits = search.rows(search.raised[middle]).bytes <= budget
+                low, high = (middle, high) if fits else (low, middle - 1)
         low, high = 0, len(search.ladder) - 1
         first = search.at(0)
         if first.bytes > budget:
@@ -301,9 +320,9 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
             return
         dearest = search.at(fitting[0])
         _free_rows(search, dearest)
-        for rows in ("auto", "1", "whole"):
-            options = replace(search.options, rows=rows)
-            if seconds_of(prepare(search.network, options), search.profile) <= limit:
+        in_time = filter(lambda rows: search.seconds(rows) <= limit, ("auto", *search.raised))
+        for rows in (*islice(in_time, 1), "1", "whole"):
+            if search.seconds(rows) <= limit:
                 search.rows(rows)
         for index in _spread(fitting):
             search.at(index)
@@ -324,7 +343,10 @@ def front(search: Search) -> None:
     last = len(search.ladder) - 1
     for index in (0, last):
         search.at(index)
-    for rows in ("auto", "1"):
+    quarters = (
+        [search.raised[len(search.raised) * part // 4] for part in (1, 2)] if search.raised else []
+    )
+    for rows in ("auto", "1", *quarters):
         search.rows(rows)
     known = {0: search.at(0), last: search.at(last)}
     while True:

@@ -38,7 +38,7 @@ CONVERSION = ("rows", "fuse", "image")
 
 WISHES = (
     "goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles",
-    "fast", "slow", "backend",
+    "fast", "slow", "backend", "exact", "fallback",
 )  # fmt: skip
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
 files and graphs made without them stay as they were.
@@ -70,7 +70,8 @@ class PlanOptions:
     tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
     by default. fast, slow: bytes of a fast and of a slow memory that the plan is shared out to, 0 for
     one memory. backend: "numpy" or "native", whose kernels' workspace is planned; who runs the plan by
-    other kernels may find that they need more.
+    other kernels may find that they need more. exact: no Winograd form of convolutions, which rounds
+    otherwise. fallback: what native code lacks is computed by numpy, instead of refused.
 
     Raises InputError for values that do not exist.
 
@@ -95,6 +96,8 @@ class PlanOptions:
     fast: int = 0
     slow: int = 0
     backend: str = "numpy"
+    exact: bool = False
+    fallback: bool = False
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -165,6 +168,8 @@ class PlanOptions:
             slow=fields.integer("slow", default=0),
             latency=_number(fields, "latency"),
             recompute=_number(fields, "recompute"),
+            exact="exact" in fields and fields.flag("exact"),
+            fallback="fallback" in fields and fields.flag("fallback"),
         )
 
     @property

@@ -2,45 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 
 from csdfgen.errors import InputError, ToolError, option
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.options import PlanOptions
 
-__all__ = ["BACKENDS", "kernels_of", "settled"]
+__all__ = ["AUTO", "BACKENDS", "kernels_for", "kernels_of", "settled"]
 
-BACKENDS = ("auto", "native", "numpy")
-"""Names of backends, "auto" for the fastest that there is."""
+_LOG = logging.getLogger(__name__)
+
+AUTO = "auto"
+"""The fastest backend that there is."""
+
+BACKENDS = (AUTO, "native", "numpy")
+"""Names of backends."""
 
 
-def kernels_of(backend: str) -> KernelSet:
-    """A backend by name. Raises InputError for a name that is none; ToolError where native code
-    cannot be built.
+def kernels_of(backend: str, *, exact: bool = False, fallback: bool = False) -> KernelSet:
+    """A backend by name; exact, fallback: see `PlanOptions`. Raises InputError for a name that is none;
+    ToolError where native code cannot be built.
     """
-    name, _ = settled(backend)
-    return NUMPY if name == "numpy" else _native()
+    return NUMPY if settled(backend) == NUMPY.name else _native(exact, fallback)
 
 
-def settled(backend: str) -> tuple[str, str]:
-    """The name that a backend's name stands for, and why: "auto" is native code where it can be
-    built. Raises InputError.
+def kernels_for(options: PlanOptions) -> KernelSet:
+    """The backend that a plan with these options is made for. Raises ToolError."""
+    return kernels_of(options.backend, exact=options.exact, fallback=options.fallback)
+
+
+def settled(backend: str) -> str:
+    """The name that a backend's name stands for: "auto" is native code where it can be built, and
+    else numpy, with a warning that says why. Raises InputError.
     """
     if backend not in BACKENDS:
         raise InputError(f"{option('backend', backend)}: not one of {', '.join(BACKENDS)}")
-    if backend != "auto":
-        return backend, "as asked for"
-    try:
-        kernels = _native()
-    except ToolError as error:
-        return "numpy", str(error)
-    return kernels.name, "a C compiler was found"
+    return _fastest() if backend == AUTO else backend
 
 
 @cache
-def _native() -> KernelSet:
-    """One set: its library stays loaded, and plans remember what it declared."""
+def _fastest() -> str:
+    """What "auto" stands for; said once."""
+    try:
+        kernels = _native(exact=False, fallback=False)
+    except ToolError as error:
+        _LOG.warning(
+            "%s; numpy computes instead, two to four times slower (%s says that this is meant)",
+            error, option("backend", NUMPY.name),
+        )  # fmt: skip
+        return NUMPY.name
+    _LOG.info("native code computes (%s)", kernels.code)
+    return kernels.name
+
+
+@cache
+def _native(exact: bool, fallback: bool) -> KernelSet:
+    """One set of each kind: its library stays loaded, and plans remember what it declared."""
     from csdfgen.native.kernel_set import NativeKernels
     from csdfgen.native.library import load
 
-    return NativeKernels(load())
+    return NativeKernels(load(), exact=exact, fallback=fallback)

@@ -77,7 +77,7 @@ def _header(plan: Plan, shown: Footprint, told: Told) -> Markup:
     shapes = ", ".join("x".join(map(str, t.shape)) for t in plan.network.inputs)
     facts = (
         f"{len(plan.network.layers):,} layers in {shown.firings:,} firings of {len(shown.layers):,} actors; "
-        f"input {shapes}; --rows {plan.conversion.rows} --fuse {options.fuse} --image {options.image}; "
+        f"input {shapes}; --rows {plan.conversion.rows.brief} --fuse {options.fuse} --image {options.image}; "
         f"order '{plan.policy}'"
     )
     if plan.network.batch > 1:

@@ -30,6 +30,9 @@ ALL_LAYERS = "*"
 
 _WORDS = ("auto", "whole", "paper")
 
+_LISTED = 3
+"""Layers with rows of their own that are named."""
+
 AUTO_PIXELS = 64
 """Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small
 (docs/model.md).
@@ -71,6 +74,13 @@ class RowSpec(Pickled):
                 f"{option('rows')} names '{unknown[0]}', which is no layer at this {option('fuse')} level; "
                 f"{len(known)} layers are known, such as {', '.join(near)}"
             )
+
+    @property
+    def brief(self) -> str:
+        """As people read it: many layers are counted, not listed."""
+        if len(self.layers) <= _LISTED:
+            return str(self)
+        return f"{self.general} ({len(self.layers)} layers differ)"
 
     def __str__(self) -> str:
         layers = (

@@ -81,12 +81,13 @@ def lower_bound(
     workspaces: Scratch,
     order: Order,
     effort: Effort = "low",
+    share: float = 1.0,
 ) -> int:
-    """Bytes that no order of these firings has a peak below, as far as `effort` can prove; looked for
-    no further than the peak of this order.
+    """Bytes that no order of these firings has a peak below, as far as a share of `effort` can prove;
+    looked for no further than the peak of this order.
     """
     problem = problem_of(conversion, buffers, workspaces)
-    return bound_for(problem, _numbered(problem, conversion, order), effort)
+    return bound_for(problem, _numbered(problem, conversion, order), effort, share)
 
 
 def _numbered(problem: Problem, conversion: Conversion, order: Order) -> np.ndarray:

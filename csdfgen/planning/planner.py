@@ -20,7 +20,7 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.native.backends import kernels_of
+from csdfgen.native.backends import AUTO, kernels_for, settled
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import Conversion, convert, csdf_graph, fed_slices
 from csdfgen.phases.heights import AskedRows, parse_rows
@@ -29,7 +29,7 @@ from csdfgen.planning.buffers import Buffer, buffers_of
 from csdfgen.planning.candidates import Candidate
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.lifetimes import lifetimes_of
-from csdfgen.planning.ordering import LeastPeak, Order, least_peak, named_order
+from csdfgen.planning.ordering import LeastPeak, Order, least_peak, lower_bound, named_order
 from csdfgen.planning.overlapping import overlapped
 from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.plan import Plan
@@ -50,7 +50,11 @@ __all__ = [
     "plan_from_schedule",
     "plan_of",
     "prepare",
+    "rough_bound",
 ]
+
+_ROUGH = 0.05
+"""Share of the work on a bound that proves nearly all of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,7 @@ class Prepared:
 
     def declared(self, kernels: KernelSet | None) -> Declarations:
         """What a backend declares for its firings; asked for once."""
-        kernels = kernels or kernels_of(self.options.backend)
+        kernels = kernels or kernels_for(self.options)
         if kernels not in self._declared:
             self._declared[kernels] = Declarations(
                 self.conversion, self.sharing, self.buffers, kernels
@@ -176,6 +180,15 @@ def _searched(prepared: Prepared, scratch: Scratch) -> LeastPeak:
     return least_peak(prepared.conversion, prepared.buffers, scratch, effort, starts=starts)
 
 
+def rough_bound(prepared: Prepared, kernels: KernelSet | None = None) -> int:
+    """Bytes that no order of a network's firings, as it is cut, has a peak below: within a percent of
+    what more time would prove.
+    """
+    order = named_order(prepared.conversion, "demand")
+    scratch = prepared.scratch(kernels)
+    return lower_bound(prepared.conversion, prepared.buffers, scratch, order, share=_ROUGH)
+
+
 def _overlapped(
     network: Network, prepared: Prepared, scratch: Scratch, kernels: KernelSet | None
 ) -> Plan:
@@ -264,7 +277,10 @@ def _kept(options: PlanOptions) -> bool:
 
 
 def plan_from_schedule(
-    network: Network, schedule: Schedule, kernels: KernelSet | None = None
+    network: Network,
+    schedule: Schedule,
+    backend: str = AUTO,
+    kernels: KernelSet | None = None,
 ) -> Plan:
     """The plan that fires a network in the order of a schedule of its graph, in buffers within the
     capacities there.
@@ -289,7 +305,8 @@ def plan_from_schedule(
         raise PlanError(
             f"fires {max(schedule.iterations, last)} iterations; a plan has 1, which every image repeats"
         )
-    prepared = prepare(network, origin.plan_options)
+    options = replace(origin.plan_options, backend=settled(backend))
+    prepared = prepare(network, options)
     conversion = prepared.conversion
     order = tuple((firing.actor, firing.phase) for firing in schedule.firings)
     check_order(order, conversion, origin.model, origin.options)

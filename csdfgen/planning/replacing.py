@@ -20,7 +20,7 @@ import numpy as np
 from csdfgen.errors import PlanError, option
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_of
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
@@ -124,5 +124,5 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
 
 def _declared(plan: Plan, kernels: KernelSet | None) -> Declarations:
     return Declarations(
-        plan.conversion, plan.sharing, plan.rolling, kernels or kernels_of(plan.options.backend)
+        plan.conversion, plan.sharing, plan.rolling, kernels or kernels_for(plan.options)
     )

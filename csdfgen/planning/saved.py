@@ -19,6 +19,7 @@ from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
+from csdfgen.native.backends import AUTO
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.planning import plan_file
 from csdfgen.planning.plan import Plan
@@ -45,8 +46,9 @@ class SavedPlan:
     options: Mapping[str, str]
     content: PlanFile | Schedule
 
-    def plan(self, network: Network) -> Plan:
-        """The plan for the network, loaded with `inputs`.
+    def plan(self, network: Network, backend: str = AUTO) -> Plan:
+        """The plan for the network, loaded with `inputs`. backend: of the schedule of a graph, which
+        has no scratch yet; a plan has that of its own.
 
         Raises what `plan_file.to_plan` and `pipeline.plan_from_schedule` raise, with the file's
         name in front.
@@ -54,7 +56,7 @@ class SavedPlan:
         if isinstance(self.content, PlanFile):
             return to_plan(self.content, network)
         try:
-            return plan_from_schedule(network, self.content)
+            return plan_from_schedule(network, self.content, backend)
         except CsdfgenError as error:
             raise error.at(self.where) from None
 

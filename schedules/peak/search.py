@@ -96,8 +96,9 @@ def search(
     return Found(run.best, peak, run.bound, run.origin, interrupted)
 
 
-def bound_for(problem: Problem, order: Array, effort: Effort = "low") -> int:
-    """A bound on the peak of every order, looked for until the peak of this one or the effort ends it.
+def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: float = 1.0) -> int:
+    """A bound on the peak of every order, looked for until the peak of this one or a share of the effort
+    ends it.
 
     Raises InputError for an effort that does not exist, ScheduleError for what is no order.
     """
@@ -106,7 +107,7 @@ def bound_for(problem: Problem, order: Array, effort: Effort = "low") -> int:
         raise ScheduleError(f"that is no order of the {problem.firings} firings")
     run = _Run(problem, Clock(effort, problem.firings), {"given": begun}, None)
     if problem.tractable:
-        run.prove(1.0)
+        run.prove(share)
     return run.bound
 
 

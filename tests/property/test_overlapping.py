@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.devices.catalogue import DEFAULT_DEVICE
+from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.goals.frames import frames_of, rooms_of
 from csdfgen.planning.plan import Plan
@@ -83,7 +83,7 @@ def test_rates_of_whole_layers_are_those_of_arithmetic() -> None:
     """In rooms of one image each whole layer waits until its reader has ended, so that neighbours never
     work at once; on one processor all wait for all.
     """
-    profile = profile_of(DEFAULT_DEVICE)
+    profile = profile_of(DEFAULT_DEVICES["native"])
     network = csdfgen.load("zoo:lenet5", batch=2)
     one = csdfgen.plan(network, rows="whole")
     found = frames_of(csdfgen.plan(network, rows="whole", frames=2, policy="overlap"), one, profile)

@@ -32,7 +32,7 @@ def residual(rows: int, fuse: str, height: int = 13) -> tuple[Plan, Graph, objec
     c = g.node("MaxPool", b, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     d = g.node("Concat", g.conv(c, 3, 1), g.conv(c, 2, 5), channels=5, axis=1)
     model = g.model(g.conv(d, 2))
-    return csdfgen.plan(csdfgen.load(model), rows=rows, fuse=fuse), g, model
+    return csdfgen.plan(csdfgen.load(model), rows=rows, fuse=fuse, backend="numpy"), g, model
 
 
 plans = st.builds(residual, st.integers(1, 3), st.sampled_from(["none", "full"]))
@@ -187,7 +187,9 @@ def test_a_state_that_is_freed_before_its_last_phase_is_refused() -> None:
     """Sums in float32 of a float16 pool: rows that are written while they are needed, on their bytes."""
     g = Graph()
     x = g.node("Relu", g.input("x", (1, 8, 9, 5), dtype="float16"))
-    plan = csdfgen.plan(csdfgen.load(g.model(g.node("GlobalAveragePool", x))), rows=1)
+    plan = csdfgen.plan(
+        csdfgen.load(g.model(g.node("GlobalAveragePool", x))), rows=1, backend="numpy"
+    )
     (state,) = (buffer for buffer in plan.buffers if buffer.kind == "state")
     check(plan)
     (held,) = (one for one in plan.lifetimes.each if one.buffer == state.name)

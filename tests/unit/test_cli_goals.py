@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.devices.catalogue import DEFAULT_DEVICE
+from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from tests.command import Call, refused
 from tests.small_models import residual_classifier
 
@@ -40,7 +40,7 @@ def test_json_of_schedule_has_the_figures(call: Call) -> None:
     found = call("schedule", "net.onnx", "--memory", "16KiB", "--json", "-o", "plan.json").json
     assert found.keys() >= KEYS
     assert found["planned_bytes"] == found["arena"] <= 16384
-    assert found["predicted_ms"] > 0 and found["device"] == DEFAULT_DEVICE
+    assert found["predicted_ms"] > 0 and found["device"] == DEFAULT_DEVICES["native"]
     assert found["rows"]["conv1"] >= 1
     plan = json.loads(Path("plan.json").read_text())
     assert plan["arena"] == found["arena"] and plan["options"]["memory"] == 16384

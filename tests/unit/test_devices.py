@@ -5,6 +5,7 @@ of cost.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from csdfgen.devices.model import Estimate, estimate, stages
 from csdfgen.devices.profile import ORIGINS, DeviceProfile, Quantity
 from csdfgen.devices.work import kernel_class, layer_key
 from csdfgen.errors import InputError
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.planner import plan_of
 from tests.small_models import residual_classifier
 
 SHIPPED = (
@@ -27,6 +30,7 @@ SHIPPED = (
     "jetson-tx2",
     "jetson-tx2-sweep",
     "jetson-xavier-nx",
+    "native-core",
     "numpy-core",
     "raspberry-pi-4",
 )
@@ -291,8 +295,8 @@ def test_energy_only_where_a_source_gives_a_power() -> None:
 
 def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
     network = csdfgen.load(residual_classifier(height=64))
-    whole = csdfgen.plan(network, rows="whole")
-    low = csdfgen.plan(network, rows=1)
+    options = PlanOptions(backend="native")
+    whole, low = (plan_of(network, replace(options, rows=rows)) for rows in ("whole", "1"))
     sizes = [
         sum(plan.figures[name] for name in ("arena", "outputs", "parameters"))
         for plan in (whole, low)
@@ -305,9 +309,9 @@ def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
     tight = with_room(sizes[1])
     (need,) = demands(whole, tight)
     assert (need.needed, need.there, need.fits) == (sizes[0], sizes[1], False)
-    assert tallest_height(network, tight).rows == "1"
-    assert tallest_height(network, with_room(sizes[0])).rows == "whole"
-    none = tallest_height(network, with_room(16))
+    assert tallest_height(network, tight, options).rows == "1"
+    assert tallest_height(network, with_room(sizes[0]), options).rows == "whole"
+    none = tallest_height(network, with_room(16), options)
     assert none.rows is None and none.least_needed <= sizes[1]
 
 

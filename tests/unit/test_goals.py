@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.devices.catalogue import DEFAULT_DEVICE, device
+from csdfgen.devices.catalogue import DEFAULT_DEVICES, device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
+from csdfgen.goals.balance import GROWTHS, raised_rows
 from csdfgen.goals.choice import chosen, front
 from csdfgen.goals.facts import given_up, holders, schedule_facts
 from csdfgen.goals.heights import Heights, heights_of, seconds_of
@@ -26,11 +28,14 @@ from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
-from csdfgen.planning.planner import plan_of, prepare
+from csdfgen.planning.planner import plan_of, prepare, rough_bound
 from tests.small_models import residual_classifier
 
-PROFILE = device(DEFAULT_DEVICE)
-TIMED: dict[str, Any] = {"device": DEFAULT_DEVICE}
+PROFILE = device(DEFAULT_DEVICES["numpy"])
+NATIVE = device(DEFAULT_DEVICES["native"])
+planned = partial(csdfgen.plan, backend="numpy")
+listed = partial(csdfgen.pareto, backend="numpy")
+TIMED: dict[str, Any] = {"device": PROFILE.name}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +51,7 @@ def chain() -> Network:
 
 @pytest.fixture(scope="module")
 def points(chain: Network) -> tuple[Found, ...]:
-    return csdfgen.pareto(chain)
+    return listed(chain)
 
 
 def ms(plan: Plan) -> float:
@@ -123,6 +128,61 @@ def test_an_operator_without_a_cost_is_refused(net: Network) -> None:
         heights_of(net, PlanOptions(), replace(PROFILE, operators=costs))
 
 
+# What the default raises for native code -----------------------------------------------------------
+
+
+def weighted(cost: float) -> Any:
+    """The native profile with another time of a byte of weights."""
+    operators = tuple(
+        one if one.weights is None else replace(one, weights=replace(one.weights, value=cost))
+        for one in NATIVE.operators
+    )
+    return replace(NATIVE, operators=operators)
+
+
+def test_levels_take_ever_less_time(chain: Network) -> None:
+    found = heights_of(chain, PlanOptions(), NATIVE).levels()
+    seconds = [
+        seconds_of(prepare(chain, PlanOptions(rows=rows)), NATIVE) for rows in ("auto", *found)
+    ]
+    assert len(found) > 3 and all(rows.startswith("auto,") for rows in found[:2])
+    assert all(later < sooner for sooner, later in pairwise(seconds))
+
+
+def test_what_is_raised_is_faster_and_within_the_growth(chain: Network) -> None:
+    rows = raised_rows(chain, PlanOptions(), NATIVE)
+    usual, raised = prepare(chain, PlanOptions()), prepare(chain, PlanOptions(rows=rows))
+    assert rows != "auto"
+    assert seconds_of(raised, NATIVE) < seconds_of(usual, NATIVE)
+    assert rough_bound(raised) <= GROWTHS[-1] * rough_bound(usual)
+    for tall, low in zip(raised.conversion.actors, usual.conversion.actors, strict=True):
+        assert len(tall.phases) <= len(low.phases)
+
+
+def test_weights_make_layers_taller(chain: Network) -> None:
+    """The more a byte of them costs in every phase, the fewer phases."""
+    phases = []
+    for cost in (0.0, 1e-10, 1e-8):
+        rows = raised_rows(chain, PlanOptions(), weighted(cost))
+        made = prepare(chain, PlanOptions(rows=rows)).conversion
+        phases.append(sum(len(work.phases) for work in made.actors if work.kind == "layer"))
+    assert phases[0] >= phases[1] > phases[2]
+
+
+def test_only_the_default_of_native_code_is_raised(chain: Network) -> None:
+    assert csdfgen.plan(chain, backend="native").options.rows.startswith("auto,")
+    for asked in ({"backend": "numpy"}, {"rows": "2"}, {"policy": "layers"}):
+        options = csdfgen.plan(chain, **{"backend": "native", **asked}).options
+        assert options.rows == asked.get("rows", "auto")
+
+
+def test_budgets_of_native_code_try_raised_heights(chain: Network) -> None:
+    """The fastest within what the default takes is no slower than the default."""
+    usual = csdfgen.plan(chain, backend="native")
+    found = csdfgen.plan(chain, backend="native", memory=bytes_of(usual))
+    assert estimate(found, NATIVE).seconds <= 1.01 * estimate(usual, NATIVE).seconds
+
+
 # Goals ------------------------------------------------------------------------------------------
 
 
@@ -150,8 +210,8 @@ def test_the_default_takes_no_more_than_whole_layers(chain: Network) -> None:
 
 
 def test_memory_is_least_and_speed_is_fastest(chain: Network, points: tuple[Found, ...]) -> None:
-    least, quick = csdfgen.plan(chain, goal="memory"), csdfgen.plan(chain, goal="speed")
-    usual = csdfgen.plan(chain)
+    least, quick = planned(chain, goal="memory"), planned(chain, goal="speed")
+    usual = planned(chain)
     assert least.planned_bytes <= min(
         usual.planned_bytes, plan_of(chain, PlanOptions(rows="1")).planned_bytes
     )
@@ -170,14 +230,14 @@ def test_rows_that_are_given_stand(chain: Network) -> None:
 @pytest.mark.parametrize("goal", ["memory", "speed"])
 def test_a_goal_computes_the_same(net: Network, goal: str) -> None:
     x = np.random.default_rng(0).random((1, 3, 16, 12), np.float32)
-    ours = runtime.run(csdfgen.plan(net, goal=goal), x)
-    theirs = runtime.run(csdfgen.plan(net, rows=1), x)
+    ours = runtime.run(planned(net, goal=goal), x)
+    theirs = runtime.run(planned(net, rows=1), x)
     for name, value in theirs.items():
         np.testing.assert_allclose(ours[name], value, rtol=1e-5, atol=1e-6)
 
 
 def test_a_plan_with_a_goal_is_written_and_read(chain: Network) -> None:
-    made = csdfgen.plan(chain, memory="16KiB", effort="low")
+    made = planned(chain, memory="16KiB", effort="low")
     data = to_json(made)
     assert data["options"]["memory"] == 16 * 1024 and "latency" not in data["options"]
     again = to_plan(from_json(data), chain)
@@ -209,14 +269,14 @@ def test_options_in_files_are_checked(name: str, value: Any, said: str) -> None:
 
 def test_the_fastest_that_fits(chain: Network, points: tuple[Found, ...]) -> None:
     for point in points[::3]:
-        made = csdfgen.plan(chain, memory=point.bytes)
+        made = planned(chain, memory=point.bytes)
         assert made.planned_bytes <= point.bytes
         assert ms(made) <= 1.02 * 1e3 * point.seconds
 
 
 def test_the_smallest_in_time(chain: Network, points: tuple[Found, ...]) -> None:
     for point in points[::3]:
-        made = csdfgen.plan(chain, latency=point.seconds * 1.0001, **TIMED)
+        made = planned(chain, latency=point.seconds * 1.0001, **TIMED)
         assert ms(made) <= 1e3 * point.seconds * 1.0001
         assert made.planned_bytes <= 1.1 * point.bytes
 
@@ -225,9 +285,9 @@ def test_a_budget_below_what_is_found_is_refused_with_what_fits(chain: Network) 
     said = refused(lambda: chosen(chain, PlanOptions(memory=10240), Counting()))
     assert said.startswith("memory of 10,240 bytes is below the least that was found, ")
     (way_out,) = (part.split("'")[1] for part in said.split("; ask for memory=")[1:])
-    made = csdfgen.plan(chain, memory=way_out)
+    made = planned(chain, memory=way_out)
     assert made.planned_bytes <= size_of(way_out)
-    assert f"'{holders(csdfgen.plan(chain, goal='memory'))[0][0]}' holds" in said
+    assert f"'{holders(planned(chain, goal='memory'))[0][0]}' holds" in said
 
 
 def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
@@ -253,18 +313,18 @@ def test_outputs_beside_the_arena_count(chain: Network) -> None:
 
 
 def test_a_latency_that_is_not_reached_is_refused_with_what_is(chain: Network) -> None:
-    said = refused(lambda: csdfgen.plan(chain, latency="1us", **TIMED))
+    said = refused(lambda: planned(chain, latency="1us", **TIMED))
     assert said.startswith("latency of 0.001 ms is not reached: the fastest plan is predicted")
-    assert f"on {DEFAULT_DEVICE}" in said and "another device" in said
+    assert f"on {PROFILE.name}" in said and "another device" in said
     way_out = said.split("ask for latency='")[1].split("'")[0]
-    assert ms(csdfgen.plan(chain, latency=way_out, **TIMED)) <= 1e3 * time_of(way_out)
+    assert ms(planned(chain, latency=way_out, **TIMED)) <= 1e3 * time_of(way_out)
 
 
 def test_memory_and_latency_together(chain: Network, points: tuple[Found, ...]) -> None:
     small, fast = points[0], points[-1]
-    made = csdfgen.plan(chain, memory=fast.bytes, latency=fast.seconds * 1.05, **TIMED)
+    made = planned(chain, memory=fast.bytes, latency=fast.seconds * 1.05, **TIMED)
     assert made.planned_bytes <= fast.bytes and ms(made) <= 1e3 * fast.seconds * 1.05
-    said = refused(lambda: csdfgen.plan(chain, memory=small.bytes, latency=fast.seconds, **TIMED))
+    said = refused(lambda: planned(chain, memory=small.bytes, latency=fast.seconds, **TIMED))
     assert f"is not reached within {small.bytes:,} bytes" in said
 
 
@@ -286,12 +346,12 @@ def test_memory_and_latency_together(chain: Network, points: tuple[Found, ...]) 
 def test_what_contradicts_itself_is_one_line(
     chain: Network, options: dict[str, Any], kind: type[CsdfgenError], said: str
 ) -> None:
-    assert said in refused(lambda: csdfgen.plan(chain, **options), kind)
+    assert said in refused(lambda: planned(chain, **options), kind)
 
 
 def test_a_goal_for_no_network_is_refused() -> None:
     with pytest.raises(InputError, match="plan takes a network, not str"):
-        csdfgen.plan("model.onnx", goal="memory")  # type: ignore[arg-type]
+        planned("model.onnx", goal="memory")  # type: ignore[arg-type]
 
 
 # The front --------------------------------------------------------------------------------------
@@ -305,8 +365,8 @@ def test_no_point_of_the_front_is_dominated(points: tuple[Found, ...]) -> None:
 
 def test_every_point_of_the_front_runs(net: Network) -> None:
     x = np.random.default_rng(1).random((1, 3, 16, 12), np.float32)
-    wanted = runtime.run(csdfgen.plan(net, rows="whole"), x)
-    for point in csdfgen.pareto(net):
+    wanted = runtime.run(planned(net, rows="whole"), x)
+    for point in listed(net):
         check(point.plan)
         assert point.bytes == point.plan.planned_bytes + point.plan.figures.get("outputs", 0)
         found = runtime.run(point.plan, x)
@@ -402,7 +462,7 @@ def test_what_is_taken_is_searched_for_with_the_whole_effort(chain: Network) -> 
 
 def test_progress_is_told(chain: Network) -> None:
     told: list[tuple[Any, ...]] = []
-    csdfgen.plan(chain, goal="speed", progress=lambda *what: told.append(what))
+    planned(chain, goal="speed", progress=lambda *what: told.append(what))
     assert told and all(what[0] == "planning" and what[2] == 8 for what in told)
 
 
@@ -410,7 +470,7 @@ def test_progress_is_told(chain: Network) -> None:
 
 
 def test_facts_of_a_plan(chain: Network) -> None:
-    made = csdfgen.plan(chain, rows=2)
+    made = planned(chain, rows=2)
     facts = schedule_facts(made, PROFILE)
     assert facts["arena"] == facts["planned_bytes"] == made.planned_bytes
     assert facts["predicted_ms"] == pytest.approx(ms(made))
@@ -422,7 +482,7 @@ def test_facts_of_a_plan(chain: Network) -> None:
 
 
 def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
-    made = csdfgen.plan(chain, rows=1)
+    made = planned(chain, rows=1)
     found = dict(holders(made))
     scratch = sum(size for name, size in found.items() if name.startswith("workspace of "))
     live = made.live
@@ -432,7 +492,7 @@ def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
 
 
 def test_what_is_given_up_for_speed_is_said(chain: Network) -> None:
-    said = given_up(csdfgen.plan(chain), PROFILE)
+    said = given_up(planned(chain), PROFILE)
     assert "bytes of rows less alive" in said and "goal 'memory' looks for it" in said
-    assert given_up(csdfgen.plan(chain, rows=1), PROFILE) == ""
-    assert given_up(csdfgen.plan(chain, goal="memory"), PROFILE) == ""
+    assert given_up(planned(chain, rows=1), PROFILE) == ""
+    assert given_up(planned(chain, goal="memory"), PROFILE) == ""

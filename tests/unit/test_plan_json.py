@@ -31,7 +31,7 @@ def network() -> Network:
 
 @pytest.fixture(scope="module")
 def plan_values(network: Network) -> dict[str, Any]:
-    return to_json(csdfgen.plan(network, rows=2))
+    return to_json(csdfgen.plan(network, rows=2, backend="numpy"))
 
 
 def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
@@ -46,7 +46,7 @@ def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
 def test_plan_from_file_is_the_plan(
     network: Network, tmp_path: Path, rows: int | str, fuse: str, image: str
 ) -> None:
-    plan = csdfgen.plan(network, rows=rows, fuse=fuse, image=image)
+    plan = csdfgen.plan(network, rows=rows, fuse=fuse, image=image, backend="numpy")
     path = tmp_path / "plan.json"
     write_plan(path, plan)
     again = to_plan(read_plan(path), network)

@@ -11,6 +11,7 @@ from benchmarks.bench_recompute import PUBLISHED
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import AUTO, settled
 from csdfgen.planning.recompute import (
     macs_in_tiles,
     measured,
@@ -135,7 +136,9 @@ def test_planning_asks_for_a_factor() -> None:
     x = graph.conv(x, 32, strides=[2, 2])
     network = csdfgen.load(graph.model(graph.node("GlobalAveragePool", graph.conv(x, 16))))
     plan = csdfgen.plan(network, recompute=1.5)
-    assert plan.options == PlanOptions("1", recompute=1.5, tiles=plan.options.tiles)
+    assert plan.options == PlanOptions(
+        "1", recompute=1.5, tiles=plan.options.tiles, backend=settled(AUTO)
+    )
     assert plan.options.tiles
     plain = csdfgen.plan(network, rows=1)
     assert plan.figures["peak_live"] < plain.figures["peak_live"]
