@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from csdfgen.emission import project
+from csdfgen.emission import board, project
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifier, identifiers
 from csdfgen.emission.order import frame_of
@@ -100,7 +100,13 @@ def emit(
                 blob.writelines(frame.blob.parts())
         else:
             _write(scratch / f"{name}_weights.c", weights(unit))
-        _write(scratch / "main.c", project.main(unit))
+        if machine.board is None:
+            _write(scratch / "main.c", project.main(unit))
+        else:
+            for path in board.FILES:
+                shutil.copyfile(path, scratch / path.name)
+            _write(scratch / "board.ld", board.linker_script(unit, machine.board))
+            _write(scratch / "main.c", board.main(unit))
         _write(scratch / "Makefile", project.makefile(unit, machine, parts))
         _write(scratch / "CMakeLists.txt", project.cmake(unit, machine, parts))
         made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())

@@ -23,7 +23,6 @@ from csdfgen.emission.kernels import needed
 from csdfgen.emission.macros import shortened
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Pool
-from csdfgen.emission.targets import TARGETS
 from csdfgen.errors import InputError, PlanError
 from csdfgen.model.network import Network
 from csdfgen.native.strided import address_of
@@ -179,29 +178,6 @@ def test_tiles_take_parts_of_rows(tmp_path: Path) -> None:
 def test_outputs_may_lie_in_the_arena(tmp_path: Path) -> None:
     model = outputs.several()
     check(Program(planned(model, result="arena"), tmp_path / "c"), model)
-
-
-@pytest.mark.parametrize("target", ["cortex-m7", "cortex-m55", "aarch64"])
-def test_it_compiles_for_other_machines(target: str, tmp_path: Path) -> None:
-    machine = TARGETS[target]
-    if shutil.which(machine.compiler) is None:
-        pytest.skip(f"{machine.compiler} is not installed")
-    plan = planned(hourglass())
-    if machine.hosted:
-        if shutil.which("qemu-aarch64") is None:
-            pytest.skip("qemu-aarch64 is not installed")
-        program = Program(
-            plan, tmp_path / "c", target=target, linked=["-static"], start=["qemu-aarch64"]
-        )
-        check(program, hourglass())
-        return
-    emit(plan, "small", tmp_path / "c", target=target)
-    flags = "CFLAGS=-std=c99 -O0 -Wall -Wextra -Wconversion -pedantic -Werror"
-    done = subprocess.run(
-        ["make", "-s", "-C", tmp_path / "c", flags], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "c" / "libsmall.a").exists()
 
 
 # What is stored once ------------------------------------------------------------------------------
