@@ -15,6 +15,7 @@ from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.devices import facts
+from csdfgen.devices.boards import imported_profile
 from csdfgen.devices.difference import Difference, difference
 from csdfgen.devices.files import read_profile, write_profile
 from csdfgen.devices.measure import CACHE_STATE, REPEATS, SECONDS, measured_profile, sample_network
@@ -23,7 +24,7 @@ from csdfgen.devices.samples import sample_model
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable
 
-__all__ = ["ProfileRequest", "run_difference", "run_profile"]
+__all__ = ["ProfileRequest", "parse_heights", "run_difference", "run_import", "run_profile"]
 
 _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90
@@ -57,8 +58,7 @@ def parse_heights(text: str) -> tuple[int, ...]:
 
 def run_profile(request: ProfileRequest) -> None:
     """Measure and write the profile. Raises CsdfgenError."""
-    if request.output.suffix.lower() != ".toml":
-        raise InputError("a profile is written as .toml", where=str(request.output))
+    _check_name(request.output)
     if request.model is not None and is_graph_file(request.model):
         raise InputError("is a graph, which cannot be run; give the model", where=request.model)
     check_writable(request.output)
@@ -95,6 +95,19 @@ def run_profile(request: ProfileRequest) -> None:
     profile = measured_profile([found], request.output.stem, title, memory, processor, told)
     write_profile(request.output, profile)
     _print_profile(profile, request.output)
+
+
+def run_import(result: Path, output: Path) -> None:
+    """Write the profile of the board that wrote a result. Raises InputError."""
+    _check_name(output)
+    profile = imported_profile(result, output.stem, datetime.date.today().isoformat())
+    write_profile(output, profile)
+    _print_profile(profile, output)
+
+
+def _check_name(output: Path) -> None:
+    if output.suffix.lower() != ".toml":
+        raise InputError("a profile is written as .toml", where=str(output))
 
 
 def _print_profile(profile: DeviceProfile, path: Path) -> None:

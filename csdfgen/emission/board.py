@@ -14,7 +14,7 @@ from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Board
 
-__all__ = ["FILES", "linker_script", "main", "run_rule"]
+__all__ = ["FILES", "FOLDER", "linker_script", "main", "qemu", "run_rule"]
 
 FOLDER = Path(__file__).parent / "c"
 
@@ -158,14 +158,19 @@ def main(unit: Unit) -> Iterator[str]:
     yield from text.splitlines()
 
 
-def run_rule(program: str, board: Board, arguments: str = "$(ARGS)") -> Iterator[str]:
+def run_rule(program: str, board: Board) -> Iterator[str]:
     """Rule of a Makefile: the program under qemu, words behind it from ARGS."""
     yield "comma := ,"
     yield "space := $(comma:,=) $(comma:,=)"
     yield f"QEMU = qemu-system-arm -M {board.machine} -display none -monitor none -serial none"
     yield ""
     yield f'run: {program}.elf  # ARGS="-o output.bin input.bin"; a board runs it by its debugger'
-    yield (
-        "\t$(QEMU) -semihosting-config enable=on,target=native,"
-        f"arg=$(subst $(space),$(comma)arg=,$(strip {program} {arguments})) -kernel $<"
+    yield f"\t{qemu(program, '$(ARGS)')}"
+
+
+def qemu(program: str, words: str) -> str:
+    """The command in a Makefile that runs a program."""
+    return (
+        "$(QEMU) -semihosting-config enable=on,target=native,"
+        f"arg=$(subst $(space),$(comma)arg=,$(strip {program} {words})) -kernel $<"
     )

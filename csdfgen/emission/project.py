@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from csdfgen.emission.board import run_rule
+from csdfgen.emission.board import qemu, run_rule
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target
@@ -158,8 +158,12 @@ def assembly(unit: Unit) -> Iterator[str]:
     yield "#endif"
 
 
-def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
-    """Makefile. files: sources of the library beside main.c, with their folders."""
+def makefile(
+    unit: Unit, target: Target, files: Sequence[str], timed: Sequence[str] = ()
+) -> Iterator[str]:
+    """Makefile. files: sources of the library beside main.c, with their folders. timed: names of plans
+    for the program that times them.
+    """
     name = unit.name
     objects = " ".join(f"{one.rpartition('.')[0]}.o" for one in files)
     program = name if target.board is None else f"{name}.elf"
@@ -173,7 +177,8 @@ def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
     yield ""
     yield f"OBJECTS = {objects}"
     yield ""
-    yield f"all: lib{name}.a {program}"
+    times = f"{name}_times{'' if target.board is None else '.elf'}" if timed else ""
+    yield f"all: lib{name}.a {program}{f' {times}' if times else ''}"
     yield ""
     own = "main.o" if target.board is None else "main.o board.o"
     script = "" if target.board is None else " board.ld"
@@ -184,6 +189,9 @@ def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
     if target.board is not None:
         yield from run_rule(name, target.board)
         yield ""
+    watched = f"times.o {name}_times.o {' '.join(f'{one}.o' for one in timed)}" if timed else ""
+    if timed:
+        yield from _times_rules(name, target, times, watched, link)
     yield f"lib{name}.a: $(OBJECTS)"
     yield "\trm -f $@"
     yield "\t$(AR) rcs $@ $(OBJECTS)"
@@ -195,12 +203,41 @@ def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
     yield "\t$(CC) $(TARGET) -I. -c -o $@ $<"
     yield ""
     yield f"$(OBJECTS) {own}: {name}.h"
+    if timed:
+        yield f"{watched}: {name}.h {name}_times.h times.h"
     yield ""
     yield "clean:"
     linked = "" if target.board is None else f" {name}.map"
+    linked += f" {watched} {times}" if timed else ""
     yield f"\trm -f $(OBJECTS) {own} lib{name}.a {program}{linked}"
     yield ""
     yield f".PHONY: all clean{'' if target.board is None else ' run'}"
+
+
+def _times_rules(name: str, target: Target, program: str, objects: str, link: str) -> Iterator[str]:
+    """The program that times plans, and its result."""
+    yield f"# Of {name}_times: words behind `-o result.json`, such as -n 3."
+    yield "TIMES ="
+    board = target.board
+    if board is not None:
+        yield "# Cycles a second."
+        yield f"CLOCK = {board.clock}"
+        objects += " board.o"
+    link = link.replace(f"{name}.map", f"{name}_times.map")
+    yield ""
+    yield f"{program}: {objects} lib{name}.a{'' if board is None else ' board.ld'}"
+    yield f"\t$(CC) $(TARGET) $(CFLAGS) $(LDFLAGS){link} -o $@ {objects} lib{name}.a -lm"
+    yield ""
+    yield f"result.json: {program}"
+    if board is None:
+        yield f"\t$(RUN) ./{program} -o $@ $(TIMES)"
+    else:
+        yield f"\t{qemu(f'{name}_times', '-o $@ $(TIMES)')}"
+    yield ""
+    if board is not None:
+        yield "times.o: times.c board.h"
+        yield "\t$(CC) $(TARGET) $(CFLAGS) -DTIMES_CLOCK_HZ=$(CLOCK)u -I. -c -o $@ times.c"
+        yield ""
 
 
 def cmake(unit: Unit, target: Target, files: Iterable[str]) -> Iterator[str]:
