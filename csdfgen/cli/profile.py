@@ -17,7 +17,12 @@ from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.devices import facts
 from csdfgen.devices.boards import imported_profile
 from csdfgen.devices.difference import Difference, difference
-from csdfgen.devices.files import read_profile, write_profile
+from csdfgen.devices.files import (
+    profile_from_toml,
+    profile_to_toml,
+    read_profile,
+    write_profile,
+)
 from csdfgen.devices.measure import CACHE_STATE, REPEATS, SECONDS, measured_profile, sample_network
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
@@ -101,6 +106,8 @@ def run_import(result: Path, output: Path) -> None:
     """Write the profile of the board that wrote a result. Raises InputError."""
     _check_name(output)
     profile = imported_profile(result, output.stem, datetime.date.today().isoformat())
+    # numbers that no device has are refused now, not where the profile is used
+    profile_from_toml(profile_to_toml(profile).encode(), str(result))
     write_profile(output, profile)
     _print_profile(profile, output)
 

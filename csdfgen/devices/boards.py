@@ -7,7 +7,6 @@ frame the ticks that each actor's firings took. Nothing of it is believed unchec
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 from collections.abc import Mapping, Sequence
@@ -48,6 +47,7 @@ _DIFFERENCE = 1000
 
 _UNITS = ("MAC", "input")
 _MOST_ACTORS = 2**16
+_MOST_WORK = 2.0**63
 _TOLD = ("board", "cpu", "governor", "kHz", "load", "clock")
 """Texts about the machine that become conditions."""
 
@@ -210,7 +210,7 @@ def _actors(height: Fields) -> list[_Actor | None]:
             continue
         one = Fields(item, f"{height.where}: actors[{number}]")
         amount = one.required("amount", "a number")
-        if type(amount) not in (int, float) or not math.isfinite(amount) or amount < 0:
+        if type(amount) not in (int, float) or not 0 <= amount < _MOST_WORK:
             raise one.fault(f"'amount' is {quoted(amount)}; a number from 0 on is needed")
         found.append(
             _Actor(
