@@ -211,6 +211,8 @@ def makefile(
     linked += f" {watched} {times}" if timed else ""
     yield f"\trm -f $(OBJECTS) {own} lib{name}.a {program}{linked}"
     yield ""
+    if timed:
+        yield ".DELETE_ON_ERROR:"
     yield f".PHONY: all clean{'' if target.board is None else ' run'}"
 
 

@@ -6,14 +6,14 @@ Where a compiler or an emulator is absent, its tests are skipped and say which.
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from csdfgen.emission.targets import TARGETS, Board
+from benchmarks.bench_boards import ram, stack_of
+from csdfgen.emission.targets import TARGETS
 from tests.board_networks import NETWORKS, absent, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
@@ -34,13 +34,13 @@ def test_a_board(name: str, target: str, tmp_path: Path) -> None:
     plan = plan_of(name)
     program = Program(plan, tmp_path / "c", target=target)
     right(program, name)
-    used, size = stack_of(program)
+    used, size = stack_of(program.said)
     board = TARGETS[target].board
     assert board is not None and size == board.stack
     assert 256 < used < STACK
     outputs = [one.tensor for one in plan.network.outputs if one.tensor is not None]
     ports = sum(tensor.nbytes for tensor in (*plan.network.inputs, *outputs))
-    items = ram(program, board)
+    items = ram(program.folder / "small.map", board)
     assert items.pop("stack") == size
     assert items.pop("small.o: arena") == -(-plan.planned_bytes // 8) * 8
     assert items.pop("main.o: data") == ports
@@ -53,43 +53,13 @@ def test_a_board(name: str, target: str, tmp_path: Path) -> None:
     assert not items, "RAM that nobody has named"
 
 
-def stack_of(program: Program) -> tuple[int, int]:
-    """Bytes of the stack that were used, and that there are, as the program says."""
-    found = re.search(r"^stack (\d+) of (\d+) bytes$", program.said, re.M)
-    assert found, program.said
-    return int(found[1]), int(found[2])
-
-
-def ram(program: Program, board: Board) -> dict[str, int]:
-    """Bytes of RAM by what they are for, from the linker's map; they add up to its sections."""
-    text = (program.folder / f"{program.name}.map").read_text()
-    text = text.partition("Linker script and memory map")[2]
-    found = re.findall(r"^(\.\S+)\s+(0x\w+)\s+(0x\w+)", text, re.M)
-    sections = {name: (int(at, 16), int(size, 16)) for name, at, size in found}
-    ((low, of_ram),) = [(at, size) for name, at, size in board.memory if name == "RAM"]
-    stack = sections[".stack"]
-    assert stack[0] == low
-    items = {"stack": stack[1]}
-    for name, at, size, home in re.findall(
-        r"^ (\.\S+|COMMON|\*fill\*)\s+(0x\w+)\s+(0x\w+)(?: +(\S+))?", text, re.M
-    ):
-        if int(size, 16) and sum(stack) <= int(at, 16) < low + of_ram:
-            plain = re.sub(r"[.]\d+$", "", re.sub(r"^[.](bss|data)[.]", "", name))
-            key = f"{re.sub(r'.*[(/]|[)]', '', home)}: {plain}" if home else "gaps"
-            items[key] = items.get(key, 0) + int(size, 16)
-    assert sum(items.values()) == sum(
-        size for at, size in sections.values() if low <= at < low + of_ram
-    )
-    return items
-
-
 @pytest.mark.parametrize("target", BOARDS)
 def test_a_stack_that_is_too_small(target: str, tmp_path: Path) -> None:
     """It does not run into the arena: the processor stops, and the program says so."""
     absent(TARGETS[target].compiler, "qemu-system-arm", "make")
     program = Program(plan_of("residual"), tmp_path / "c", target=target)
     right(program, "residual")
-    used, _ = stack_of(program)
+    used, _ = stack_of(program.said)
     small = f"LDFLAGS=-Wl,--gc-sections -Wl,--defsym=STACK={used // 16 * 8}"
     (program.folder / "small.elf").unlink()
     program.make(small, "all")
