@@ -28,6 +28,7 @@ from csdfgen.emission.times import inputs_of
 from csdfgen.errors import InputError
 from csdfgen.planning.plan import Plan
 from tests.board_networks import absent, plan_of
+from tests.builder import Graph
 from tests.command import Call, refused
 from tests.native_steps import compiler_missing
 from tests.small_models import residual_classifier, two_inputs
@@ -35,7 +36,7 @@ from tests.small_models import residual_classifier, two_inputs
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 FLAGS = (
-    "CFLAGS=-std=c99 -O1 -ffp-contract=fast -fno-lto -ffunction-sections -fdata-sections "
+    "CFLAGS=-std=c99 -O0 -ffp-contract=fast -fno-lto -ffunction-sections -fdata-sections "
     "-Wall -Wextra -Wconversion -pedantic -Werror"
 )
 
@@ -172,6 +173,18 @@ def test_odd_names_are_safe(command: Call) -> None:
     assert folder == Path("rm")
     assert made(folder).returncode == 0
     assert json.loads((folder / "result.json").read_text())["network"] == '.." $(rm)'
+
+
+def test_a_plan_that_computes_twice(command: Call) -> None:
+    """Its network is not the model's, that of the timed plans is."""
+    g = Graph()
+    x = g.input("x", (1, 3, 32, 64))
+    for _ in range(3):
+        x = g.node("Relu", g.conv(x, 8))
+    onnx.save(g.model(g.node("GlobalAveragePool", g.conv(x, 4, strides=[2, 2]))), "net.onnx")
+    words = ("--recompute", "1.5", "--heights", "3", "--target", "generic")
+    assert command("bundle", "net.onnx", *words).code == 0
+    assert made(unpacked("net.tar.gz")).returncode == 0
 
 
 def test_constants_are_there_once(command: Call) -> None:
