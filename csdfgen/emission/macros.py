@@ -2,7 +2,7 @@
 
 Structures whose values are of the same kinds share a macro that has the values which are equal in all
 of them. What several firings of a layer put into a table differs in where it begins alone: then the
-rows of a firing are a macro of its first addresses.
+rows of a firing are a macro of its first addresses. Addresses that lie evenly are a macro of the first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ARENA", "LITERAL", "NUMBER", "WEIGHTS", "Token", "shortened", "wrapped", "written"]
+__all__ = [
+    "ARENA",
+    "LITERAL",
+    "NUMBER",
+    "WEIGHTS",
+    "Token",
+    "even",
+    "shortened",
+    "wrapped",
+    "written",
+]
 
 Token = tuple[str, Any]
 """(kind, value): an offset in the arena or the weights, an index in a pool, a number, or what is written as it is."""
@@ -73,6 +83,55 @@ def shortened(
 
     found = _joined(_by_kind(rows, text, defined), marks, defined)
     return macros, found
+
+
+def even(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
+    """Definitions of macros for addresses of which each lies as far from the one before, and the elements
+    of a table by them.
+
+    >>> even([("A", at) for at in (0, 8, 16, 7, 100, 108, 116)] * 2, "R")[0]
+    ['#define R0(x0) A(x0),A(x0+8),A(x0+16)']
+    """
+    spans = list(_evenly(tokens))
+    counts: dict[tuple[str, int, int], int] = {}
+    for start, size, step in spans:
+        key = tokens[start][0], size, step
+        counts[key] = counts.get(key, 0) + 1
+    macros: list[str] = []
+    names: dict[tuple[str, int, int], str] = {}
+    texts: list[str] = []
+    for start, size, step in spans:
+        key = tokens[start][0], size, step
+        body = ",".join(f"{key[0]}(x0{step * at:+d})" for at in range(size)).replace("x0+0", "x0")
+        plain = [written(token) for token in tokens[start : start + size]]
+        saved = sum(map(len, plain)) + size - len(f"{prefix}99({tokens[start][1]}),")
+        if size < _FEWEST or counts[key] * saved < len(body) + 20:
+            texts += plain
+            continue
+        if key not in names:
+            names[key] = f"{prefix}{len(macros)}"
+            macros.append(f"#define {names[key]}(x0) {body}")
+        texts.append(f"{names[key]}({tokens[start][1]})")
+    return macros, texts
+
+
+def _evenly(tokens: Sequence[Token]) -> Iterator[tuple[int, int, int]]:
+    """(first, count, step) of addresses that lie evenly, one behind the other; all else alone."""
+    at = 0
+    while at < len(tokens):
+        kind, first = tokens[at]
+        size, step = 1, 0
+        if kind in (ARENA, WEIGHTS) and at + 1 < len(tokens) and tokens[at + 1][0] == kind:
+            step = tokens[at + 1][1] - first
+            while (
+                size < _MOST
+                and at + size < len(tokens)
+                and tokens[at + size] == (kind, first + size * step)
+            ):
+                size += 1
+        size = size if size >= _FEWEST else 1
+        yield at, size, step
+        at += size
 
 
 def _by_kind(

@@ -20,7 +20,7 @@ import csdfgen
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.emit import emit
 from csdfgen.emission.kernels import needed
-from csdfgen.emission.macros import shortened
+from csdfgen.emission.macros import even, shortened, written
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Pool
 from csdfgen.errors import InputError, PlanError
@@ -219,6 +219,29 @@ def test_firings_that_are_alike_share_a_macro() -> None:
         "#define S1(x0) S0(x0),S0(x0+16),S0(x0+32)",
     ]
     assert texts == [f"S1({100 * firing})" for firing in range(40)]
+
+
+def test_addresses_that_lie_evenly_share_a_macro() -> None:
+    """Whatever is written, expanded it is what was there."""
+    rng = np.random.default_rng(0)
+    tokens: list[tuple[str, Any]] = []
+    for _ in range(60):
+        kind, first, step = (
+            rng.choice(["A", "W"]),
+            int(rng.integers(9999)),
+            int(rng.integers(-3, 4)),
+        )
+        tokens += [(str(kind), first + 64 * step * k) for k in range(int(rng.integers(1, 16)))]
+        tokens += [("", "NULL")] * int(rng.integers(2))
+    macros, texts = even(tokens, "R")
+    assert macros and len(texts) < 0.6 * len(tokens)
+    bodies = dict(re.findall(r"#define (R\d+)\(x0\) (.*)", "\n".join(macros)))
+    found = []
+    for text in texts:
+        name, _, first = text.rstrip(")").partition("(")
+        found += bodies[name].replace("x0", first).split(",") if name in bodies else [text]
+    values = [re.sub(r"\((.*)\)", lambda sum_: f"({eval(sum_[1])})", one) for one in found]
+    assert values == [written(token) for token in tokens]
 
 
 def test_source_is_small_and_the_same_every_time(tmp_path: Path) -> None:
