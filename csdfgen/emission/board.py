@@ -84,7 +84,7 @@ def linker_script(unit: Unit, board: Board) -> Iterator[str]:
         memory="\n".join(memory),
         alias=alias,
         stack=board.stack,
-        weights=f"*{unit.name}_weights.o",
+        weights=f"*{unit.name}_weights.*",
     )
     yield from text.splitlines()
 
