@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 __all__ = [
@@ -33,6 +34,9 @@ _FEWEST = 3
 
 _MOST = 12
 """Structures that are written by one macro."""
+
+_FREE = 3
+"""Values of a macro that is made of another one."""
 
 _LINE = 100
 """Characters of a line of source."""
@@ -187,18 +191,80 @@ def _joined(
         if len(chunk) > 1 and all(row.macro for row in chunk):
             shape, bases[number] = _relative(chunk)
             shapes.setdefault(shape, []).append(number)
-    texts = [[row.text for row in chunk] for chunk in chunks]
+    joined: dict[int, str] = {}
     for shape, numbers in shapes.items():
         words = [f"x{k}" for k in range(len(bases[numbers[0]]))]
         body = ", ".join(f"{macro}({','.join(values)})" for macro, values in shape)
         calls = [",".join(map(str, bases[number])) for number in numbers]
-        before = sum(len(text) + 1 for number in numbers for text in texts[number])
+        before = sum(len(row.text) + 1 for number in numbers for row in chunks[number])
         if before > len(body) + 30 + 6 * len(words) + sum(len(call) + 8 for call in calls):
             lines = " \\\n".join(wrapped(body.split(", "))).rstrip(",").lstrip()
             name = defined(", ".join(words), lines)
             for number, call in zip(numbers, calls, strict=True):
-                texts[number] = [f"{name}({call})"]
-    return [text for chunk in texts for text in chunk]
+                joined[number] = f"{name}({call})"
+    alone = [row for number, chunk in enumerate(chunks) if number not in joined for row in chunk]
+    texts = iter(_special(alone, defined))
+    return [
+        text
+        for number, chunk in enumerate(chunks)
+        for text in ([joined[number]] if number in joined else [next(texts) for _ in chunk])
+    ]
+
+
+def _special(rows: Sequence[_Row], defined: Callable[[str, str], str]) -> list[str]:
+    """Texts of rows; those of a macro which differ in few of its values alone, as steps of one layer do,
+    by a macro of these.
+    """
+    found = [row.text for row in rows]
+    groups: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row.macro:
+            groups.setdefault(row.macro, []).append(number)
+    for macro, numbers in groups.items():
+        values = [rows[number].values for number in numbers]
+        distinct = [len(set(column)) for column in zip(*values, strict=True)]
+        ranked = sorted(range(len(distinct)), key=lambda at: -distinct[at])
+        choices = [
+            _alike(macro, values, frozenset(free))
+            for size in range(1, min(_FREE, len(ranked) - 1) + 1)
+            for free in combinations(ranked[: _FREE + 1], size)
+        ]
+        saved, same, free = max(choices, key=lambda choice: choice[0], default=(0, {}, frozenset()))
+        if saved <= 0:
+            continue
+        for key, places in same.items():
+            words = [f"x{n}" for n in range(len(free))]
+            name = defined(", ".join(words), _call(macro, key, words))
+            for place in places:
+                own = ",".join(str(values[place][at]) for at in sorted(free))
+                found[numbers[place]] = f"{name}({own})"
+    return found
+
+
+def _alike(
+    macro: str, values: Sequence[tuple[Any, ...]], free: frozenset[int]
+) -> tuple[int, dict[tuple[Any, ...], list[int]], frozenset[int]]:
+    """Characters that are saved by macros in which all values but the free ones stand, and the rows of
+    each of those that save some; None stands for a free value.
+    """
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(values):
+        key = tuple(None if at in free else value for at, value in enumerate(row))
+        groups.setdefault(key, []).append(place)
+    saved, found = 0, {}
+    for key, places in groups.items():
+        fixed = sum(len(str(value)) + 1 for value in key if value is not None)
+        here = (len(places) - 1) * fixed - len(macro) - 20 - 6 * len(free) - 2 * len(places)
+        if here > 0:
+            saved += here
+            found[key] = places
+    return saved, found, free
+
+
+def _call(macro: str, key: Sequence[Any], words: Sequence[str]) -> str:
+    """A macro with values, and words in place of those that are free."""
+    left = iter(words)
+    return f"{macro}({','.join(next(left) if value is None else str(value) for value in key)})"
 
 
 def _relative(chunk: Sequence[_Row]) -> tuple[tuple[Any, ...], list[int]]:

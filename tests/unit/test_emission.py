@@ -25,6 +25,7 @@ from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Pool
 from csdfgen.errors import InputError, PlanError
 from csdfgen.model.network import Network
+from csdfgen.native.build import find_compiler
 from csdfgen.native.strided import address_of
 from csdfgen.planning.plan import Plan
 from tests.builder import Graph
@@ -219,6 +220,36 @@ def test_firings_that_are_alike_share_a_macro() -> None:
         "#define S1(x0) S0(x0),S0(x0+16),S0(x0+32)",
     ]
     assert texts == [f"S1({100 * firing})" for firing in range(40)]
+
+
+def test_macros_are_what_they_stand_for(tmp_path: Path) -> None:
+    """Steps of a few layers in an order that mixes them, expanded by a compiler."""
+    rng = np.random.default_rng(0)
+    layers = rng.integers(0, 50, (20, 6)).tolist()
+    rows: list[tuple[tuple[str, Any], ...]] = []
+    marks = []
+    for _ in range(200):
+        one = layers[int(rng.integers(20))]
+        for row in range(int(rng.integers(1, 4))):
+            at = 64 * int(rng.integers(1000))
+            fixed = [("#", value) for value in one[:4]]
+            reads = [("dims", at + row), ("A", at + 16 * row), ("A", at + 16 * row), ("W", one[4])]
+            rows.append((*fixed, *reads, ("", "NULL" if one[5] < 25 else "f")))
+        marks.append(len(rows))
+    text = f"{{{', '.join(['%s'] * 9)}}}"
+    plain = [text % tuple(map(written, row)) for row in rows]
+    macros, texts = shortened(rows, text, marks, "S")
+    assert len("".join((*macros, *texts))) < 0.5 * len("".join(plain))
+    path = tmp_path / "macros.c"
+    path.write_text("\n".join((*macros, ",\n".join(texts))) + "\n")
+    code, expanded, _ = find_compiler().run(["-E", "-P", path])
+    assert code == 0
+    assert summed(expanded) == summed(",".join(plain))
+
+
+def summed(text: str) -> str:
+    """C without spaces, sums of numbers made."""
+    return re.sub(r"(?<![\w.])\d+(?:[+-]\d+)+", lambda m: str(eval(m[0])), "".join(text.split()))
 
 
 def test_addresses_that_lie_evenly_share_a_macro() -> None:
