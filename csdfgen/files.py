@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from csdfgen.errors import CsdfgenError, InputError
 
@@ -25,6 +25,7 @@ __all__ = [
     "parse_json",
     "quoted",
     "read_bytes",
+    "replacing",
     "write_bytes",
     "write_json",
 ]
@@ -80,6 +81,25 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
             return
         with _part_of(target) as part:
             part.write_bytes(data)
+            part.replace(target.resolve())
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of the path when it is complete, or is gone.
+
+    Raises InputError.
+    """
+    with _writing(path) as target:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_stream(target):
+            with target.open("wb") as stream:
+                yield stream
+            return
+        with _part_of(target) as part:
+            with part.open("wb") as file:
+                yield file
             part.replace(target.resolve())
 
 

@@ -43,13 +43,21 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+def start(
+    *arguments: str, limited: Callable[[], None] = lambda: None, **options: Any
+) -> subprocess.Popen[str]:
+    """The command as a process. limited: called in it before it begins."""
+
+    def prepare() -> None:
+        heed_interrupts()
+        limited()
+
     return subprocess.Popen(
         [sys.executable, "-m", "csdfgen", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        preexec_fn=heed_interrupts,
+        preexec_fn=prepare,
         **options,
     )

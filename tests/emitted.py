@@ -1,5 +1,5 @@
 """How does a test run emitted code? It is compiled with every warning an error, as a program on files
-and as one that pushes rows.
+and as one that pushes rows; for a machine without an operating system by its Makefile, under qemu.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from csdfgen.emission.emit import emit
 from csdfgen.emission.names import TYPES, identifier, identifiers
+from csdfgen.emission.targets import TARGETS
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 
@@ -28,7 +29,8 @@ class Program:
     """A plan, emitted into a folder and built, by the commands of its Makefile; kernels that another
     program has built the same way are taken from there.
 
-    linked: flags for the linker. start: what a program is run by.
+    linked: flags for the linker. start: what a program is run by. machine: flags instead of the target's.
+    A bare machine's program has no form by rows; `said` is what it printed.
     """
 
     def __init__(
@@ -41,9 +43,11 @@ class Program:
         literals: int = 2**20,
         linked: Sequence[str] = (),
         start: Sequence[str] = (),
+        machine: str | None = None,
     ) -> None:
         self.plan, self.network, self.folder = plan, plan.network, folder
         self.start, self.linked = start, linked
+        self.bare, self.said = not TARGETS[target].hosted, ""
         self.emitted = emit(plan, title, folder, target=target, literals=literals)
         self.name = self.emitted.name
         self.variables = dict(
@@ -51,12 +55,15 @@ class Program:
             for line in (folder / "Makefile").read_text().splitlines()
             if " = " in line
         )
+        if machine is not None:
+            self.variables["TARGET"] = machine
         self._objects = [self._compiled(name) for name in self._sources()]
         self._link("main")
 
     def _sources(self) -> list[str]:
         names = sorted(self.emitted.files)
-        return [name for name in names if name.endswith((".c", ".S")) and name != "main.c"]
+        without = ("main.c", "board.c")
+        return [name for name in names if name.endswith((".c", ".S")) and name not in without]
 
     def _compiled(self, source: str) -> str:
         """The object of a source; no compiler may say a word."""
@@ -75,10 +82,18 @@ class Program:
         return str(made)
 
     def _link(self, source: str) -> None:
+        if self.bare:
+            assert not self.make("all")
+            return
         command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
         command += [*self.variables["LDFLAGS"].split(), *self.linked, "-o", source]
         objects = [self._compiled(f"{source}.c"), *self._objects]
         assert not run(*command, *objects, "-lm", folder=self.folder)
+
+    def make(self, *words: str) -> str:
+        """What `make` says on stderr; objects that are there are not made again."""
+        flags = f"CFLAGS={self.variables['CFLAGS']} -O1 -Werror"
+        return run("make", "-s", flags, *self.linked, *words, folder=self.folder)
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a frame by `NAME_run`."""
@@ -96,7 +111,12 @@ class Program:
             files.append(f"input{number}.bin")
             array = np.ascontiguousarray(feeds[tensor.name], tensor.dtype)
             (self.folder / files[-1]).write_bytes(array.tobytes())
-        run(*self.start, f"./{program}", "-o", "output.bin", *files, folder=self.folder)
+        (self.folder / "output.bin").unlink(missing_ok=True)
+        words = "-o", "output.bin", *files
+        if self.bare:
+            self.said = self.make("run", f"ARGS={' '.join(words)}")
+        else:
+            run(*self.start, f"./{program}", *words, folder=self.folder)
         return self.parsed((self.folder / "output.bin").read_bytes())
 
     def parsed(self, data: bytes) -> dict[str, np.ndarray]:

@@ -432,6 +432,39 @@ def emit_c(
 
 @app.command(
     cls=Command,
+    epilog="Examples:\n\n  csdfgen bundle model.onnx                      # on the board: tar xmzf, make result.json\n\n"
+    "  csdfgen bundle zoo:resnet8 -o resnet8.tar.gz --target cortex-m7 --heights 1,2,4\n\n"
+    "  csdfgen profile --import result.json -o board.toml",
+)
+@grouped
+def bundle(
+    model: page_options.PlanArgument,
+    *,
+    output: emit_options.ArchiveOption = None,
+    target: emit_options.TargetOption = "host",
+    heights: emit_options.HeightsOption = "",
+    of: page_options.ModelOption = None,
+    network: ModelGroup,
+    goals: goal_options.GoalGroup,
+    memories: memory_options.MemoriesGroup,
+    policy: page_options.PolicyOption = None,
+    device: goal_options.DeviceOption = None,
+) -> None:
+    """Pack a plan as C and a program that times the network's layers, for a board that has a compiler
+    and make, but no Python.
+
+    Its result becomes a device profile: csdfgen profile --import result.json.
+    """
+    from csdfgen.cli.bundle import BundleRequest, run_bundle
+    from csdfgen.cli.plans import Asked
+
+    wishes = {**goals.read(device), **memories.read()}
+    asked = Asked(model, network.read(wishes), policy.value if policy else None, of)
+    run_bundle(BundleRequest(asked, output, target, heights))
+
+
+@app.command(
+    cls=Command,
     epilog="Examples:\n\n  csdfgen compare before.json after.json\n\n  csdfgen compare model.onnx model.onnx+rows=1\n\n"
     "  csdfgen compare zoo:resnet18+policy=demand zoo:resnet18+policy=eager -o page.html",
 )
@@ -553,7 +586,7 @@ def devices(
 @app.command(
     cls=Command,
     epilog="Examples:\n\n  csdfgen profile model.onnx -o host.toml\n\n  csdfgen profile --heights 1,4,16 --repeats 31\n\n"
-    "  csdfgen profile --diff before.toml after.toml",
+    "  csdfgen profile --diff before.toml after.toml\n\n  csdfgen profile --import result.json -o board.toml",
 )
 def profile(
     model: Annotated[
@@ -591,6 +624,15 @@ def profile(
         tuple[Path, Path] | None,
         typer.Option("--diff", metavar="A B", help="Measure nothing; compare two profiles."),
     ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            metavar="RESULT",
+            help="Measure nothing; read what a board with a bundle has measured.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the comparison of --diff as JSON.")
     ] = False,
@@ -609,6 +651,13 @@ def profile(
         return
     if as_json:
         raise typer.BadParameter("prints the comparison of --diff", param_hint="--json")
+    if result is not None:
+        if model is not None:
+            raise typer.BadParameter("reads a result and takes no MODEL", param_hint="--import")
+        from csdfgen.cli.profile import run_import
+
+        run_import(result, output)
+        return
     from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
 
     options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()

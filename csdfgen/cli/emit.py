@@ -12,7 +12,7 @@ from csdfgen.emission.emit import check_folder, emit
 from csdfgen.emission.targets import target_of
 from csdfgen.errors import CsdfgenError
 
-__all__ = ["EmitRequest", "run_emit"]
+__all__ = ["EmitRequest", "for_native", "run_emit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def run_emit(request: EmitRequest) -> None:
     target_of(request.target)
     check_folder(request.folder, request.force)
     with stages() as stage:
-        found = planned(_for_native(request.asked), stage)
+        found = planned(for_native(request.asked), stage)
         try:
             made = emit(
                 found.plan,
@@ -50,7 +50,7 @@ def run_emit(request: EmitRequest) -> None:
     )
 
 
-def _for_native(asked: Asked) -> Asked:
+def for_native(asked: Asked) -> Asked:
     """A model planned with the scratch that native kernels take, unless another is named."""
     if asked.is_plan or "backend" in asked.options.wishes:
         return asked

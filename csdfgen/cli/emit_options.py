@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["FolderOption", "ForceOption", "TargetOption"]
+__all__ = ["ArchiveOption", "FolderOption", "ForceOption", "HeightsOption", "TargetOption"]
 
 FolderOption = Annotated[
     Path,
@@ -24,4 +24,23 @@ TargetOption = Annotated[
 ForceOption = Annotated[
     bool,
     typer.Option("--force", help="Write into a folder that is not empty; other files stay."),
+]
+ArchiveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE.tar.gz",
+        help="The archive. \\[default: MODEL.tar.gz]",
+        show_default=False,
+    ),
+]
+HeightsOption = Annotated[
+    str,
+    typer.Option(
+        "--heights",
+        metavar="N,N,...",
+        help="Slab heights to time. \\[default: as csdfgen profile]",
+        show_default=False,
+    ),
 ]

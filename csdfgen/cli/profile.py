@@ -15,8 +15,14 @@ from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, plain, stages, table
 from csdfgen.devices import facts
+from csdfgen.devices.boards import imported_profile
 from csdfgen.devices.difference import Difference, difference
-from csdfgen.devices.files import read_profile, write_profile
+from csdfgen.devices.files import (
+    profile_from_toml,
+    profile_to_toml,
+    read_profile,
+    write_profile,
+)
 from csdfgen.devices.measure import CACHE_STATE, REPEATS, SECONDS, measured_profile, sample_network
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
@@ -24,7 +30,7 @@ from csdfgen.errors import InputError
 from csdfgen.files import check_writable
 from csdfgen.native.backends import AUTO, settled
 
-__all__ = ["ProfileRequest", "run_difference", "run_profile"]
+__all__ = ["ProfileRequest", "parse_heights", "run_difference", "run_import", "run_profile"]
 
 _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90
@@ -59,8 +65,7 @@ def parse_heights(text: str) -> tuple[int, ...]:
 
 def run_profile(request: ProfileRequest) -> None:
     """Measure and write the profile. Raises CsdfgenError."""
-    if request.output.suffix.lower() != ".toml":
-        raise InputError("a profile is written as .toml", where=str(request.output))
+    _check_name(request.output)
     if request.model is not None and is_graph_file(request.model):
         raise InputError("is a graph, which cannot be run; give the model", where=request.model)
     check_writable(request.output)
@@ -101,6 +106,21 @@ def run_profile(request: ProfileRequest) -> None:
     profile = measured_profile([found], request.output.stem, title, memory, processor, told)
     write_profile(request.output, profile)
     _print_profile(profile, request.output)
+
+
+def run_import(result: Path, output: Path) -> None:
+    """Write the profile of the board that wrote a result. Raises InputError."""
+    _check_name(output)
+    profile = imported_profile(result, output.stem, datetime.date.today().isoformat())
+    # numbers that no device has are refused now, not where the profile is used
+    profile_from_toml(profile_to_toml(profile).encode(), str(result))
+    write_profile(output, profile)
+    _print_profile(profile, output)
+
+
+def _check_name(output: Path) -> None:
+    if output.suffix.lower() != ".toml":
+        raise InputError("a profile is written as .toml", where=str(output))
 
 
 def _print_profile(profile: DeviceProfile, path: Path) -> None:

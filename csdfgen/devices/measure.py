@@ -45,13 +45,23 @@ from runtime.images import random_inputs
 
 __all__ = [
     "CACHE_STATE",
+    "DEAREST_READING",
+    "FIT",
     "HEIGHTS",
+    "MEASURED",
     "REPEATS",
     "SECONDS",
+    "SYSTEM",
+    "Kind",
     "Measurements",
+    "Point",
     "Sampler",
+    "fitted_costs",
+    "kinds_of",
+    "mean_point",
     "measured_profile",
     "rounds",
+    "rows_and_work",
 ]
 
 HEIGHTS = (1, 2, 3, 6, 12)
@@ -72,13 +82,17 @@ _SHORT = 20_000_000
 there, count.
 """
 
-_DEAREST_READING = 4.0
+DEAREST_READING = 4.0
 """Between firings a reading may cost this many times what it costs behind another reading: caches
 have forgotten it.
 """
 
 FIT, MEASURED, SYSTEM = "fit", "frames", "system"
 """Keys of the sources of a measured profile."""
+
+
+Kind = tuple[str, str, str]
+"""(operator, window, unit of work)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +189,7 @@ class Sampler:
         told = [height for height, found in self._excess.items() if found]
         excess = sum(statistics.median(self._excess[height]) for height in told)
         firings = sum(self.programs[height].firings for height in told)
-        return min(max(excess / firings, alone), _DEAREST_READING * alone) if told else alone
+        return min(max(excess / firings, alone), DEAREST_READING * alone) if told else alone
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
         """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
@@ -190,11 +204,12 @@ class Sampler:
             low, middle, high = (
                 np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
             )
-            rows, amount = _rows_and_work(actor)
+            rows, amount = rows_and_work(actor)
             point = Point(len(firings), sum(rows), max(rows), middle, low, high, amount)
             found.setdefault(key, []).append((actor.layer, point))
         return {
-            key: (same[0][0], _mean([point for _, point in same])) for key, same in found.items()
+            key: (same[0][0], mean_point([point for _, point in same]))
+            for key, same in found.items()
         }
 
     def measurements(self) -> Measurements:
@@ -232,7 +247,7 @@ def _firings(planned: Plan) -> dict[str, list[int]]:
     return found
 
 
-def _rows_and_work(actor: ActorWork) -> tuple[list[int], float]:
+def rows_and_work(actor: ActorWork) -> tuple[list[int], float]:
     """Rows of each phase, and the work of all in the unit of the operator's kind."""
     if actor.layer is None:
         return [len(phase.out) for phase in actor.phases], float(actor.writes[0].tensor.elements)
@@ -246,7 +261,8 @@ def _unit(layer: Layer) -> str:
     return "MAC" if layer.op_type in MULTIPLYING else "input"
 
 
-def _mean(points: Sequence[Point]) -> Point:
+def mean_point(points: Sequence[Point]) -> Point:
+    """Of layers of one shape."""
     first = points[0]
     if len(points) == 1:
         return first
@@ -274,21 +290,16 @@ def measured_profile(
     """
     points = {key: points for one in found for key, points in one.points.items()}
     layers = {key: layer for one in found for key, layer in one.layers.items()}
-    costs = {key: _layer_cost(key, at) for key, at in points.items()}
-    kinds: dict[tuple[str, str, str], list[Point]] = {}
-    for key, at in points.items():
-        for kind in _kinds(layers[key]):
-            kinds.setdefault(kind, []).extend(at)
     beside = statistics.median(seconds for one in found for seconds in one.frame)
+    kinds = {key: kinds_of(layers[key]) for key in points}
+    fitted = fitted_costs(points, kinds)
     return DeviceProfile(
         name=name,
         title=title,
         memory=memory,
         processor=replace(processor, frame=_quantity(beside * 1e6, "us", units.TIMES, MEASURED)),
-        operators=tuple(
-            _kind_cost(*kind, at) for kind, at in sorted(kinds.items(), key=lambda item: item[0])
-        ),
-        layers=MappingProxyType(costs),
+        operators=fitted[0],
+        layers=fitted[1],
         sources=MappingProxyType(
             {
                 MEASURED: "this machine, by csdfgen profile: medians over repeated frames, heights in turn",
@@ -300,8 +311,25 @@ def measured_profile(
     )
 
 
-def _kinds(layer: Layer | None) -> list[tuple[str, str, str]]:
-    """(operator, window, unit of work) of the costs that a layer's points take part in, for layers
+def fitted_costs(
+    points: Mapping[str, Sequence[Point]], kinds: Mapping[str, Sequence[Kind]]
+) -> tuple[tuple[OperatorCost, ...], Mapping[str, LayerCost]]:
+    """Costs of operator kinds and of layer shapes, from the points of each shape and the kinds that it
+    takes part in.
+    """
+    costs = {key: _layer_cost(key, at) for key, at in points.items()}
+    same: dict[Kind, list[Point]] = {}
+    for key, at in points.items():
+        for kind in kinds[key]:
+            same.setdefault(kind, []).extend(at)
+    operators = (
+        _kind_cost(*kind, at) for kind, at in sorted(same.items(), key=lambda item: item[0])
+    )
+    return tuple(operators), MappingProxyType(costs)
+
+
+def kinds_of(layer: Layer | None) -> list[Kind]:
+    """The costs that a layer's points take part in, for layers
     of other shapes.
     """
     if layer is None:

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from csdfgen.emission import project
+from csdfgen.emission import board, project
+from csdfgen.emission.blob import Blob
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifier, identifiers
-from csdfgen.emission.order import frame_of
+from csdfgen.emission.order import Bound, blob_of, bound_of, frame_of
 from csdfgen.emission.ports import ports_of
 from csdfgen.emission.source import Unit, header, source, weights
-from csdfgen.emission.targets import target_of
+from csdfgen.emission.targets import Target, target_of
 from csdfgen.errors import InputError, ModelError
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 
-__all__ = ["LITERALS", "Emitted", "check_folder", "emit"]
+__all__ = [
+    "LITERALS",
+    "Emitted",
+    "check_folder",
+    "emit",
+    "fill",
+    "scratch_beside",
+    "told",
+    "unit_of",
+    "write",
+]
 
 LITERALS = 2**20
 """Bytes of constants from which they are a file of their own instead of source."""
@@ -46,7 +57,7 @@ class Emitted:
 
 def check_folder(folder: Path, force: bool) -> None:
     """Raise InputError where a folder may not be written to."""
-    with _told(folder):
+    with told(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError("is a file; a folder is to be written", where=str(folder))
         if not force and folder.is_dir() and any(folder.iterdir()):
@@ -78,68 +89,92 @@ def emit(
     machine = target_of(target)
     check_folder(folder, force)
     report("binding")
-    unit = _unit(
-        plan, title, kernels or kernels_for(replace(plan.options, backend="native")), maker
-    )
-    frame, name = unit.frame, unit.name
-    copies = {f"csdf_copy_{port.tensor.itemsize}" for port in frame.ports}
-    moved = {"csdf_move"} if frame.ports else set()
-    files = needed(frame.kernels | copies | moved | {"csdf_run"}, machine.lanes)
+    kernels = kernels or kernels_for(replace(plan.options, backend="native"))
+    unit = unit_of(bound_of(plan, kernels), title, maker)
     report("writing")
-    large = frame.blob.size >= literals
-    with _told(folder), _scratch(folder) as scratch:
-        inner = scratch / project.KERNELS
-        inner.mkdir()
-        for path in files:
-            shutil.copyfile(path, inner / path.name)
-        parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
-        parts += [f"{project.KERNELS}/{path.name}" for path in files if path.suffix == ".c"]
-        _write(scratch / f"{name}.h", header(unit))
-        _write(scratch / f"{name}.c", source(unit))
-        if large:
-            _write(scratch / f"{name}_weights.S", project.assembly(unit))
-            with (scratch / f"{name}_weights.bin").open("wb") as blob:
-                blob.writelines(frame.blob.parts())
-        else:
-            _write(scratch / f"{name}_weights.c", weights(unit))
-        _write(scratch / "main.c", project.main(unit))
-        _write(scratch / "Makefile", project.makefile(unit, machine, parts))
-        _write(scratch / "CMakeLists.txt", project.cmake(unit, machine, parts))
-        made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
-        size = (scratch / f"{name}.c").stat().st_size
+    with told(folder), scratch_beside(folder) as scratch:
+        made = fill(scratch, unit, machine, literals=literals)
         _place(scratch, folder)
-    return Emitted(name, tuple(map(str, made)), size, frame.blob.size, plan.planned_bytes)
+    return made
 
 
-def _unit(plan: Plan, title: str, kernels: KernelSet, maker: str) -> Unit:
-    network = plan.network
+def unit_of(
+    bound: Bound, title: str, maker: str, blob: Blob | None = None, name: str = "", timed: str = ""
+) -> Unit:
+    """What is emitted of a program. blob: with its constants, and of others. name: in C, the title's by
+    default. Raises ModelError for a network without outputs.
+    """
+    network = bound.plan.network
     if not network.outputs:
         raise ModelError("has no outputs", where=title)
     keys = [f"in:{tensor.name}" for tensor in network.inputs]
     keys += [f"out:{output.name}" for output in network.outputs]
-    name = identifier(title)
+    name = name or identifier(title)
     names = (key.partition(":")[2] for key in keys)
-    words = dict(zip(keys, identifiers(names, without=[name, "arena"]), strict=True))
+    words = dict(zip(keys, identifiers(names, without=[timed or name, "arena"]), strict=True))
     constants = {
         output.name: words[f"out:{output.name}"]
         for output in network.outputs
         if output.constant is not None
     }
-    return Unit(
-        name, title, plan, frame_of(plan, kernels, ports_of(network, words)), constants, maker
-    )
+    frame = frame_of(bound, ports_of(network, words), blob or blob_of([bound]))
+    return Unit(name, title, bound.plan, frame, constants, maker, timed)
+
+
+def fill(
+    scratch: Path, unit: Unit, machine: Target, more: Sequence[Unit] = (), literals: int = LITERALS
+) -> Emitted:
+    """Write all files of a unit into an empty folder. more: units that are to be timed. Raises OSError,
+    PlanError, ToolError.
+    """
+    frame, name = unit.frame, unit.name
+    called = {"csdf_run"}
+    for one in (unit, *more):
+        copies = {f"csdf_copy_{port.tensor.itemsize}" for port in one.frame.ports}
+        called |= one.frame.kernels | copies | ({"csdf_move"} if one.frame.ports else set())
+    files = needed(called, machine.lanes)
+    large = frame.blob.size >= literals
+    inner = scratch / project.KERNELS
+    inner.mkdir()
+    for path in files:
+        shutil.copyfile(path, inner / path.name)
+    parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
+    parts += [f"{project.KERNELS}/{path.name}" for path in files if path.suffix == ".c"]
+    write(scratch / f"{name}.h", header(unit))
+    write(scratch / f"{name}.c", source(unit))
+    if large:
+        write(scratch / f"{name}_weights.S", project.assembly(unit))
+        with (scratch / f"{name}_weights.bin").open("wb") as blob:
+            blob.writelines(frame.blob.parts())
+    else:
+        write(scratch / f"{name}_weights.c", weights(unit))
+    if machine.board is None:
+        write(scratch / "main.c", project.main(unit))
+    else:
+        for path in board.FILES:
+            shutil.copyfile(path, scratch / path.name)
+        write(scratch / "board.ld", board.linker_script(unit, machine.board))
+        write(scratch / "main.c", board.main(unit))
+    for one in more:
+        write(scratch / f"{one.name}.c", source(one))
+    write(scratch / "Makefile", project.makefile(unit, machine, parts, [one.name for one in more]))
+    write(scratch / "CMakeLists.txt", project.cmake(unit, machine, parts))
+    made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
+    size = (scratch / f"{name}.c").stat().st_size
+    return Emitted(name, tuple(map(str, made)), size, frame.blob.size, unit.plan.planned_bytes)
 
 
 # Files --------------------------------------------------------------------------------------------
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
+def write(path: Path, lines: Iterable[str]) -> None:
+    """A text file of these lines. Raises OSError."""
     with path.open("w", encoding="ascii", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def told(folder: Path) -> Iterator[None]:
     """What the file system refuses becomes one line."""
     try:
         yield
@@ -150,7 +185,7 @@ def _told(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
+def scratch_beside(folder: Path) -> Iterator[Path]:
     """A folder on the same disk, gone in the end."""
     home = folder if folder.is_dir() else folder.resolve().parent
     home.mkdir(parents=True, exist_ok=True)

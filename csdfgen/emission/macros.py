@@ -2,16 +2,27 @@
 
 Structures whose values are of the same kinds share a macro that has the values which are equal in all
 of them. What several firings of a layer put into a table differs in where it begins alone: then the
-rows of a firing are a macro of its first addresses.
+rows of a firing are a macro of its first addresses. Addresses that lie evenly are a macro of the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
-__all__ = ["ARENA", "LITERAL", "NUMBER", "WEIGHTS", "Token", "shortened", "wrapped", "written"]
+__all__ = [
+    "ARENA",
+    "LITERAL",
+    "NUMBER",
+    "WEIGHTS",
+    "Token",
+    "even",
+    "shortened",
+    "wrapped",
+    "written",
+]
 
 Token = tuple[str, Any]
 """(kind, value): an offset in the arena or the weights, an index in a pool, a number, or what is written as it is."""
@@ -23,6 +34,9 @@ _FEWEST = 3
 
 _MOST = 12
 """Structures that are written by one macro."""
+
+_FREE = 3
+"""Values of a macro that is made of another one."""
 
 _LINE = 100
 """Characters of a line of source."""
@@ -73,6 +87,55 @@ def shortened(
 
     found = _joined(_by_kind(rows, text, defined), marks, defined)
     return macros, found
+
+
+def even(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
+    """Definitions of macros for addresses of which each lies as far from the one before, and the elements
+    of a table by them.
+
+    >>> even([("A", at) for at in (0, 8, 16, 7, 100, 108, 116)] * 2, "R")[0]
+    ['#define R0(x0) A(x0),A(x0+8),A(x0+16)']
+    """
+    spans = list(_evenly(tokens))
+    counts: dict[tuple[str, int, int], int] = {}
+    for start, size, step in spans:
+        key = tokens[start][0], size, step
+        counts[key] = counts.get(key, 0) + 1
+    macros: list[str] = []
+    names: dict[tuple[str, int, int], str] = {}
+    texts: list[str] = []
+    for start, size, step in spans:
+        key = tokens[start][0], size, step
+        body = ",".join(f"{key[0]}(x0{step * at:+d})" for at in range(size)).replace("x0+0", "x0")
+        plain = [written(token) for token in tokens[start : start + size]]
+        saved = sum(map(len, plain)) + size - len(f"{prefix}99({tokens[start][1]}),")
+        if size < _FEWEST or counts[key] * saved < len(body) + 20:
+            texts += plain
+            continue
+        if key not in names:
+            names[key] = f"{prefix}{len(macros)}"
+            macros.append(f"#define {names[key]}(x0) {body}")
+        texts.append(f"{names[key]}({tokens[start][1]})")
+    return macros, texts
+
+
+def _evenly(tokens: Sequence[Token]) -> Iterator[tuple[int, int, int]]:
+    """(first, count, step) of addresses that lie evenly, one behind the other; all else alone."""
+    at = 0
+    while at < len(tokens):
+        kind, first = tokens[at]
+        size, step = 1, 0
+        if kind in (ARENA, WEIGHTS) and at + 1 < len(tokens) and tokens[at + 1][0] == kind:
+            step = tokens[at + 1][1] - first
+            while (
+                size < _MOST
+                and at + size < len(tokens)
+                and tokens[at + size] == (kind, first + size * step)
+            ):
+                size += 1
+        size = size if size >= _FEWEST else 1
+        yield at, size, step
+        at += size
 
 
 def _by_kind(
@@ -128,18 +191,80 @@ def _joined(
         if len(chunk) > 1 and all(row.macro for row in chunk):
             shape, bases[number] = _relative(chunk)
             shapes.setdefault(shape, []).append(number)
-    texts = [[row.text for row in chunk] for chunk in chunks]
+    joined: dict[int, str] = {}
     for shape, numbers in shapes.items():
         words = [f"x{k}" for k in range(len(bases[numbers[0]]))]
         body = ", ".join(f"{macro}({','.join(values)})" for macro, values in shape)
         calls = [",".join(map(str, bases[number])) for number in numbers]
-        before = sum(len(text) + 1 for number in numbers for text in texts[number])
+        before = sum(len(row.text) + 1 for number in numbers for row in chunks[number])
         if before > len(body) + 30 + 6 * len(words) + sum(len(call) + 8 for call in calls):
             lines = " \\\n".join(wrapped(body.split(", "))).rstrip(",").lstrip()
             name = defined(", ".join(words), lines)
             for number, call in zip(numbers, calls, strict=True):
-                texts[number] = [f"{name}({call})"]
-    return [text for chunk in texts for text in chunk]
+                joined[number] = f"{name}({call})"
+    alone = [row for number, chunk in enumerate(chunks) if number not in joined for row in chunk]
+    texts = iter(_special(alone, defined))
+    return [
+        text
+        for number, chunk in enumerate(chunks)
+        for text in ([joined[number]] if number in joined else [next(texts) for _ in chunk])
+    ]
+
+
+def _special(rows: Sequence[_Row], defined: Callable[[str, str], str]) -> list[str]:
+    """Texts of rows; those of a macro which differ in few of its values alone, as steps of one layer do,
+    by a macro of these.
+    """
+    found = [row.text for row in rows]
+    groups: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row.macro:
+            groups.setdefault(row.macro, []).append(number)
+    for macro, numbers in groups.items():
+        values = [rows[number].values for number in numbers]
+        distinct = [len(set(column)) for column in zip(*values, strict=True)]
+        ranked = sorted(range(len(distinct)), key=lambda at: -distinct[at])
+        choices = [
+            _alike(macro, values, frozenset(free))
+            for size in range(1, min(_FREE, len(ranked) - 1) + 1)
+            for free in combinations(ranked[: _FREE + 1], size)
+        ]
+        saved, same, free = max(choices, key=lambda choice: choice[0], default=(0, {}, frozenset()))
+        if saved <= 0:
+            continue
+        for key, places in same.items():
+            words = [f"x{n}" for n in range(len(free))]
+            name = defined(", ".join(words), _call(macro, key, words))
+            for place in places:
+                own = ",".join(str(values[place][at]) for at in sorted(free))
+                found[numbers[place]] = f"{name}({own})"
+    return found
+
+
+def _alike(
+    macro: str, values: Sequence[tuple[Any, ...]], free: frozenset[int]
+) -> tuple[int, dict[tuple[Any, ...], list[int]], frozenset[int]]:
+    """Characters that are saved by macros in which all values but the free ones stand, and the rows of
+    each of those that save some; None stands for a free value.
+    """
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(values):
+        key = tuple(None if at in free else value for at, value in enumerate(row))
+        groups.setdefault(key, []).append(place)
+    saved, found = 0, {}
+    for key, places in groups.items():
+        fixed = sum(len(str(value)) + 1 for value in key if value is not None)
+        here = (len(places) - 1) * fixed - len(macro) - 20 - 6 * len(free) - 2 * len(places)
+        if here > 0:
+            saved += here
+            found[key] = places
+    return saved, found, free
+
+
+def _call(macro: str, key: Sequence[Any], words: Sequence[str]) -> str:
+    """A macro with values, and words in place of those that are free."""
+    left = iter(words)
+    return f"{macro}({','.join(next(left) if value is None else str(value) for value in key)})"
 
 
 def _relative(chunk: Sequence[_Row]) -> tuple[tuple[Any, ...], list[int]]:

@@ -25,6 +25,7 @@ union unsigned void volatile while asm typeof main errno stdin stdout stderr boo
 NULL EOF INFINITY NAN class delete new private protected public template this throw try
 catch namespace operator using virtual friend explicit export mutable getc putc user row
 rows form number image now tasks order records sides arrays arena move k at
+ends ticks last at_end times_now
 """
 """Of C and C++, and names that the emitted files use beside those of the network."""
 

@@ -5,7 +5,7 @@ Firings with equal steps are one task: the order is a list of small numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,14 +21,28 @@ from csdfgen.native.strided import Native, address_of
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Frame", "frame_of"]
+__all__ = ["Bound", "Frame", "blob_of", "bound_of", "frame_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A plan's program with the native calls of every firing, in an arena of this process. constants:
+    outputs that no layer computes.
+    """
+
+    plan: Plan
+    program: Program
+    calls: Sequence[list[Native]]
+    arena: np.ndarray
+    constants: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A program in tables. kernels: names in C. order: numbers of tasks. streamed: why rows cannot be
-    pushed one by one, "" if they can. constants: outputs that no layer computes, and where in the blob
-    they are. keeps: what the blob's addresses are of.
+    """A program in tables. kernels: names in C. order: numbers of tasks; ends: for each of them the actor
+    whose firing it ends, "" for none. streamed: why rows cannot be pushed one by one, "" if they can.
+    constants: outputs that no layer computes, and where in the blob they are. keeps: what the blob's
+    addresses are of.
     """
 
     ports: Sequence[Port]
@@ -37,6 +51,7 @@ class Frame:
     blob: Blob
     tasks: Sequence[Task]
     order: Sequence[int]
+    ends: Sequence[str]
     kernels: frozenset[str]
     images: int
     streamed: str
@@ -44,27 +59,41 @@ class Frame:
     keeps: object
 
 
-def frame_of(plan: Plan, kernels: KernelSet, ports: Sequence[Port]) -> Frame:
-    """The frame of a plan. Raises what lowering raises, PlanError for a step without a native kernel."""
+def bound_of(plan: Plan, kernels: KernelSet) -> Bound:
+    """Raises what lowering raises, PlanError for a step without a native kernel."""
     program = lower(plan, kernels)
     arena = np.empty(program.pools[ARENA], np.uint8)
-    bound = _bound(program, kernels, arena)
-    natives = {id(one): one for some in bound for one in some}
     constants = {
         output.name: np.ascontiguousarray(output.constant)
         for output in plan.network.outputs
         if output.constant is not None
     }
-    blob = Blob(
-        constants_of((*natives.values(), Native("", Strided(), *constants.values())), arena)
-    )
-    tables = Tables(arena, blob)
-    sides = Sides(program, ports, [actor for actor, _ in plan.order])
+    return Bound(plan, program, _calls(program, kernels, arena), arena, constants)
+
+
+def blob_of(programs: Iterable[Bound]) -> Blob:
+    """The constants of programs, equal ones once."""
+    ranges: list[tuple[int, int]] = []
+    for bound in programs:
+        natives = {id(one): one for some in bound.calls for one in some}
+        outputs = Native("", Strided(), *bound.constants.values())
+        ranges += constants_of((*natives.values(), outputs), bound.arena)
+    return Blob(ranges)
+
+
+def frame_of(bound: Bound, ports: Sequence[Port], blob: Blob) -> Frame:
+    """The frame of a program whose constants are in the blob."""
+    program, plan = bound.program, bound.plan
+    actors = [actor for actor, _ in plan.order]
+    tables = Tables(bound.arena, blob)
+    sides = Sides(program, ports, actors)
     tasks: dict[Task, int] = {}
     order: list[int] = []
+    ends: list[str] = []
     records = tables.pool("csdf_record", "{%s, %s}")
     known: dict[int, Task] = {}
-    for some, takes, gives in zip(bound, sides.takes, sides.gives, strict=True):
+    each = zip(actors, bound.calls, sides.takes, sides.gives, strict=True)
+    for actor, some, takes, gives in each:
         found = list(takes)
         if some:
             if id(some) not in known:
@@ -72,7 +101,9 @@ def frame_of(plan: Plan, kernels: KernelSet, ports: Sequence[Port]) -> Frame:
                 known[id(some)] = Task(-1, records.add(rows), len(rows))
                 tables.mark()
             found.append(known[id(some)])
-        order += [tasks.setdefault(task, len(tasks)) for task in (*found, *gives)]
+        found += gives
+        order += [tasks.setdefault(task, len(tasks)) for task in found]
+        ends += [*[""] * (len(found) - 1), actor] if found else []
     side_tables(sides.all, tables, program.frames)
     return Frame(
         ports,
@@ -81,15 +112,19 @@ def frame_of(plan: Plan, kernels: KernelSet, ports: Sequence[Port]) -> Frame:
         blob,
         list(tasks),
         order,
-        frozenset(f"csdf_{native.kernel}" for native in natives.values()),
+        ends,
+        frozenset(f"csdf_{native.kernel}" for some in bound.calls for native in some),
         program.frames,
         sides.streamed,
-        {name: (array, blob.find(address_of(array)) or 0) for name, array in constants.items()},
-        (bound, arena),
+        {
+            name: (array, blob.find(address_of(array)) or 0)
+            for name, array in bound.constants.items()
+        },
+        bound,
     )
 
 
-def _bound(program: Program, kernels: KernelSet, arena: np.ndarray) -> list[list[Native]]:
+def _calls(program: Program, kernels: KernelSet, arena: np.ndarray) -> list[list[Native]]:
     """The native calls of every firing; equal steps have the same list."""
     known: dict[object, list[Native]] = {}
     found = []

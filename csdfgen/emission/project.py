@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from csdfgen.emission.board import qemu, run_rule
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target
@@ -157,11 +158,16 @@ def assembly(unit: Unit) -> Iterator[str]:
     yield "#endif"
 
 
-def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
-    """Makefile. files: sources of the library beside main.c, with their folders."""
+def makefile(
+    unit: Unit, target: Target, files: Sequence[str], timed: Sequence[str] = ()
+) -> Iterator[str]:
+    """Makefile. files: sources of the library beside main.c, with their folders. timed: names of plans
+    for the program that times them.
+    """
     name = unit.name
     objects = " ".join(f"{one.rpartition('.')[0]}.o" for one in files)
-    yield f"# Builds lib{name}.a{f', and the program {name} of main.c' if target.hosted else ''}."
+    program = name if target.board is None else f"{name}.elf"
+    yield f"# Builds lib{name}.a, and the program {program} of main.c."
     yield "# -fno-lto: the arena holds values of any type, of which no kernel is to know."
     yield f"CC = {target.compiler}"
     yield f"AR = {target.archiver}"
@@ -171,12 +177,21 @@ def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
     yield ""
     yield f"OBJECTS = {objects}"
     yield ""
-    yield f"all: lib{name}.a{f' {name}' if target.hosted else ''}"
+    times = f"{name}_times{'' if target.board is None else '.elf'}" if timed else ""
+    yield f"all: lib{name}.a {program}{f' {times}' if times else ''}"
     yield ""
-    if target.hosted:
-        yield f"{name}: main.o lib{name}.a"
-        yield f"\t$(CC) $(TARGET) $(CFLAGS) $(LDFLAGS) -o $@ main.o lib{name}.a -lm"
+    own = "main.o" if target.board is None else "main.o board.o"
+    script = "" if target.board is None else " board.ld"
+    link = "" if target.board is None else f" -nostartfiles -T board.ld -Wl,-Map={name}.map"
+    yield f"{program}: {own} lib{name}.a{script}"
+    yield f"\t$(CC) $(TARGET) $(CFLAGS) $(LDFLAGS){link} -o $@ {own} lib{name}.a -lm"
+    yield ""
+    if target.board is not None:
+        yield from run_rule(name, target.board)
         yield ""
+    watched = f"times.o {name}_times.o {' '.join(f'{one}.o' for one in timed)}" if timed else ""
+    if timed:
+        yield from _times_rules(name, target, times, watched, link)
     yield f"lib{name}.a: $(OBJECTS)"
     yield "\trm -f $@"
     yield "\t$(AR) rcs $@ $(OBJECTS)"
@@ -187,12 +202,44 @@ def makefile(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
     yield "%.o: %.S"
     yield "\t$(CC) $(TARGET) -I. -c -o $@ $<"
     yield ""
-    yield f"$(OBJECTS) main.o: {name}.h"
+    yield f"$(OBJECTS) {own}: {name}.h"
+    if timed:
+        yield f"{watched}: {name}.h {name}_times.h times.h"
     yield ""
     yield "clean:"
-    yield f"\trm -f $(OBJECTS) main.o lib{name}.a {name}"
+    linked = "" if target.board is None else f" {name}.map"
+    linked += f" {watched} {times}" if timed else ""
+    yield f"\trm -f $(OBJECTS) {own} lib{name}.a {program}{linked}"
     yield ""
-    yield ".PHONY: all clean"
+    if timed:
+        yield ".DELETE_ON_ERROR:"
+    yield f".PHONY: all clean{'' if target.board is None else ' run'}"
+
+
+def _times_rules(name: str, target: Target, program: str, objects: str, link: str) -> Iterator[str]:
+    """The program that times plans, and its result."""
+    yield f"# Of {name}_times: words behind `-o result.json`, such as -n 3."
+    yield "TIMES ="
+    board = target.board
+    if board is not None:
+        yield "# Cycles a second."
+        yield f"CLOCK = {board.clock}"
+        objects += " board.o"
+    link = link.replace(f"{name}.map", f"{name}_times.map")
+    yield ""
+    yield f"{program}: {objects} lib{name}.a{'' if board is None else ' board.ld'}"
+    yield f"\t$(CC) $(TARGET) $(CFLAGS) $(LDFLAGS){link} -o $@ {objects} lib{name}.a -lm"
+    yield ""
+    yield f"result.json: {program}"
+    if board is None:
+        yield f"\t$(RUN) ./{program} -o $@ $(TIMES)"
+    else:
+        yield f"\t{qemu(f'{name}_times', '-o $@ $(TIMES)')}"
+    yield ""
+    if board is not None:
+        yield "times.o: times.c board.h"
+        yield "\t$(CC) $(TARGET) $(CFLAGS) -DTIMES_CLOCK_HZ=$(CLOCK)u -I. -c -o $@ times.c"
+        yield ""
 
 
 def cmake(unit: Unit, target: Target, files: Iterable[str]) -> Iterator[str]:
@@ -219,14 +266,20 @@ def cmake(unit: Unit, target: Target, files: Iterable[str]) -> Iterator[str]:
     options = " ".join((*STANDARD, *_OPTIMISED, *target.flags))
     yield f"set_target_properties({name} PROPERTIES C_EXTENSIONS OFF)"
     yield f"target_compile_options({name} PRIVATE $<$<COMPILE_LANGUAGE:C>:{options.replace(' ', ';')}>)"
-    if assembler and target.flags:
-        machine = ";".join(one for one in target.flags if one.startswith("-m"))
-        if machine:
-            yield f"target_compile_options({name} PRIVATE $<$<COMPILE_LANGUAGE:ASM>:{machine}>)"
+    machine = ";".join(one for one in target.flags if one.startswith("-m"))
+    if assembler and machine:
+        yield f"target_compile_options({name} PRIVATE $<$<COMPILE_LANGUAGE:ASM>:{machine}>)"
     yield f"target_link_libraries({name} PUBLIC m)"
-    if target.hosted:
-        yield ""
-        yield f"add_executable({name}_main main.c)"
-        yield f"target_compile_options({name}_main PRIVATE -std=c99 {' '.join(target.flags)})"
-        yield f"set_target_properties({name}_main PROPERTIES OUTPUT_NAME {name})"
-        yield f"target_link_libraries({name}_main PRIVATE {name} -Wl,--gc-sections)"
+    board = target.board
+    own = "main.c" if board is None else "main.c board.c"
+    program = name if board is None else f"{name}.elf"
+    script = (
+        ""
+        if board is None
+        else f" {machine.replace(';', ' ')} -nostartfiles -T ${{CMAKE_CURRENT_SOURCE_DIR}}/board.ld"
+    )
+    yield ""
+    yield f"add_executable({name}_main {own})"
+    yield f"target_compile_options({name}_main PRIVATE -std=c99 {' '.join(target.flags)})"
+    yield f"set_target_properties({name}_main PROPERTIES OUTPUT_NAME {program})"
+    yield f"target_link_libraries({name}_main PRIVATE {name}{script} -Wl,--gc-sections)"

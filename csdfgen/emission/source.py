@@ -20,7 +20,8 @@ __all__ = ["Unit", "header", "source", "weights"]
 @dataclass(frozen=True, eq=False)
 class Unit:
     """What is emitted: name: of the network in C, title: elsewhere. constants: names in C of outputs
-    that no layer computes. maker: the program that writes it, with its version.
+    that no layer computes. maker: the program that writes it, with its version. timed: it is a part of
+    another unit of that name, whose constants and ports it has, and is there to be timed.
     """
 
     name: str
@@ -29,6 +30,12 @@ class Unit:
     frame: Frame
     constants: dict[str, str]
     maker: str
+    timed: str = ""
+
+    @property
+    def actors(self) -> list[str]:
+        """Whose firings are timed, in the order of their first ones."""
+        return list(dict.fromkeys(actor for actor in self.frame.ends if actor))
 
     @property
     def network(self) -> Network:
@@ -66,6 +73,13 @@ class Unit:
                 word = self.constants[output.name]
                 found.append((word, TYPES[output.constant.dtype.name], output.name))
         return found
+
+    def called(self) -> str:
+        """The declaration of the function that runs a frame."""
+        if not self.timed:
+            return f"void {self.name}_run({self.parameters()})"
+        parameters = [one for one in (self.parameters(),) if one != "void"]
+        return f"void {self.name}_timed({', '.join((*parameters, 'uint64_t *ticks'))})"
 
     def push(self, port: Port) -> str:
         """The declaration of the function that takes a row of an input."""
@@ -129,7 +143,7 @@ def header(unit: Unit) -> Iterator[str]:
             yield f"#define {macro}_{word.upper()}_SIZE {unit.frame.constants[place][0].size}"
     yield ""
     yield "/* A frame. An output that is NULL is not stored. */"
-    yield f"void {name}_run({unit.parameters()});"
+    yield f"{unit.called()};"
     yield ""
     yield from _stream_header(unit)
     yield "#ifdef __cplusplus"
@@ -194,6 +208,13 @@ typedef struct task {
 } task;
 """
 
+_PLACES = """\
+extern const unsigned char {name}_weights[{macro}_WEIGHTS_BYTES];
+
+#define A(byte) ((void *)(arena.bytes + (byte)))
+#define W(byte) ((const void *)({name}_weights + (byte)))
+"""
+
 _ARENA = """\
 /* CSDF_ALIGNED: lines of cache. Where the arena and the constants lie can be said: SECTION. */
 #ifdef __GNUC__
@@ -215,10 +236,6 @@ static union {{
     int64_t integers[1];
 }} arena CSDF_ALIGNED CSDF_PLACED;
 
-extern const unsigned char {name}_weights[{macro}_WEIGHTS_BYTES];
-
-#define A(byte) ((void *)(arena.bytes + (byte)))
-#define W(byte) ((const void *)({name}_weights + (byte)))
 """
 
 _MOVE = """\
@@ -244,7 +261,8 @@ def source(unit: Unit) -> Iterator[str]:
     yield " *"
     yield from arena_map(unit.plan)
     yield " */"
-    yield f'#include "{unit.name}.h"'
+    owner = unit.timed or unit.name
+    yield f'#include "{owner}{"_times" if unit.timed else ""}.h"'
     yield ""
     yield '#include "csdf.h"'
     yield ""
@@ -252,7 +270,11 @@ def source(unit: Unit) -> Iterator[str]:
     yield "#include <stddef.h>"
     yield "#include <string.h>"
     yield ""
-    yield from _ARENA.format(name=unit.name, macro=unit.macro).splitlines()
+    if unit.timed:
+        yield f"#define arena {owner}_times_arena"
+    else:
+        yield from _ARENA.format(macro=unit.macro).splitlines()
+    yield from _PLACES.format(name=owner, macro=owner.upper()).splitlines()
     yield ""
     yield from _TYPES.splitlines()
     yield ""
@@ -273,6 +295,14 @@ def source(unit: Unit) -> Iterator[str]:
     yield from wrapped(map(str, frame.order))
     yield "};"
     yield ""
+    if unit.timed:
+        numbers = {actor: str(number) for number, actor in enumerate(unit.actors)}
+        yield "/* Whose firing a task of the order ends. */"
+        yield "enum { NOBODY = 0xffff };"
+        yield "static const uint16_t ends[ORDER] = {"
+        yield from wrapped(numbers.get(actor, "NOBODY") for actor in frame.ends)
+        yield "};"
+        yield ""
     if frame.ports:
         yield "/* Arrays of the caller, images one by one: inputs, then outputs; bytes along each axis. */"
         yield from _ports("arrays", frame.ports, lambda port: port.strides)
@@ -280,7 +310,7 @@ def source(unit: Unit) -> Iterator[str]:
         yield from _MOVE.splitlines()
         yield ""
     yield from _run(unit)
-    if not frame.streamed:
+    if not frame.streamed and not unit.timed:
         yield from _stream(unit)
 
 
@@ -317,7 +347,7 @@ def arena_map(plan: Plan) -> Iterator[str]:
 def _run(unit: Unit) -> Iterator[str]:
     frame = unit.frame
     count = len(frame.ports) * frame.images
-    yield f"void {unit.name}_run({unit.parameters()})"
+    yield unit.called()
     yield "{"
     if frame.ports:
         yield f"    char *at[{count}];"
@@ -336,6 +366,8 @@ def _run(unit: Unit) -> Iterator[str]:
             if port.output and shift:
                 value = f"{port.word} ? {value} : NULL"
             yield f"{pad}at[{port.number * frame.images + image}] = {value};"
+    if unit.timed:
+        yield f"{pad}uint64_t last = ticks ? times_now() : 0;"
     yield f"{pad}for (int32_t k = 0; k < ORDER; k++) {{"
     yield f"{pad}    const task *now = tasks + order[k];"
     if frame.kernels:
@@ -351,6 +383,12 @@ def _run(unit: Unit) -> Iterator[str]:
         yield f"{pad}        const int32_t number = now->first + row;"
         yield f"{pad}        if (at[rows->port])"
         yield f"{pad}            move(rows, form, at[rows->port] + number * form->strides[0], number);"
+        yield f"{pad}    }}"
+    if unit.timed:
+        yield f"{pad}    if (ticks && ends[k] != NOBODY) {{"
+        yield f"{pad}        const uint64_t at_end = times_now();"
+        yield f"{pad}        ticks[ends[k]] += at_end - last;"
+        yield f"{pad}        last = at_end;"
         yield f"{pad}    }}"
     yield f"{pad}}}"
     if rounds > 1:

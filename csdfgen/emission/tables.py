@@ -26,9 +26,9 @@ from csdfgen.emission.macros import (
     NUMBER,
     WEIGHTS,
     Token,
+    even,
     shortened,
     wrapped,
-    written,
 )
 from csdfgen.errors import PlanError
 from csdfgen.native.generate import SOURCES
@@ -206,10 +206,10 @@ class Pool:
 
     def source(self, prefix: str) -> Iterator[str]:
         """Its definition, with the macros that it needs, whose names begin so."""
-        macros: list[str] = []
-        texts = [self.text % tuple(map(written, row)) for row in self.rows]
         if len(self.rows[0]) > 1:
             macros, texts = shortened(self.rows, self.text, self.marks, prefix)
+        else:
+            macros, texts = even([row[0] for row in self.rows], prefix)
         yield from macros
         yield f"static {self.type} {self.name}[{len(self.rows)}] = {{"
         yield from wrapped(texts)

@@ -8,23 +8,59 @@ from types import MappingProxyType
 
 from csdfgen.errors import InputError, option
 
-__all__ = ["TARGETS", "Target", "target_of"]
+__all__ = ["TARGETS", "Board", "Target", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A machine without an operating system. machine: what qemu calls it. memory: (name, first address,
+    bytes) of code, constants where they have a memory of their own, RAM. stack: bytes, unless the linker
+    is told otherwise. clock: cycles a second.
+    """
+
+    title: str
+    machine: str
+    memory: tuple[tuple[str, int, int], ...]
+    clock: int
+    stack: int = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """compiler, archiver: names of programs. flags: of this machine. lanes: of vectors that it may have,
-    None: any. hosted: whether programs are started by an operating system.
+    None: any. board: where no operating system starts programs.
     """
 
     compiler: str
     archiver: str
     flags: tuple[str, ...]
     lanes: tuple[int, ...] | None
-    hosted: bool = True
+    board: Board | None = None
+
+    @property
+    def hosted(self) -> bool:
+        """Whether programs are started by an operating system."""
+        return self.board is None
 
 
 _THUMB = ("-mthumb", "-mfloat-abi=hard", "-DCSDF_SCALAR")
+_KIB = 1024
+_AN500 = Board(
+    "Arm MPS2+ with AN500",
+    "mps2-an500",
+    (("CODE", 0, 4096 * _KIB), ("RAM", 0x20000000, 4096 * _KIB)),
+    25_000_000,
+)
+_AN547 = Board(
+    "Arm MPS3 with AN547",
+    "mps3-an547",
+    (
+        ("CODE", 0, 512 * _KIB),
+        ("CONSTANTS", 0x21200000, 2048 * _KIB),
+        ("RAM", 0x21000000, 2048 * _KIB),
+    ),
+    32_000_000,
+)
 _ARM = ("arm-none-eabi-gcc", "arm-none-eabi-ar")
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
@@ -33,10 +69,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "aarch64": Target(
             "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ar", ("-march=armv8-a",), (1, 4)
         ),
-        "cortex-m7": Target(
-            *_ARM, ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", *_THUMB), (1,), hosted=False
-        ),
-        "cortex-m55": Target(*_ARM, ("-mcpu=cortex-m55", *_THUMB), (1,), hosted=False),
+        "cortex-m7": Target(*_ARM, ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", *_THUMB), (1,), _AN500),
+        "cortex-m55": Target(*_ARM, ("-mcpu=cortex-m55", *_THUMB), (1,), _AN547),
         "generic": Target("cc", "ar", ("-DCSDF_SCALAR",), (1,)),
     }
 )

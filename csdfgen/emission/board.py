@@ -1,0 +1,176 @@
+"""What lets emitted code run on a bare Cortex-M? Start code, a linker script, and a program on files by
+semihosting; under qemu as on a board with a debugger.
+
+They are written for the boards that qemu knows, and are the template for others: the two lines of memory in the
+linker script, and who reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from csdfgen.emission.names import TYPES, comment
+from csdfgen.emission.source import Unit
+from csdfgen.emission.targets import Board
+
+__all__ = ["FILES", "FOLDER", "linker_script", "main", "qemu", "run_rule"]
+
+FOLDER = Path(__file__).parent / "c"
+
+FILES = (FOLDER / "board.c", FOLDER / "board.h")
+"""Copied as they are."""
+
+_SCRIPT = """\
+/* Memory of {title} ({machine} in qemu). For another board: its addresses and sizes, and where code
+ * and constants lie in one flash, REGION_ALIAS("CONSTANTS", CODE). */
+MEMORY
+{{
+{memory}
+}}
+{alias}
+STACK = DEFINED(STACK) ? STACK : {stack};
+
+ENTRY(board_reset)
+
+SECTIONS
+{{
+    .vectors : {{ KEEP(*(.vectors)) }} > CODE
+    .constants : {{ {weights}(.rodata .rodata.*) }} > CONSTANTS
+    .text : {{ *(.text .text.* .rodata .rodata.* .ARM.extab*) }} > CODE
+    .ARM.exidx : {{ *(.ARM.exidx*) }} > CODE
+
+    /* The stack lies below all else: one that grows too large meets the end of memory, not the arena. */
+    .stack (NOLOAD) :
+    {{
+        board_stack_low = .;
+        . += STACK;
+        . = ALIGN(8);
+        board_stack_top = .;
+    }} > RAM
+    .data :
+    {{
+        . = ALIGN(4);
+        board_data_low = .;
+        *(.data .data.*)
+        . = ALIGN(4);
+        board_data_end = .;
+    }} > RAM AT > CODE
+    board_data_from = LOADADDR(.data);
+    .bss (NOLOAD) :
+    {{
+        . = ALIGN(4);
+        board_bss_low = .;
+        *(.bss .bss.* COMMON)
+        . = ALIGN(4);
+        board_bss_end = .;
+    }} > RAM
+    board_ram_size = LENGTH(RAM);
+    board_constants_size = LENGTH(CONSTANTS);
+}}
+"""
+
+
+def linker_script(unit: Unit, board: Board) -> Iterator[str]:
+    """board.ld."""
+    memory = [
+        f"    {name:<9} ({'rwx' if name == 'RAM' else 'rx'}) : ORIGIN = 0x{start:08x}, LENGTH = {size // 1024}K"
+        for name, start, size in board.memory
+    ]
+    alias = "" if len(board.memory) > 2 else 'REGION_ALIAS("CONSTANTS", CODE)\n'
+    text = _SCRIPT.format(
+        title=board.title,
+        machine=board.machine,
+        memory="\n".join(memory),
+        alias=alias,
+        stack=board.stack,
+        weights=f"*{unit.name}_weights.*",
+    )
+    yield from text.splitlines()
+
+
+_MAIN = """\
+#include "{name}.h"
+
+#include "board.h"
+
+#include <string.h>
+
+static struct {{
+{arrays}
+}} data;
+
+static int fail(const char *what, const char *where)
+{{
+    board_say(where);
+    board_say(": ");
+    board_say(what);
+    board_say("\\n");
+    return 1;
+}}
+
+int main(int count, char **words)
+{{
+    if (count != {files} + 3 || strcmp(words[1], "-o") != 0) {{
+        board_say("usage: {name} -o OUTPUT{usage}\\n");
+        return 2;
+    }}
+{loads}    {name}_run({arguments});
+    const int32_t file = board_create(words[2]);
+    int written = file != 0;
+{stores}    if (!written || !board_close(file))
+        return fail("cannot be written", words[2]);
+    board_say("stack ");
+    board_say_number(board_stack_used());
+    board_say(" of ");
+    board_say_number(board_stack_bytes());
+    board_say(" bytes\\n");
+    return 0;
+}}
+"""
+
+
+def main(unit: Unit) -> Iterator[str]:
+    """main.c: inputs from files of the debugger's machine, outputs into one; what was used of the stack."""
+    name, macro = unit.name, unit.macro
+    words = [(port.word, TYPES[port.tensor.dtype]) for port in unit.inputs]
+    words += [(word, kind) for word, kind, _ in unit.results()]
+    size = {word: f"{macro}_{word.upper()}_SIZE" for word, _ in words}
+    text = _MAIN.format(
+        name=name,
+        arrays="\n".join(
+            f"    {kind} {word}[{size[word]} + !{size[word]}];" for word, kind in words
+        ),
+        files=len(unit.inputs),
+        usage="".join(f" {port.word.upper()}" for port in unit.inputs),
+        loads="".join(
+            f"    if (!board_load(words[{3 + number}], data.{port.word}, {size[port.word]} * sizeof *data.{port.word}))\n"
+            f'        return fail("does not have the bytes of the input", words[{3 + number}]);\n'
+            for number, port in enumerate(unit.inputs)
+        ),
+        arguments=", ".join(f"data.{word}" for word, _ in words),
+        stores="".join(
+            f"    written = written && board_store(file, data.{word}, {size[word]} * sizeof *data.{word});\n"
+            for word, _, _ in unit.results()
+        ),
+    )
+    yield f"/* Runs {comment(unit.title)} on raw files: one array each, as {name}.h says. */"
+    yield from text.splitlines()
+
+
+def run_rule(program: str, board: Board) -> Iterator[str]:
+    """Rule of a Makefile: the program under qemu, words behind it from ARGS."""
+    yield "comma := ,"
+    yield "space := $(comma:,=) $(comma:,=)"
+    yield f"QEMU = qemu-system-arm -M {board.machine} -display none -monitor none -serial none"
+    yield ""
+    yield f'run: {program}.elf  # ARGS="-o output.bin input.bin"; a board runs it by its debugger'
+    yield f"\t{qemu(program, '$(ARGS)')}"
+
+
+def qemu(program: str, words: str) -> str:
+    """The command in a Makefile that runs a program."""
+    return (
+        "$(QEMU) -semihosting-config enable=on,target=native,"
+        f"arg=$(subst $(space),$(comma)arg=,$(strip {program} {words})) -kernel $<"
+    )

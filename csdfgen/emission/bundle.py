@@ -1,0 +1,125 @@
+"""What does a board need that has a compiler, but no Python? One archive: emitted code, and a program
+that times it layer by layer.
+
+The archive is the same for the same plans: names sorted, no times, no owners.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from csdfgen.emission import times
+from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_beside, told, unit_of, write
+from csdfgen.emission.order import blob_of, bound_of
+from csdfgen.emission.source import Unit
+from csdfgen.emission.targets import Target, target_of
+from csdfgen.files import replacing
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.planning.plan import Plan
+
+__all__ = ["Part", "bundle"]
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A plan that is timed. about: what the result says of it; actors: and of each of its actors, by
+    name.
+    """
+
+    plan: Plan
+    about: Mapping[str, Any]
+    actors: Mapping[str, Any]
+
+
+def bundle(
+    plan: Plan,
+    title: str,
+    file: Path,
+    parts: Sequence[Part],
+    kernels: KernelSet,
+    outputs: Mapping[str, np.ndarray],
+    about: Mapping[str, Any],
+    *,
+    target: str = "host",
+    literals: int = LITERALS,
+    maker: str = "csdfgen",
+    report: Report = lambda what: None,
+) -> Emitted:
+    """Write an archive of a plan as C, and of parts to be timed. outputs: for the inputs of
+    `times.inputs_of`. about: what the result says of the network.
+
+    Raises what `emit` raises; nothing is left of an archive that is not complete.
+    """
+    machine = target_of(target)
+    report("binding")
+    programs = [bound_of(one, kernels) for one in (plan, *(part.plan for part in parts))]
+    blob = blob_of(programs)
+    unit = unit_of(programs[0], title, maker, blob)
+    timed = []
+    for number, (part, program) in enumerate(zip(parts, programs[1:], strict=True)):
+        name = f"{unit.name}_plan{number}"
+        one = unit_of(program, title, maker, blob, name, unit.name)
+        actors = [part.actors.get(actor) for actor in one.actors]
+        firings = sum(map(bool, one.frame.ends))
+        timed.append(times.Timed(one, {**part.about, "firings": firings, "actors": actors}))
+    report("writing")
+    with told(file), scratch_beside(file) as scratch:
+        folder = scratch / unit.name
+        folder.mkdir()
+        made = fill(folder, unit, machine, [one.unit for one in timed], literals)
+        for path in times.FILES:
+            shutil.copyfile(path, folder / path.name)
+        write(folder / f"{unit.name}_times.h", times.header(unit, timed))
+        expected = times.expected_of(unit, outputs)
+        write(folder / f"{unit.name}_times.c", times.source(unit, timed, about, expected))
+        write(folder / "README.txt", _readme(unit, machine))
+        with replacing(file) as archive:
+            _packed(folder, archive)
+    return made
+
+
+def _packed(folder: Path, archive: IO[bytes]) -> None:
+    """A folder as .tar.gz."""
+
+    def plain(one: tarfile.TarInfo) -> tarfile.TarInfo:
+        one.mtime = one.uid = one.gid = 0
+        one.uname = one.gname = ""
+        one.mode = 0o755 if one.isdir() else 0o644
+        return one
+
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=archive, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for path in sorted((folder, *folder.rglob("*"))):
+            tar.add(path, str(path.relative_to(folder.parent)), recursive=False, filter=plain)
+
+
+def _readme(unit: Unit, machine: Target) -> Iterator[str]:
+    name = unit.name
+    yield f"{name}: a network as C, by {unit.maker}. On the board:"
+    yield ""
+    yield f"    tar xmzf ARCHIVE && cd {name}"
+    if machine.board is None:
+        yield "    make result.json                # builds, runs, times; no other load meanwhile"
+    else:
+        yield "    make result.json                # under qemu, whose times mean nothing"
+        yield f"    make {name}_times.elf CLOCK=HZ    # for a board: its clock, its memory in board.ld"
+        yield f"    # run it by the debugger, semihosting on, with the words: {name}_times -o result.json"
+    yield ""
+    yield "Then, where csdfgen is:"
+    yield ""
+    yield "    csdfgen profile --import result.json -o board.toml"
+    yield "    csdfgen schedule MODEL --device board.toml"
+    yield ""
+    yield f"{name}.h says how the network itself is called; make builds lib{name}.a too."

@@ -1,0 +1,69 @@
+"""Networks of a few layers for code on other machines, and whether what it computes is right."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+from csdfgen.planning.plan import Plan
+from tests.builder import Graph
+from tests.emitted import Program, differences
+from tests.models import onnxruntime_outputs
+from tests.small_models import residual_classifier
+from zoo_models import ZOO
+
+__all__ = ["NETWORKS", "absent", "feeds_of", "plan_of", "right"]
+
+
+def everything() -> onnx.ModelProto:
+    """A residual join, a depthwise convolution, pools of both kinds, a Gemm, a Softmax."""
+    g = Graph()
+    x = g.node("Relu", g.conv(g.input("x", (1, 3, 20, 14)), 16))
+    deep = g.node("Relu", g.conv(x, 16, group=16))
+    x = g.node("Relu", g.node("Add", x, g.conv(deep, 16, 1)))
+    x = g.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = g.node("AveragePool", g.conv(x, 24, strides=[2, 2]), kernel_shape=[2, 2])
+    flat = g.node("Flatten", g.node("GlobalAveragePool", x))
+    weight = g.constant(np.random.default_rng(1).normal(0, 1, (24, 10)).astype(np.float32))
+    return g.model(g.node("Softmax", g.node("Gemm", flat, weight)))
+
+
+NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "residual": residual_classifier,
+    "everything": everything,
+    "ds_cnn": lambda: ZOO["ds_cnn"].build(),
+}
+
+
+@cache
+def plan_of(name: str) -> Plan:
+    return csdfgen.plan(csdfgen.load(NETWORKS[name]()), backend="native", goal="memory")
+
+
+def absent(*programs: str) -> None:
+    """Skip where a program is missing."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def feeds_of(plan: Plan, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        tensor.name: rng.uniform(-1, 1, tensor.shape).astype(tensor.dtype)
+        for tensor in plan.network.inputs
+    }
+
+
+def right(program: Program, name: str) -> None:
+    """Two frames, so that nothing of one is left in the next."""
+    for seed in (0, 1):
+        feeds = feeds_of(program.plan, seed)
+        wanted = onnxruntime_outputs(NETWORKS[name](), feeds)
+        assert max(differences(program(feeds), wanted)) < 1e-4
