@@ -23,8 +23,8 @@ SOURCES = Path(__file__).parent / "c"
 PANEL = 16
 
 TURN = 8
-"""Input channels of a turn of the innermost loop. In each turn a block fetches one line of the weights
-that come next, another one than the blocks beside it.
+"""Input channels of a turn of the innermost loop. In each turn a block fetches two lines of the weights
+that come next, others than the blocks beside it: four blocks fetch them all.
 """
 
 
@@ -104,6 +104,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
         "ptrdiff_t c = 0;",
         f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
         "    CSDF_PREFETCH(w + ahead);",
+        f"    CSDF_PREFETCH(w + ahead + {TURN // 2 * PANEL});",
         "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
         "}",
         f"for (; c < count; c++, w += {PANEL}) {{",
@@ -123,7 +124,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     if not single:
         yield "        const float *const *t = table;"
     yield "        const float *w = pass->weights;"
-    yield f"        const ptrdiff_t ahead = next + k % {TURN} * {PANEL};"
+    yield f"        const ptrdiff_t ahead = next + k % {TURN // 2} * {PANEL};"
     for i in range(pixels):
         yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
     for v in range(vectors):
@@ -176,6 +177,17 @@ def _activation(by: str) -> Iterator[str]:
 _ACTIVATIONS = (
     "#define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));",
     "#define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);",
+)
+
+
+_FETCHES = (
+    f"#define FETCHES ({PANEL} / CSDF_LANES)",
+    "#define FETCH(count, at, pace) \\",
+    "    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \\",
+    "        CSDF_PREFETCH_NEAR((at) + i * (pace));",
+    "#define FETCH_OUT(count, at, pace) \\",
+    "    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \\",
+    "        CSDF_PREFETCH_OUT((at) + i * (pace));",
 )
 
 
@@ -234,6 +246,12 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
     yield "    for (; c < end; c += CSDF_LANES) {"
     yield "        const float *const *t = s->table;"
     yield "        float *out = s->out + c;"
+    if even:
+        # a line of cache is as long as a panel: each vector of it fetches for some of the pixels
+        yield "        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;"
+        yield "        if (s->far) {"
+        yield f"            FETCH_OUT({pixels}, out + ({pixels} + turn) * pace, pace)"
+        yield "        }"
     yield f"        csdf_v {', '.join(names)};"
     yield f"        {' = '.join(names)} = csdf_load(s->bias + c);"
     yield "        if (s->init) {"
@@ -244,6 +262,11 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
     yield "            const float *w = s->weights[row] + c;"
     if even:
         yield "            const float *p = t[0] + c;"
+        # columns that the strip at its right sees and this one does not
+        new = pixels if kernel == 1 else pixels * stride
+        yield "            if (s->far) {"
+        yield f"                FETCH({new}, p + ({columns} + turn) * step, step)"
+        yield "            }"
     for k in range(kernel):
         at = f"w + {k} * s->channels" if k else "w"
         yield f"            csdf_v w{k} = csdf_load({at}); CSDF_KEEP(w{k});"
@@ -270,6 +293,7 @@ def strips() -> Iterator[str]:
     """The header with all strips."""
     yield _HEADER
     yield from _ACTIVATIONS
+    yield from _FETCHES
     yield ""
     for kernel, stride in STRIPS:
         for pixels in range(1, STRIP + 1):

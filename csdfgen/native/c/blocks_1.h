@@ -25,7 +25,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 1);
@@ -46,6 +46,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -76,7 +77,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 1);
@@ -93,6 +94,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -136,7 +138,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -164,6 +166,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -198,7 +201,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -221,6 +224,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -270,7 +274,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -305,6 +309,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -343,7 +348,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -372,6 +377,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -426,7 +432,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -468,6 +474,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -510,7 +517,7 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -545,6 +552,7 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

@@ -30,7 +30,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -66,6 +66,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -101,7 +102,7 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -126,6 +127,7 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -179,7 +181,7 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -233,6 +235,7 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -276,7 +279,7 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -311,6 +314,7 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -366,7 +370,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -390,6 +394,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -421,7 +426,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -438,6 +443,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -482,7 +488,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -516,6 +522,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -551,7 +558,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -574,6 +581,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -624,7 +632,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -668,6 +676,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -707,7 +716,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -736,6 +745,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -791,7 +801,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -845,6 +855,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -888,7 +899,7 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -923,6 +934,7 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -984,7 +996,7 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1048,6 +1060,7 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1095,7 +1108,7 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1136,6 +1149,7 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1202,7 +1216,7 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1276,6 +1290,7 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1327,7 +1342,7 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1374,6 +1389,7 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1436,7 +1452,7 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -1457,6 +1473,7 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1487,7 +1504,7 @@ static void run_3x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -1502,6 +1519,7 @@ static void run_3x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1544,7 +1562,7 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1573,6 +1591,7 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1606,7 +1625,7 @@ static void run_3x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1626,6 +1645,7 @@ static void run_3x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1673,7 +1693,7 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1710,6 +1730,7 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1746,7 +1767,7 @@ static void run_3x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1771,6 +1792,7 @@ static void run_3x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1822,7 +1844,7 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1867,6 +1889,7 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1906,7 +1929,7 @@ static void run_3x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1936,6 +1959,7 @@ static void run_3x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1991,7 +2015,7 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2044,6 +2068,7 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2086,7 +2111,7 @@ static void run_3x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2121,6 +2146,7 @@ static void run_3x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2181,7 +2207,7 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2242,6 +2268,7 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2287,7 +2314,7 @@ static void run_3x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2327,6 +2354,7 @@ static void run_3x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2391,7 +2419,7 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2460,6 +2488,7 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2508,7 +2537,7 @@ static void run_3x7(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2553,6 +2582,7 @@ static void run_3x7(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2621,7 +2651,7 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2698,6 +2728,7 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2749,7 +2780,7 @@ static void run_3x8(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2799,6 +2830,7 @@ static void run_3x8(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2860,7 +2892,7 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -2878,6 +2910,7 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2907,7 +2940,7 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -2920,6 +2953,7 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2960,7 +2994,7 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -2984,6 +3018,7 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3015,7 +3050,7 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3032,6 +3067,7 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3075,7 +3111,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3105,6 +3141,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3138,7 +3175,7 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3159,6 +3196,7 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3205,7 +3243,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3241,6 +3279,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3276,7 +3315,7 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3301,6 +3340,7 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3351,7 +3391,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3393,6 +3433,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3430,7 +3471,7 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3459,6 +3500,7 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3512,7 +3554,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3560,6 +3602,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3599,7 +3642,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3632,6 +3675,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3688,7 +3732,7 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3742,6 +3786,7 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3783,7 +3828,7 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3820,6 +3865,7 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3879,7 +3925,7 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3939,6 +3985,7 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3982,7 +4029,7 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4023,6 +4070,7 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4086,7 +4134,7 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4152,6 +4200,7 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4197,7 +4246,7 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4242,6 +4291,7 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4308,7 +4358,7 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4380,6 +4430,7 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4427,7 +4478,7 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4476,6 +4527,7 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4545,7 +4597,7 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4623,6 +4675,7 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4672,7 +4725,7 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4725,6 +4778,7 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4797,7 +4851,7 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4881,6 +4935,7 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4932,7 +4987,7 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4989,6 +5044,7 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5048,7 +5104,7 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -5063,6 +5119,7 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5090,7 +5147,7 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -5101,6 +5158,7 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5138,7 +5196,7 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -5157,6 +5215,7 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5185,7 +5244,7 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -5199,6 +5258,7 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5238,7 +5298,7 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5261,6 +5321,7 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5290,7 +5351,7 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5307,6 +5368,7 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5348,7 +5410,7 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5375,6 +5437,7 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5405,7 +5468,7 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5425,6 +5488,7 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5468,7 +5532,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5499,6 +5563,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5530,7 +5595,7 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5553,6 +5618,7 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5598,7 +5664,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5633,6 +5699,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5665,7 +5732,7 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5691,6 +5758,7 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5738,7 +5806,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5777,6 +5845,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5810,7 +5879,7 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5839,6 +5908,7 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5888,7 +5958,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5931,6 +6001,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5965,7 +6036,7 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5997,6 +6068,7 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6049,7 +6121,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6096,6 +6168,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6131,7 +6204,7 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6166,6 +6239,7 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6220,7 +6294,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6271,6 +6345,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6307,7 +6382,7 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6345,6 +6420,7 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6401,7 +6477,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6456,6 +6532,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6493,7 +6570,7 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6534,6 +6611,7 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6592,7 +6670,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6651,6 +6729,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6689,7 +6768,7 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6733,6 +6812,7 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

@@ -30,7 +30,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -60,6 +60,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -95,7 +96,7 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -120,6 +121,7 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -173,7 +175,7 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -215,6 +217,7 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -258,7 +261,7 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -293,6 +296,7 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -356,7 +360,7 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
@@ -410,6 +414,7 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -461,7 +466,7 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
@@ -506,6 +511,7 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -568,7 +574,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -589,6 +595,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -619,7 +626,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -636,6 +643,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -679,7 +687,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -707,6 +715,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -741,7 +750,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -764,6 +773,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -813,7 +823,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -848,6 +858,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -886,7 +897,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -915,6 +926,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -969,7 +981,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1011,6 +1023,7 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1053,7 +1066,7 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1088,6 +1101,7 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1148,7 +1162,7 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1197,6 +1211,7 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1243,7 +1258,7 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1284,6 +1299,7 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1349,7 +1365,7 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1405,6 +1421,7 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1455,7 +1472,7 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1502,6 +1519,7 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1562,7 +1580,7 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -1579,6 +1597,7 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1607,7 +1626,7 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -1620,6 +1639,7 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1659,7 +1679,7 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1681,6 +1701,7 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1711,7 +1732,7 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1728,6 +1749,7 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1770,7 +1792,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1797,6 +1819,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1829,7 +1852,7 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1850,6 +1873,7 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1895,7 +1919,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1927,6 +1951,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1961,7 +1986,7 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1986,6 +2011,7 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2035,7 +2061,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2072,6 +2098,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2108,7 +2135,7 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2137,6 +2164,7 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2189,7 +2217,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2231,6 +2259,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2269,7 +2298,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2302,6 +2331,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2357,7 +2387,7 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2404,6 +2434,7 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2444,7 +2475,7 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2481,6 +2512,7 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2539,7 +2571,7 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2591,6 +2623,7 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2633,7 +2666,7 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2674,6 +2707,7 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2736,7 +2770,7 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2793,6 +2827,7 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2837,7 +2872,7 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2882,6 +2917,7 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2947,7 +2983,7 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3009,6 +3045,7 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3055,7 +3092,7 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3104,6 +3141,7 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3172,7 +3210,7 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3239,6 +3277,7 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3287,7 +3326,7 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3340,6 +3379,7 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3411,7 +3451,7 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3483,6 +3523,7 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3533,7 +3574,7 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3590,6 +3631,7 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3649,7 +3691,7 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -3664,6 +3706,7 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3691,7 +3734,7 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -3702,6 +3745,7 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3739,7 +3783,7 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3758,6 +3802,7 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3786,7 +3831,7 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3800,6 +3845,7 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3839,7 +3885,7 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3862,6 +3908,7 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3891,7 +3938,7 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3908,6 +3955,7 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3949,7 +3997,7 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3976,6 +4024,7 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4006,7 +4055,7 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4026,6 +4075,7 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4069,7 +4119,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4100,6 +4150,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4131,7 +4182,7 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4154,6 +4205,7 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4199,7 +4251,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4234,6 +4286,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4266,7 +4319,7 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4292,6 +4345,7 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4339,7 +4393,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4378,6 +4432,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4411,7 +4466,7 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4440,6 +4495,7 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4489,7 +4545,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4532,6 +4588,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4566,7 +4623,7 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4598,6 +4655,7 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4650,7 +4708,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4697,6 +4755,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4732,7 +4791,7 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4767,6 +4826,7 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4821,7 +4881,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4872,6 +4932,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4908,7 +4969,7 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4946,6 +5007,7 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5002,7 +5064,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5057,6 +5119,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5094,7 +5157,7 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5135,6 +5198,7 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5193,7 +5257,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5252,6 +5316,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5290,7 +5355,7 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5334,6 +5399,7 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

@@ -30,7 +30,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -62,6 +62,7 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -97,7 +98,7 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -122,6 +123,7 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -169,7 +171,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -191,6 +193,7 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -222,7 +225,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -239,6 +242,7 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -283,7 +287,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -313,6 +317,7 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -348,7 +353,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -371,6 +376,7 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -421,7 +427,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -459,6 +465,7 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -498,7 +505,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -527,6 +534,7 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -575,7 +583,7 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -592,6 +600,7 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -620,7 +629,7 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -633,6 +642,7 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -672,7 +682,7 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -694,6 +704,7 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -724,7 +735,7 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -741,6 +752,7 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -783,7 +795,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -810,6 +822,7 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -842,7 +855,7 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -863,6 +876,7 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -908,7 +922,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -940,6 +954,7 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -974,7 +989,7 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -999,6 +1014,7 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1048,7 +1064,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1085,6 +1101,7 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1121,7 +1138,7 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1150,6 +1167,7 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1202,7 +1220,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1244,6 +1262,7 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1282,7 +1301,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1315,6 +1334,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1362,7 +1382,7 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -1377,6 +1397,7 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1404,7 +1425,7 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -1415,6 +1436,7 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1452,7 +1474,7 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1471,6 +1493,7 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1499,7 +1522,7 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1513,6 +1536,7 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1552,7 +1576,7 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1575,6 +1599,7 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1604,7 +1629,7 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1621,6 +1646,7 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1662,7 +1688,7 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1689,6 +1715,7 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1719,7 +1746,7 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1739,6 +1766,7 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1782,7 +1810,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1813,6 +1841,7 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1844,7 +1873,7 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1867,6 +1896,7 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1912,7 +1942,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1947,6 +1977,7 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1979,7 +2010,7 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2005,6 +2036,7 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2052,7 +2084,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2091,6 +2123,7 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2124,7 +2157,7 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2153,6 +2186,7 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2202,7 +2236,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2245,6 +2279,7 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2279,7 +2314,7 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2311,6 +2346,7 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2363,7 +2399,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2410,6 +2446,7 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2445,7 +2482,7 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2480,6 +2517,7 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2534,7 +2572,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2585,6 +2623,7 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2621,7 +2660,7 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2659,6 +2698,7 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2715,7 +2755,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2770,6 +2810,7 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2807,7 +2848,7 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2848,6 +2889,7 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2906,7 +2948,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2965,6 +3007,7 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
                     CSDF_PREFETCH(w + ahead);
+                    CSDF_PREFETCH(w + ahead + 64);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3003,7 +3046,7 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + k % 4 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3047,6 +3090,7 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
             CSDF_PREFETCH(w + ahead);
+            CSDF_PREFETCH(w + ahead + 64);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

@@ -38,6 +38,7 @@
 #define CSDF_INLINE static inline
 #endif
 #define CSDF_PREFETCH(address) ((void)(address))
+#define CSDF_PREFETCH_NEAR(address) ((void)(address))
 #define CSDF_PREFETCH_OUT(address) ((void)(address))
 #define CSDF_KEEP(x) ((void)(x))
 
@@ -75,6 +76,7 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x)
 
 #define CSDF_INLINE static inline __attribute__((always_inline, unused))
 #define CSDF_PREFETCH(address) __builtin_prefetch((address), 0, 2)
+#define CSDF_PREFETCH_NEAR(address) __builtin_prefetch((address), 0, 3)
 #define CSDF_PREFETCH_OUT(address) __builtin_prefetch((address), 1, 3)
 
 typedef float csdf_v __attribute__((vector_size(4 * CSDF_LANES)));

@@ -2,6 +2,13 @@
 
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
+#define FETCHES (16 / CSDF_LANES)
+#define FETCH(count, at, pace) \
+    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \
+        CSDF_PREFETCH_NEAR((at) + i * (pace));
+#define FETCH_OUT(count, at, pace) \
+    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \
+        CSDF_PREFETCH_OUT((at) + i * (pace));
 
 #define ALL(DO) DO(a0)
 static void strip_3_1_1(
@@ -46,6 +53,10 @@ static void even_3_1_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -54,6 +65,9 @@ static void even_3_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(1, p + (3 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -119,6 +133,10 @@ static void even_3_1_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -128,6 +146,9 @@ static void even_3_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (4 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -198,6 +219,10 @@ static void even_3_1_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -208,6 +233,9 @@ static void even_3_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(3, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -283,6 +311,10 @@ static void even_3_1_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -294,6 +326,9 @@ static void even_3_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (6 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -374,6 +409,10 @@ static void even_3_1_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -386,6 +425,9 @@ static void even_3_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(5, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -471,6 +513,10 @@ static void even_3_1_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -484,6 +530,9 @@ static void even_3_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (8 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -574,6 +623,10 @@ static void even_3_1_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -588,6 +641,9 @@ static void even_3_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(7, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -683,6 +739,10 @@ static void even_3_1_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -698,6 +758,9 @@ static void even_3_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (10 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -774,6 +837,10 @@ static void even_3_2_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -782,6 +849,9 @@ static void even_3_2_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (3 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -848,6 +918,10 @@ static void even_3_2_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -857,6 +931,9 @@ static void even_3_2_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -930,6 +1007,10 @@ static void even_3_2_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -940,6 +1021,9 @@ static void even_3_2_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1020,6 +1104,10 @@ static void even_3_2_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1031,6 +1119,9 @@ static void even_3_2_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1118,6 +1209,10 @@ static void even_3_2_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1130,6 +1225,9 @@ static void even_3_2_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(10, p + (11 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1224,6 +1322,10 @@ static void even_3_2_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1237,6 +1339,9 @@ static void even_3_2_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(12, p + (13 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1338,6 +1443,10 @@ static void even_3_2_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1352,6 +1461,9 @@ static void even_3_2_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(14, p + (15 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1460,6 +1572,10 @@ static void even_3_2_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1475,6 +1591,9 @@ static void even_3_2_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(16, p + (17 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1562,6 +1681,10 @@ static void even_5_1_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1570,6 +1693,9 @@ static void even_5_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(1, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1643,6 +1769,10 @@ static void even_5_1_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1652,6 +1782,9 @@ static void even_5_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (6 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1730,6 +1863,10 @@ static void even_5_1_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1740,6 +1877,9 @@ static void even_5_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(3, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1823,6 +1963,10 @@ static void even_5_1_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1834,6 +1978,9 @@ static void even_5_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (8 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -1922,6 +2069,10 @@ static void even_5_1_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1934,6 +2085,9 @@ static void even_5_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(5, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2027,6 +2181,10 @@ static void even_5_1_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2040,6 +2198,9 @@ static void even_5_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (10 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2138,6 +2299,10 @@ static void even_5_1_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2152,6 +2317,9 @@ static void even_5_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(7, p + (11 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2255,6 +2423,10 @@ static void even_5_1_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2270,6 +2442,9 @@ static void even_5_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (12 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2354,6 +2529,10 @@ static void even_5_2_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2362,6 +2541,9 @@ static void even_5_2_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2436,6 +2618,10 @@ static void even_5_2_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2445,6 +2631,9 @@ static void even_5_2_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2526,6 +2715,10 @@ static void even_5_2_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2536,6 +2729,9 @@ static void even_5_2_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2624,6 +2820,10 @@ static void even_5_2_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2635,6 +2835,9 @@ static void even_5_2_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (11 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2730,6 +2933,10 @@ static void even_5_2_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2742,6 +2949,9 @@ static void even_5_2_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(10, p + (13 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2844,6 +3054,10 @@ static void even_5_2_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2857,6 +3071,9 @@ static void even_5_2_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(12, p + (15 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -2966,6 +3183,10 @@ static void even_5_2_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2980,6 +3201,9 @@ static void even_5_2_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(14, p + (17 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -3096,6 +3320,10 @@ static void even_5_2_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3111,6 +3339,9 @@ static void even_5_2_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(16, p + (19 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
@@ -3194,6 +3425,10 @@ static void even_1_1_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3202,6 +3437,9 @@ static void even_1_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(1, p + (1 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
         }
@@ -3259,6 +3497,10 @@ static void even_1_1_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3268,6 +3510,9 @@ static void even_1_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (2 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
@@ -3330,6 +3575,10 @@ static void even_1_1_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3340,6 +3589,9 @@ static void even_1_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(3, p + (3 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
@@ -3407,6 +3659,10 @@ static void even_1_1_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3418,6 +3674,9 @@ static void even_1_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (4 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
@@ -3490,6 +3749,10 @@ static void even_1_1_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3502,6 +3765,9 @@ static void even_1_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(5, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
@@ -3579,6 +3845,10 @@ static void even_1_1_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3592,6 +3862,9 @@ static void even_1_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (6 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
@@ -3674,6 +3947,10 @@ static void even_1_1_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3688,6 +3965,9 @@ static void even_1_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(7, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
@@ -3775,6 +4055,10 @@ static void even_1_1_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3790,6 +4074,9 @@ static void even_1_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (8 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
             const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
