@@ -23,8 +23,8 @@ SOURCES = Path(__file__).parent / "c"
 PANEL = 16
 
 TURN = 8
-"""Input channels of a turn of the innermost loop. In each turn a block fetches two lines of the weights
-that come next, others than the blocks beside it: four blocks fetch them all.
+"""Input channels of a turn of the innermost loop. In each turn a block fetches its share of the weights
+that come next, other lines than the blocks beside it.
 """
 
 
@@ -103,8 +103,8 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     run += [
         "ptrdiff_t c = 0;",
         f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
-        "    CSDF_PREFETCH(w + ahead);",
-        f"    CSDF_PREFETCH(w + ahead + {TURN // 2 * PANEL});",
+        f"    for (ptrdiff_t line = ahead; line < next + {TURN * PANEL}; line += beside)",
+        "        CSDF_PREFETCH(w + line);",
         "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
         "}",
         f"for (; c < count; c++, w += {PANEL}) {{",
@@ -113,9 +113,11 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     ]
     name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
     yield f"static void {name}(const csdf_pass *pass, const float *const *table,"
-    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)"
+    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,"
+    yield "    int32_t times, int32_t all)"
     yield "{"
     yield "    const ptrdiff_t shift = pass->channel;"
+    yield f"    const ptrdiff_t beside = all < {TURN} ? all * {PANEL} : {TURN * PANEL};"
     if single:
         yield "    const ptrdiff_t count = pass->counts[0];"
     if vectors * lanes > PANEL:
@@ -124,7 +126,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     if not single:
         yield "        const float *const *t = table;"
     yield "        const float *w = pass->weights;"
-    yield f"        const ptrdiff_t ahead = next + k % {TURN // 2} * {PANEL};"
+    yield f"        const ptrdiff_t ahead = next + (first + k) % {TURN} * {PANEL};"
     for i in range(pixels):
         yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
     for v in range(vectors):

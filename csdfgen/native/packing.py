@@ -73,48 +73,60 @@ def gemm_weights(weights: np.ndarray) -> np.ndarray:
     return aligned(np.transpose(_panels(weights), (1, 0, 2)))
 
 
-_FILTERS = {
-    2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)),
-    4: (
-        (1 / 4, 0, 0),
-        (-1 / 6, -1 / 6, -1 / 6),
-        (-1 / 6, 1 / 6, -1 / 6),
-        (1 / 24, 1 / 12, 1 / 6),
-        (1 / 24, -1 / 12, 1 / 6),
-        (0, 0, 1),
-    ),
-}
-"""Tile -> the matrix G that takes three taps to tile + 2 points (Lavin and Gray, 2015)."""
+_SIDES = {2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))}
+"""Rows of a tile -> the matrix G that takes three taps to tile + 2 points (Lavin and Gray, 2015); of
+four and more it is `_six`.
+"""
+
+_SCALES = (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24)
+_POINTS = (0, 1, -1, 2, -2)
+_BLOCK = 64
+"""Output channels whose sums the kernels have at a time."""
+
+
+def _six(taps: int) -> np.ndarray:
+    """The matrix that takes taps to six points."""
+    rows = [
+        [scale * point**k for k in range(taps)]
+        for scale, point in zip(_SCALES, _POINTS, strict=True)
+    ]
+    return np.array([*rows, [float(k == taps - 1) for k in range(taps)]])
 
 
 def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
-    """(out, in, 3, 3) as (panels, (tile + 2)^2, in, 16), for `csdf_winograd`: G w G', rounded once."""
-    g = np.array(_FILTERS[tile])
-    points = np.einsum("ai,ocij,bj->abco", g, weights.astype(np.float64), g, optimize=True)
-    packed = _panels(points.reshape(-1, *points.shape[2:]))  # point, in, panel, 16
-    return aligned(np.transpose(packed, (2, 0, 1, 3)))
-
-
-_ROW_SCALES = (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24)
-_ROW_POINTS = (0, 1, -1, 2, -2)
-_BLOCK = 64
-"""Output channels whose sums `csdf_winograd_row` has at a time."""
+    """(out, in, 3, 3) for `csdf_winograd` with tiles of 2 or 4 rows, G w G' rounded once: blocks of up to
+    64 outputs, ((tile + 2) * 6, panels, in, 16) each.
+    """
+    down = np.array(_SIDES[tile]) if tile in _SIDES else _six(3)
+    both = np.einsum("ai,bj->abij", down, _six(3)).reshape(-1, 9)
+    out, ins = weights.shape[:2]
+    return aligned(_at_points(weights.reshape(out * ins, 9), both, out, ins))
 
 
 def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in / groups, h, w) for `csdf_winograd_row`, w from 2 to 5, rounded once: of each group
     blocks of up to 64 outputs, (6, panels, h, in / groups, 16) each.
     """
-    out, wide = len(weights), weights.shape[3]
-    filters = np.array(
-        [[scale * point**k for k in range(wide)]
-         for scale, point in zip(_ROW_SCALES, _ROW_POINTS, strict=True)]
-        + [[float(k == wide - 1) for k in range(wide)]]
-    )  # fmt: skip
-    points = np.einsum("ak,oihk->ahio", filters, weights.astype(np.float64), optimize=True)
-    blocks = []
-    for group in np.split(points, groups, axis=-1):
-        for start in range(0, out // groups, _BLOCK):
-            panels = _panels(group[..., start : start + _BLOCK])  # point, h, in, panel, 16
-            blocks.append(np.transpose(panels, (0, 3, 1, 2, 4)).reshape(-1))
-    return aligned(np.concatenate(blocks))
+    out, ins, high, wide = weights.shape
+    # (out, h, in, w): rows of the kernel and inputs are one axis
+    ordered = np.ascontiguousarray(weights.transpose(0, 2, 1, 3)).reshape(groups, -1, wide)
+    each = out // groups
+    parts = [_at_points(one, _six(wide), each, high * ins) for one in ordered]
+    return aligned(np.concatenate(parts))
+
+
+def _at_points(taps: np.ndarray, points: np.ndarray, out: int, summed: int) -> np.ndarray:
+    """(out * summed, taps) and (points, taps) as blocks of outputs, (points, panels, summed, 16) each."""
+    size = len(points)
+    found = np.empty(size * (out + -out % PANEL) * summed, np.float32)
+    start = 0
+    for first in range(0, out, _BLOCK):
+        count = min(_BLOCK, out - first)
+        some = taps[first * summed : (first + count) * summed].astype(np.float64)
+        values = np.zeros((size, count + -count % PANEL, summed), np.float32)
+        values[:, :count] = (points @ some.T).reshape(size, count, summed)
+        panels = values.reshape(size, -1, PANEL, summed)
+        block = found[start : start + values.size].reshape(size, -1, summed, PANEL)
+        block[...] = panels.swapaxes(2, 3)
+        start += values.size
+    return found

@@ -19,13 +19,15 @@
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 1);
@@ -45,8 +47,8 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -71,13 +73,15 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 1);
@@ -93,8 +97,8 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -132,13 +136,15 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -165,8 +171,8 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -195,13 +201,15 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -223,8 +231,8 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -268,13 +276,15 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -308,8 +318,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -342,13 +352,15 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -376,8 +388,8 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -426,13 +438,15 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
 
 static void block_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -473,8 +487,8 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -511,13 +525,15 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -551,8 +567,8 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

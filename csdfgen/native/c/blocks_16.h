@@ -23,14 +23,16 @@
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
 static void block_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -65,8 +67,8 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -95,14 +97,16 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -126,8 +130,8 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -174,14 +178,16 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7)
 
 static void block_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -234,8 +240,8 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -272,14 +278,16 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -313,8 +321,8 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -363,14 +371,16 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -393,8 +403,8 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -419,14 +429,16 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -442,8 +454,8 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -481,14 +493,16 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -521,8 +535,8 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -551,14 +565,16 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -580,8 +596,8 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -625,14 +641,16 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -675,8 +693,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -709,14 +727,16 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -744,8 +764,8 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -794,14 +814,16 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
 
 static void block_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -854,8 +876,8 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -892,14 +914,16 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -933,8 +957,8 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -989,14 +1013,16 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3)
 
 static void block_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1059,8 +1085,8 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1101,14 +1127,16 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1148,8 +1176,8 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1209,14 +1237,16 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3) DO(a5_0) DO(a5_1) DO(a5_2) DO(a5_3)
 
 static void block_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1289,8 +1319,8 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1335,14 +1365,16 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1388,8 +1420,8 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1445,14 +1477,16 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2)
 
 static void block_3x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -1472,8 +1506,8 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1497,14 +1531,16 @@ static void block_3x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -1518,8 +1554,8 @@ static void run_3x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1555,14 +1591,16 @@ static void run_3x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2)
 
 static void block_3x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1590,8 +1628,8 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1618,14 +1656,16 @@ static void block_3x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1644,8 +1684,8 @@ static void run_3x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1686,14 +1726,16 @@ static void run_3x2(const csdf_pass *pass, const float *const *table,
     DO(a2_2)
 
 static void block_3x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1729,8 +1771,8 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1760,14 +1802,16 @@ static void block_3x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1791,8 +1835,8 @@ static void run_3x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1837,14 +1881,16 @@ static void run_3x3(const csdf_pass *pass, const float *const *table,
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2)
 
 static void block_3x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1888,8 +1934,8 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1922,14 +1968,16 @@ static void block_3x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -1958,8 +2006,8 @@ static void run_3x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2008,14 +2056,16 @@ static void run_3x4(const csdf_pass *pass, const float *const *table,
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2) DO(a4_0) DO(a4_1) DO(a4_2)
 
 static void block_3x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2067,8 +2117,8 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2104,14 +2154,16 @@ static void block_3x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2145,8 +2197,8 @@ static void run_3x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2200,14 +2252,16 @@ static void run_3x5(const csdf_pass *pass, const float *const *table,
     DO(a5_1) DO(a5_2)
 
 static void block_3x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2267,8 +2321,8 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2307,14 +2361,16 @@ static void block_3x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2353,8 +2409,8 @@ static void run_3x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2412,14 +2468,16 @@ static void run_3x6(const csdf_pass *pass, const float *const *table,
     DO(a5_1) DO(a5_2) DO(a6_0) DO(a6_1) DO(a6_2)
 
 static void block_3x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2487,8 +2545,8 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2530,14 +2588,16 @@ static void block_3x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2581,8 +2641,8 @@ static void run_3x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2644,14 +2704,16 @@ static void run_3x7(const csdf_pass *pass, const float *const *table,
     DO(a5_1) DO(a5_2) DO(a6_0) DO(a6_1) DO(a6_2) DO(a7_0) DO(a7_1) DO(a7_2)
 
 static void block_3x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2727,8 +2789,8 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2773,14 +2835,16 @@ static void block_3x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_3x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2;
         csdf_v a1_0, a1_1, a1_2;
         csdf_v a2_0, a2_1, a2_2;
@@ -2829,8 +2893,8 @@ static void run_3x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2885,14 +2949,16 @@ static void run_3x8(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
 static void block_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -2909,8 +2975,8 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2933,14 +2999,16 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 16);
@@ -2952,8 +3020,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2987,14 +3055,16 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
 static void block_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3017,8 +3087,8 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3043,14 +3113,16 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3066,8 +3138,8 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3104,14 +3176,16 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
 static void block_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3140,8 +3214,8 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3168,14 +3242,16 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3195,8 +3271,8 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3236,14 +3312,16 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
 static void block_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3278,8 +3356,8 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3308,14 +3386,16 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3339,8 +3419,8 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3384,14 +3464,16 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1)
 
 static void block_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3432,8 +3514,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3464,14 +3546,16 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3499,8 +3583,8 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3547,14 +3631,16 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
 
 static void block_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3601,8 +3687,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3635,14 +3721,16 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3674,8 +3762,8 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3725,14 +3813,16 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1)
 
 static void block_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3785,8 +3875,8 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3821,14 +3911,16 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3864,8 +3956,8 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3918,14 +4010,16 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1)
 
 static void block_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3984,8 +4078,8 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4022,14 +4116,16 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4069,8 +4165,8 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4127,14 +4223,16 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1)
 
 static void block_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4199,8 +4297,8 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4239,14 +4337,16 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4290,8 +4390,8 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4351,14 +4451,16 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1)
 
 static void block_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4429,8 +4531,8 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4471,14 +4573,16 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4526,8 +4630,8 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4590,14 +4694,16 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1)
 
 static void block_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4674,8 +4780,8 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4718,14 +4824,16 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4777,8 +4885,8 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4844,14 +4952,16 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1) DO(a11_0) DO(a11_1)
 
 static void block_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -4934,8 +5044,8 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4980,14 +5090,16 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -5043,8 +5155,8 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5098,13 +5210,15 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0)
 
 static void block_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -5118,8 +5232,8 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5141,13 +5255,15 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -5157,8 +5273,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5190,13 +5306,15 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
 static void block_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -5214,8 +5332,8 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5238,13 +5356,15 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -5257,8 +5377,8 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5292,13 +5412,15 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
 static void block_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5320,8 +5442,8 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5345,13 +5467,15 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5367,8 +5491,8 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5404,13 +5528,15 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
 static void block_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5436,8 +5562,8 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5462,13 +5588,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5487,8 +5615,8 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5526,13 +5654,15 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
 static void block_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5562,8 +5692,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5589,13 +5719,15 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5617,8 +5749,8 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5658,13 +5790,15 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
 static void block_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5698,8 +5832,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5726,13 +5860,15 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5757,8 +5893,8 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5800,13 +5936,15 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
 static void block_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5844,8 +5982,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5873,13 +6011,15 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5907,8 +6047,8 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5952,13 +6092,15 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
 static void block_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6000,8 +6142,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6030,13 +6172,15 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6067,8 +6211,8 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6115,13 +6259,15 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0)
 
 static void block_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6167,8 +6313,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6198,13 +6344,15 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6238,8 +6386,8 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6288,13 +6436,15 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0)
 
 static void block_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6344,8 +6494,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6376,13 +6526,15 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6419,8 +6571,8 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6471,13 +6623,15 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0)
 
 static void block_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6531,8 +6685,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6564,13 +6718,15 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6610,8 +6766,8 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -6664,13 +6820,15 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)
 
 static void block_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6728,8 +6886,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -6762,13 +6920,15 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -6811,8 +6971,8 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

@@ -23,14 +23,16 @@
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
 static void block_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -59,8 +61,8 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -89,14 +91,16 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -120,8 +124,8 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -168,14 +172,16 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7)
 
 static void block_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -216,8 +222,8 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -254,14 +260,16 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -295,8 +303,8 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -353,14 +361,16 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a2_4) DO(a2_5) DO(a2_6) DO(a2_7)
 
 static void block_8x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
@@ -413,8 +423,8 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -459,14 +469,16 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
@@ -510,8 +522,8 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -568,13 +580,15 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -594,8 +608,8 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -620,13 +634,15 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -642,8 +658,8 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -681,13 +697,15 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -714,8 +732,8 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -744,13 +762,15 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -772,8 +792,8 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -817,13 +837,15 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -857,8 +879,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -891,13 +913,15 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -925,8 +949,8 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -975,13 +999,15 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
 
 static void block_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1022,8 +1048,8 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1060,13 +1086,15 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1100,8 +1128,8 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1156,13 +1184,15 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3)
 
 static void block_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1210,8 +1240,8 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1252,13 +1282,15 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1298,8 +1330,8 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1359,13 +1391,15 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3) DO(a5_0) DO(a5_1) DO(a5_2) DO(a5_3)
 
 static void block_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1420,8 +1454,8 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1466,13 +1500,15 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1518,8 +1554,8 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1574,13 +1610,15 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
 static void block_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -1596,8 +1634,8 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1620,13 +1658,15 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -1638,8 +1678,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1673,13 +1713,15 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
 static void block_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1700,8 +1742,8 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1726,13 +1768,15 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1748,8 +1792,8 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1786,13 +1830,15 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
 static void block_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1818,8 +1864,8 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1846,13 +1892,15 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1872,8 +1920,8 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1913,13 +1961,15 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
 static void block_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1950,8 +2000,8 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1980,13 +2030,15 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2010,8 +2062,8 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2055,13 +2107,15 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1)
 
 static void block_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2097,8 +2151,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2129,13 +2183,15 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2163,8 +2219,8 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2211,13 +2267,15 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
 
 static void block_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2258,8 +2316,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2292,13 +2350,15 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2330,8 +2390,8 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2381,13 +2441,15 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1)
 
 static void block_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2433,8 +2495,8 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2469,13 +2531,15 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2511,8 +2575,8 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2565,13 +2629,15 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1)
 
 static void block_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2622,8 +2688,8 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2660,13 +2726,15 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2706,8 +2774,8 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2764,13 +2832,15 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1)
 
 static void block_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2826,8 +2896,8 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2866,13 +2936,15 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2916,8 +2988,8 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2977,13 +3049,15 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1)
 
 static void block_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3044,8 +3118,8 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3086,13 +3160,15 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3140,8 +3216,8 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3204,13 +3280,15 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1)
 
 static void block_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3276,8 +3354,8 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3320,13 +3398,15 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3378,8 +3458,8 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3445,13 +3525,15 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1) DO(a11_0) DO(a11_1)
 
 static void block_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3522,8 +3604,8 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3568,13 +3650,15 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3630,8 +3714,8 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3685,13 +3769,15 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0)
 
 static void block_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -3705,8 +3791,8 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3728,13 +3814,15 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -3744,8 +3832,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3777,13 +3865,15 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
 static void block_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3801,8 +3891,8 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3825,13 +3915,15 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3844,8 +3936,8 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3879,13 +3971,15 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
 static void block_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3907,8 +4001,8 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3932,13 +4026,15 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3954,8 +4050,8 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3991,13 +4087,15 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
 static void block_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4023,8 +4121,8 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4049,13 +4147,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4074,8 +4174,8 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4113,13 +4213,15 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
 static void block_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4149,8 +4251,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4176,13 +4278,15 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4204,8 +4308,8 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4245,13 +4349,15 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
 static void block_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4285,8 +4391,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4313,13 +4419,15 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4344,8 +4452,8 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4387,13 +4495,15 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
 static void block_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4431,8 +4541,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4460,13 +4570,15 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4494,8 +4606,8 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4539,13 +4651,15 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
 static void block_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4587,8 +4701,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4617,13 +4731,15 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4654,8 +4770,8 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4702,13 +4818,15 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0)
 
 static void block_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4754,8 +4872,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4785,13 +4903,15 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4825,8 +4945,8 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4875,13 +4995,15 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0)
 
 static void block_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4931,8 +5053,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4963,13 +5085,15 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5006,8 +5130,8 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5058,13 +5182,15 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0)
 
 static void block_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5118,8 +5244,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5151,13 +5277,15 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5197,8 +5325,8 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5251,13 +5379,15 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)
 
 static void block_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5315,8 +5445,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5349,13 +5479,15 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5398,8 +5530,8 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

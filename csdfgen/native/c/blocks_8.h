@@ -23,14 +23,16 @@
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
 static void block_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -61,8 +63,8 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -91,14 +93,16 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -122,8 +126,8 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -164,14 +168,16 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -192,8 +198,8 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -218,14 +224,16 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -241,8 +249,8 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -280,14 +288,16 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -316,8 +326,8 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -346,14 +356,16 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -375,8 +387,8 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -420,14 +432,16 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -464,8 +478,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -498,14 +512,16 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -533,8 +549,8 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -577,13 +593,15 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
 static void block_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -599,8 +617,8 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -623,13 +641,15 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 8);
@@ -641,8 +661,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -676,13 +696,15 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
 static void block_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -703,8 +725,8 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -729,13 +751,15 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -751,8 +775,8 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -789,13 +813,15 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
 static void block_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -821,8 +847,8 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -849,13 +875,15 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -875,8 +903,8 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -916,13 +944,15 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
 static void block_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -953,8 +983,8 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -983,13 +1013,15 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1013,8 +1045,8 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1058,13 +1090,15 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1)
 
 static void block_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1100,8 +1134,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1132,13 +1166,15 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1166,8 +1202,8 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1214,13 +1250,15 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
 
 static void block_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1261,8 +1299,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1295,13 +1333,15 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1333,8 +1373,8 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1376,13 +1416,15 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0)
 
 static void block_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -1396,8 +1438,8 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1419,13 +1461,15 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -1435,8 +1479,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1468,13 +1512,15 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
 static void block_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1492,8 +1538,8 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1516,13 +1562,15 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1535,8 +1583,8 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1570,13 +1618,15 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
 static void block_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1598,8 +1648,8 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1623,13 +1673,15 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1645,8 +1697,8 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1682,13 +1734,15 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
 static void block_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1714,8 +1768,8 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1740,13 +1794,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1765,8 +1821,8 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1804,13 +1860,15 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
 static void block_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1840,8 +1898,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1867,13 +1925,15 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1895,8 +1955,8 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1936,13 +1996,15 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
 static void block_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -1976,8 +2038,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2004,13 +2066,15 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2035,8 +2099,8 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2078,13 +2142,15 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
 static void block_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2122,8 +2188,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2151,13 +2217,15 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2185,8 +2253,8 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2230,13 +2298,15 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
 static void block_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2278,8 +2348,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2308,13 +2378,15 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2345,8 +2417,8 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2393,13 +2465,15 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
     DO(a8_0)
 
 static void block_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2445,8 +2519,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2476,13 +2550,15 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2516,8 +2592,8 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2566,13 +2642,15 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0)
 
 static void block_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2622,8 +2700,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2654,13 +2732,15 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2697,8 +2777,8 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2749,13 +2829,15 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0)
 
 static void block_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2809,8 +2891,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2842,13 +2924,15 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -2888,8 +2972,8 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2942,13 +3026,15 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)
 
 static void block_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3006,8 +3092,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
-                    CSDF_PREFETCH(w + ahead + 64);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3040,13 +3126,15 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 4 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3089,8 +3177,8 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
-            CSDF_PREFETCH(w + ahead + 64);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
