@@ -6,6 +6,8 @@ channels lie in panels of sixteen, filled up with zeros: that is what every inst
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from csdfgen.native.library import PANEL
@@ -28,34 +30,53 @@ def aligned(array: np.ndarray) -> np.ndarray:
     """A copy in float32 that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
-    array = np.asarray(array, np.float32)
-    room = np.empty(array.size + _ALIGNMENT // 4, np.float32)
-    start = -room.ctypes.data % _ALIGNMENT // 4
-    packed = room[start : start + array.size].reshape(array.shape)
+    packed = _room(np.shape(array))
     packed[...] = array
     return packed
 
 
+def _room(shape: tuple[int, ...]) -> np.ndarray:
+    """Such memory, with anything in it."""
+    size = prod(shape)
+    room = np.empty(size + _ALIGNMENT // 4, np.float32)
+    start = -room.ctypes.data % _ALIGNMENT // 4
+    return room[start : start + size].reshape(shape)
+
+
 def _panels(array: np.ndarray) -> np.ndarray:
-    """(..., out) as (..., panels, 16)."""
+    """(..., out) as (panels, ..., 16).
+
+    One panel at a time: what is read of an array in another order stays near until all of it was.
+    """
     *outer, out = array.shape
-    missing = -out % PANEL
-    whole = np.pad(array, [(0, 0)] * len(outer) + [(0, missing)])
-    return whole.reshape(*outer, -1, PANEL)
+    packed = _room((-(-out // PANEL), *outer, PANEL))
+    for panel, start in zip(packed, range(0, out, PANEL), strict=True):
+        count = min(PANEL, out - start)
+        panel[..., :count] = array[..., start : start + count]
+        panel[..., count:] = 0
+    return packed
 
 
 def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
     out, ins, high, wide = weights.shape
-    grouped = weights.reshape(groups, out // groups, ins, high, wide)
-    packed = _panels(np.moveaxis(grouped, 1, -1))  # group, in, h, w, panel, 16
-    return aligned(np.transpose(packed, (0, 4, 2, 3, 1, 5)))
+    each = out // groups
+    packed = _room((groups, -(-each // PANEL), high, wide, ins, PANEL))
+    for group, own in zip(packed, weights.reshape(groups, each, ins, high, wide), strict=True):
+        for panel, start in zip(group, range(0, each, PANEL), strict=True):
+            some = own[start : start + PANEL]
+            panel[..., : len(some)] = some.transpose(2, 3, 1, 0)
+            panel[..., len(some) :] = 0
+    return packed
 
 
 def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
     """(out,) as (groups, panels, 16); zeros for None."""
     values = np.zeros(out, np.float32) if bias is None else bias
-    return aligned(_panels(values.reshape(groups, out // groups)))
+    each = out // groups
+    packed = np.zeros((groups, each + -each % PANEL), np.float32)
+    packed[:, :each] = values.reshape(groups, each)
+    return aligned(packed.reshape(groups, -1, PANEL))
 
 
 def depthwise_weights(weights: np.ndarray) -> np.ndarray:
@@ -69,8 +90,8 @@ def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
 
 
 def gemm_weights(weights: np.ndarray) -> np.ndarray:
-    """(inputs, outputs) as (panels, inputs, 16), for `csdf_gemm`."""
-    return aligned(np.transpose(_panels(weights), (1, 0, 2)))
+    """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`."""
+    return _panels(weights)
 
 
 _SIDES = {2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))}
@@ -99,8 +120,7 @@ def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
     """
     down = np.array(_SIDES[tile]) if tile in _SIDES else _six(3)
     both = np.einsum("ai,bj->abij", down, _six(3)).reshape(-1, 9)
-    out, ins = weights.shape[:2]
-    return aligned(_at_points(weights.reshape(out * ins, 9), both, out, ins))
+    return _at_points(weights.reshape(1, len(weights), -1, 9), both)
 
 
 def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
@@ -109,24 +129,26 @@ def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """
     out, ins, high, wide = weights.shape
     # (out, h, in, w): rows of the kernel and inputs are one axis
-    ordered = np.ascontiguousarray(weights.transpose(0, 2, 1, 3)).reshape(groups, -1, wide)
-    each = out // groups
-    parts = [_at_points(one, _six(wide), each, high * ins) for one in ordered]
-    return aligned(np.concatenate(parts))
+    rows = weights.transpose(0, 2, 1, 3).reshape(groups, out // groups, high * ins, wide)
+    return _at_points(rows, _six(wide))
 
 
-def _at_points(taps: np.ndarray, points: np.ndarray, out: int, summed: int) -> np.ndarray:
-    """(out * summed, taps) and (points, taps) as blocks of outputs, (points, panels, summed, 16) each."""
+def _at_points(taps: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(groups, out, summed, taps) and (points, taps) as blocks of outputs of every group one after the
+    other, (points, panels, summed, 16) each.
+    """
+    groups, out, summed, _ = taps.shape
     size = len(points)
-    found = np.empty(size * (out + -out % PANEL) * summed, np.float32)
+    found = _room((groups * size * (out + -out % PANEL) * summed,))
     start = 0
-    for first in range(0, out, _BLOCK):
-        count = min(_BLOCK, out - first)
-        some = taps[first * summed : (first + count) * summed].astype(np.float64)
-        values = np.zeros((size, count + -count % PANEL, summed), np.float32)
-        values[:, :count] = (points @ some.T).reshape(size, count, summed)
-        panels = values.reshape(size, -1, PANEL, summed)
-        block = found[start : start + values.size].reshape(size, -1, summed, PANEL)
-        block[...] = panels.swapaxes(2, 3)
-        start += values.size
+    for group in taps:
+        for first in range(0, out, _BLOCK):
+            some = group[first : first + _BLOCK].astype(np.float64)
+            values = np.zeros((size, len(some) + -len(some) % PANEL, summed), np.float32)
+            values[:, : len(some)] = (points @ some.reshape(-1, some.shape[-1]).T).reshape(
+                size, len(some), summed
+            )
+            block = found[start : start + values.size].reshape(size, -1, summed, PANEL)
+            block[...] = values.reshape(size, -1, PANEL, summed).swapaxes(2, 3)
+            start += values.size
     return found
