@@ -118,6 +118,7 @@ class ConvStep(Structure):
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
         ("tile", c_int32),
+        ("some", c_int32),
     )
 
 

@@ -89,7 +89,9 @@ typedef struct csdf_layer {
  * residual: NULL, or a map of the output's shape that is added before the activation; its tables
  *     have a row for each row of the target, which they may be.
  * workspace: of csdf_winograd and csdf_winograd_row, see there.
- * tile: of csdf_winograd, rows of a tile. */
+ * tile: of csdf_winograd, rows of a tile.
+ * some: of both of these, input channels of a group at a time, whole panels or all of them; 0: as many as
+ *     suit the workspace. Sums are rounded alike where this is, whatever the workspace. */
 typedef struct csdf_conv_step {
     const csdf_layer *layer;
     const csdf_source *pieces;
@@ -99,7 +101,7 @@ typedef struct csdf_conv_step {
     const csdf_source *residual;
     float *workspace;
     size_t workspace_bytes;
-    int32_t tile;
+    int32_t tile, some;
 } csdf_conv_step;
 
 /* Any convolution of two axes, groups included. */

@@ -276,9 +276,9 @@ static int32_t divide(const csdf_conv_step *step, int32_t all, int32_t *channels
     const csdf_layer *layer = step->layer;
     const int32_t ins = layer->in_channels, limit = least(all, TILES);
     for (int32_t parts = 1;; parts++) {
-        *channels = least(ins, padded((ins + parts - 1) / parts));
+        *channels = least(ins, step->some ? step->some : padded((ins + parts - 1) / parts));
         const size_t room = step->workspace_bytes / csdf_winograd_bytes(layer, step->tile, 1, *channels);
-        if (room >= (size_t)limit || *channels <= LEAST_INS)
+        if (room >= (size_t)limit || *channels <= LEAST_INS || step->some)
             return room < (size_t)limit ? (int32_t)room : limit;
     }
 }

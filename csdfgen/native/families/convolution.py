@@ -71,11 +71,14 @@ GAIN = 1.05
 
 @dataclass(frozen=True)
 class Way:
-    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such."""
+    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, and how many input
+    channels it works on at a time.
+    """
 
     kernel: str
     workspace: int = 0
     tile: int = 0
+    some: int = 0
 
 
 PLAIN, DEPTHWISE = Way("conv"), Way("depthwise")
@@ -215,7 +218,7 @@ def _by_rows(shape: Shape, wide: int, rows: int, columns: int, room: int) -> tup
     cost = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
     cost += passes * _height(shape, some) * across * POINTS * MOVED * ins
     cost += turns * POINTS * weights * _reading(POINTS * weights)
-    return cost, Way("winograd_row", row_bytes(shape, some, tiles, channels))
+    return cost, Way("winograd_row", row_bytes(shape, some, tiles, channels), some=channels)
 
 
 def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tuple[float, Way]:
@@ -234,7 +237,7 @@ def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tu
     points, weights = (tile + 2) * POINTS, ins * outs
     cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
     cost += -(-tiles // some) * points * weights * _reading(points * weights)
-    return cost, Way("winograd", tile_bytes(shape, tile, some, channels), tile)
+    return cost, Way("winograd", tile_bytes(shape, tile, some, channels), tile, channels)
 
 
 def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int, int]:
@@ -341,7 +344,7 @@ class _Convolution:
             if way.workspace:
                 made.workspace = address_of(memory[pad.pool]) + pad.offset
                 made.workspace_bytes = pad.size
-                made.tile = way.tile
+                made.tile, made.some = way.tile, way.some
             found.append(Native(f"{way.kernel}_of", made, packed, pieces, tables, out))
         return found
 
