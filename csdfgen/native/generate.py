@@ -84,7 +84,7 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         yield f"        {text} \\"
     for n, text in enumerate(coming):
         mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
-        sums = " ".join(f"a{i}_{v} += x{i} * w{v};" for i, v in mine)
+        sums = " ".join(f"FMA(a{i}_{v}, x{i}, w{v})" for i, v in mine)
         yield f"        {text} {sums} \\"
     yield "    }"
     yield from _all(f"a{i}_{v}" for i, v in grid)
@@ -193,6 +193,12 @@ _FETCHES = (
 )
 
 
+_FMA = "#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);"
+"""Written out: some compilers part single chains of these into products and sums, and so the last bit
+would depend on how many pixels a block has.
+"""
+
+
 def _all(names: Iterable[str]) -> Iterator[str]:
     """The macro that does something with every accumulator."""
     calls = [f"DO({name})" for name in names]
@@ -208,6 +214,7 @@ def blocks(lanes: int) -> Iterator[str]:
     yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
     yield f"#define CSDF_TURN {TURN}"
     yield ""
+    yield _FMA
     yield from _ACTIVATIONS
     yield ""
     for shape in shapes:
@@ -274,7 +281,7 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
         yield f"            csdf_v w{k} = csdf_load({at}); CSDF_KEEP(w{k});"
     for column in range(columns):
         taps = [(i, column - i * stride) for i in range(pixels)]
-        sums = " ".join(f"a{i} += x{column} * w{k};" for i, k in taps if 0 <= k < kernel)
+        sums = " ".join(f"FMA(a{i}, x{column}, w{k})" for i, k in taps if 0 <= k < kernel)
         at = f"p + {column} * step" if even else f"t[{column}] + c"
         yield f"            const csdf_v x{column} = csdf_load({at}); {sums}"
     yield "        }"
@@ -294,6 +301,7 @@ def _strip(kernel: int, stride: int, pixels: int, even: bool) -> str:
 def strips() -> Iterator[str]:
     """The header with all strips."""
     yield _HEADER
+    yield _FMA
     yield from _ACTIVATIONS
     yield from _FETCHES
     yield ""

@@ -4,6 +4,7 @@
 #define CSDF_BLOCK_PIXELS 4
 #define CSDF_TURN 8
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
 
@@ -11,10 +12,10 @@
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
@@ -128,10 +129,10 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
@@ -267,10 +268,10 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
@@ -429,10 +430,10 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 1 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 3 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)

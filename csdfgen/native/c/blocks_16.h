@@ -4,6 +4,7 @@
 #define CSDF_BLOCK_PIXELS 12
 #define CSDF_TURN 8
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
 
@@ -11,14 +12,14 @@
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
-        csdf_v w4 = csdf_load(w + 4 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; \
-        csdf_v w5 = csdf_load(w + 5 * panel + 0 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; \
-        csdf_v w6 = csdf_load(w + 6 * panel + 0 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; \
-        csdf_v w7 = csdf_load(w + 7 * panel + 0 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
+        csdf_v w4 = csdf_load(w + 4 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) \
+        csdf_v w5 = csdf_load(w + 5 * panel + 0 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) \
+        csdf_v w6 = csdf_load(w + 6 * panel + 0 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) \
+        csdf_v w7 = csdf_load(w + 7 * panel + 0 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
@@ -165,14 +166,14 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
-        csdf_v w4 = csdf_load(w + 4 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; a1_4 += x1 * w4; \
-        csdf_v w5 = csdf_load(w + 5 * panel + 0 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; a1_5 += x1 * w5; \
-        csdf_v w6 = csdf_load(w + 6 * panel + 0 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; a1_6 += x1 * w6; \
-        csdf_v w7 = csdf_load(w + 7 * panel + 0 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; a1_7 += x1 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
+        csdf_v w4 = csdf_load(w + 4 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) FMA(a1_4, x1, w4) \
+        csdf_v w5 = csdf_load(w + 5 * panel + 0 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) FMA(a1_5, x1, w5) \
+        csdf_v w6 = csdf_load(w + 6 * panel + 0 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) FMA(a1_6, x1, w6) \
+        csdf_v w7 = csdf_load(w + 7 * panel + 0 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) FMA(a1_7, x1, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7) \
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7)
@@ -363,10 +364,10 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
@@ -485,10 +486,10 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
@@ -632,10 +633,10 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
@@ -805,10 +806,10 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
@@ -1002,11 +1003,11 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; a4_3 += x4 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) FMA(a4_3, x4, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3) \
@@ -1225,12 +1226,12 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; a4_3 += x4 * w3; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; a5_2 += x5 * w2; a5_3 += x5 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) FMA(a4_3, x4, w3) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) FMA(a5_2, x5, w2) FMA(a5_3, x5, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3) \
@@ -1470,9 +1471,9 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2)
 
@@ -1584,9 +1585,9 @@ static void run_3x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2)
 
@@ -1718,9 +1719,9 @@ static void run_3x2(const csdf_pass *pass, const float *const *table,
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2) DO(a2_0) DO(a2_1) \
     DO(a2_2)
@@ -1872,10 +1873,10 @@ static void run_3x3(const csdf_pass *pass, const float *const *table,
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2) DO(a2_0) DO(a2_1) \
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2)
@@ -2046,11 +2047,11 @@ static void run_3x4(const csdf_pass *pass, const float *const *table,
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2) DO(a2_0) DO(a2_1) \
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2) DO(a4_0) DO(a4_1) DO(a4_2)
@@ -2240,12 +2241,12 @@ static void run_3x5(const csdf_pass *pass, const float *const *table,
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; a5_2 += x5 * w2; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) FMA(a5_2, x5, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2) DO(a2_0) DO(a2_1) \
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2) DO(a4_0) DO(a4_1) DO(a4_2) DO(a5_0) \
@@ -2455,13 +2456,13 @@ static void run_3x6(const csdf_pass *pass, const float *const *table,
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; a5_2 += x5 * w2; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; a6_2 += x6 * w2; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) FMA(a5_2, x5, w2) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) FMA(a6_2, x6, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2) DO(a2_0) DO(a2_1) \
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2) DO(a4_0) DO(a4_1) DO(a4_2) DO(a5_0) \
@@ -2690,14 +2691,14 @@ static void run_3x7(const csdf_pass *pass, const float *const *table,
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w2); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; a5_2 += x5 * w2; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; a6_2 += x6 * w2; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; a7_2 += x7 * w2; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) FMA(a5_2, x5, w2) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) FMA(a6_2, x6, w2) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) FMA(a7_2, x7, w2) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a1_0) DO(a1_1) DO(a1_2) DO(a2_0) DO(a2_1) \
     DO(a2_2) DO(a3_0) DO(a3_1) DO(a3_2) DO(a4_0) DO(a4_1) DO(a4_2) DO(a5_0) \
@@ -2943,8 +2944,8 @@ static void run_3x8(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
@@ -3049,8 +3050,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
@@ -3169,9 +3170,9 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
@@ -3304,10 +3305,10 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
@@ -3454,11 +3455,11 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1)
@@ -3620,12 +3621,12 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
@@ -3801,13 +3802,13 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1)
@@ -3997,14 +3998,14 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1)
@@ -4208,15 +4209,15 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -4435,16 +4436,16 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -4677,17 +4678,17 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; a10_1 += x10 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) FMA(a10_1, x10, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -4934,18 +4935,18 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; a10_1 += x10 * w1; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; a11_1 += x11 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) FMA(a10_1, x10, w1) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) FMA(a11_1, x11, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -5205,7 +5206,7 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
     }
 #define ALL(DO) DO(a0_0)
 
@@ -5300,8 +5301,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
@@ -5405,9 +5406,9 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
@@ -5520,10 +5521,10 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
@@ -5645,11 +5646,11 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
@@ -5780,12 +5781,12 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
@@ -5925,13 +5926,13 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
@@ -6080,14 +6081,14 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
@@ -6245,15 +6246,15 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0)
@@ -6421,16 +6422,16 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0)
@@ -6607,17 +6608,17 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0)
@@ -6803,18 +6804,18 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)

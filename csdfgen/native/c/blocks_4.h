@@ -4,6 +4,7 @@
 #define CSDF_BLOCK_PIXELS 12
 #define CSDF_TURN 8
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
 
@@ -11,14 +12,14 @@
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
-        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; \
-        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; \
-        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; \
-        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
+        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) \
+        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) \
+        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) \
+        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
@@ -159,14 +160,14 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
-        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; a1_4 += x1 * w4; \
-        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; a1_5 += x1 * w5; \
-        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; a1_6 += x1 * w6; \
-        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; a1_7 += x1 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
+        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) FMA(a1_4, x1, w4) \
+        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) FMA(a1_5, x1, w5) \
+        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) FMA(a1_6, x1, w6) \
+        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) FMA(a1_7, x1, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7) \
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7)
@@ -347,14 +348,14 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
-        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; a1_4 += x1 * w4; a2_4 += x2 * w4; \
-        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; a1_5 += x1 * w5; a2_5 += x2 * w5; \
-        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; a1_6 += x1 * w6; a2_6 += x2 * w6; \
-        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; a1_7 += x1 * w7; a2_7 += x2 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
+        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) FMA(a1_4, x1, w4) FMA(a2_4, x2, w4) \
+        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) FMA(a1_5, x1, w5) FMA(a2_5, x2, w5) \
+        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) FMA(a1_6, x1, w6) FMA(a2_6, x2, w6) \
+        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) FMA(a1_7, x1, w7) FMA(a2_7, x2, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7) \
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7) \
@@ -572,10 +573,10 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
@@ -689,10 +690,10 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
@@ -828,10 +829,10 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
@@ -990,10 +991,10 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
@@ -1173,11 +1174,11 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; a4_3 += x4 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) FMA(a4_3, x4, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3) \
@@ -1379,12 +1380,12 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; a4_3 += x4 * w3; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; a5_2 += x5 * w2; a5_3 += x5 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) FMA(a4_3, x4, w3) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) FMA(a5_2, x5, w2) FMA(a5_3, x5, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3) \
@@ -1604,8 +1605,8 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
@@ -1707,8 +1708,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
@@ -1823,9 +1824,9 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
@@ -1953,10 +1954,10 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
@@ -2097,11 +2098,11 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1)
@@ -2256,12 +2257,12 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
@@ -2429,13 +2430,13 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1)
@@ -2616,14 +2617,14 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1)
@@ -2817,15 +2818,15 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -3033,16 +3034,16 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -3263,17 +3264,17 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; a10_1 += x10 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) FMA(a10_1, x10, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -3507,18 +3508,18 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; a10_1 += x10 * w1; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; a11_1 += x11 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) FMA(a10_1, x10, w1) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) FMA(a11_1, x11, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
@@ -3764,7 +3765,7 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
     }
 #define ALL(DO) DO(a0_0)
 
@@ -3859,8 +3860,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
@@ -3964,9 +3965,9 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
@@ -4079,10 +4080,10 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
@@ -4204,11 +4205,11 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
@@ -4339,12 +4340,12 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
@@ -4484,13 +4485,13 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
@@ -4639,14 +4640,14 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
@@ -4804,15 +4805,15 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0)
@@ -4980,16 +4981,16 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0)
@@ -5166,17 +5167,17 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0)
@@ -5362,18 +5363,18 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)

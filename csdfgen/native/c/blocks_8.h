@@ -4,6 +4,7 @@
 #define CSDF_BLOCK_PIXELS 12
 #define CSDF_TURN 8
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
 
@@ -11,14 +12,14 @@
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
-        csdf_v w4 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; \
-        csdf_v w5 = csdf_load(w + 2 * panel + 8 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; \
-        csdf_v w6 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; \
-        csdf_v w7 = csdf_load(w + 3 * panel + 8 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
+        csdf_v w4 = csdf_load(w + 2 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) \
+        csdf_v w5 = csdf_load(w + 2 * panel + 8 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) \
+        csdf_v w6 = csdf_load(w + 3 * panel + 0 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) \
+        csdf_v w7 = csdf_load(w + 3 * panel + 8 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
@@ -160,10 +161,10 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
@@ -280,10 +281,10 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
@@ -423,10 +424,10 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
@@ -587,8 +588,8 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
@@ -690,8 +691,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
@@ -806,9 +807,9 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
@@ -936,10 +937,10 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
@@ -1080,11 +1081,11 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1)
@@ -1239,12 +1240,12 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
@@ -1411,7 +1412,7 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
     }
 #define ALL(DO) DO(a0_0)
 
@@ -1506,8 +1507,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
@@ -1611,9 +1612,9 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
@@ -1726,10 +1727,10 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
@@ -1851,11 +1852,11 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
@@ -1986,12 +1987,12 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
@@ -2131,13 +2132,13 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
@@ -2286,14 +2287,14 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
@@ -2451,15 +2452,15 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0)
@@ -2627,16 +2628,16 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0)
@@ -2813,17 +2814,17 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0)
@@ -3009,18 +3010,18 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)

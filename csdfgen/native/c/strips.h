@@ -1,5 +1,6 @@
 /* Written by csdfgen/native/generate.py: change that. */
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
 #define FETCHES (16 / CSDF_LANES)
@@ -28,9 +29,9 @@ static void strip_3_1_1(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -71,9 +72,9 @@ static void even_3_1_1(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -106,10 +107,10 @@ static void strip_3_1_2(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -152,10 +153,10 @@ static void even_3_1_2(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -190,11 +191,11 @@ static void strip_3_1_3(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -239,11 +240,11 @@ static void even_3_1_3(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -280,12 +281,12 @@ static void strip_3_1_4(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -332,12 +333,12 @@ static void even_3_1_4(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -376,13 +377,13 @@ static void strip_3_1_5(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -431,13 +432,13 @@ static void even_3_1_5(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -478,14 +479,14 @@ static void strip_3_1_6(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(t[7] + c); a5 += x7 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a5, x7, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -536,14 +537,14 @@ static void even_3_1_6(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(p + 7 * step); a5 += x7 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a5, x7, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -586,15 +587,15 @@ static void strip_3_1_7(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a6 += x8 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a6, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -647,15 +648,15 @@ static void even_3_1_7(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a6 += x8 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a6, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -700,16 +701,16 @@ static void strip_3_1_8(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(t[8] + c); a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(t[9] + c); a7 += x9 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a7, x9, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -764,16 +765,16 @@ static void even_3_1_8(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(p + 8 * step); a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(p + 9 * step); a7 += x9 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a7, x9, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -812,9 +813,9 @@ static void strip_3_2_1(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -855,9 +856,9 @@ static void even_3_2_1(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -890,11 +891,11 @@ static void strip_3_2_2(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -937,11 +938,11 @@ static void even_3_2_2(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -976,13 +977,13 @@ static void strip_3_2_3(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1027,13 +1028,13 @@ static void even_3_2_3(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1070,15 +1071,15 @@ static void strip_3_2_4(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1125,15 +1126,15 @@ static void even_3_2_4(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1172,17 +1173,17 @@ static void strip_3_2_5(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1231,17 +1232,17 @@ static void even_3_2_5(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1282,19 +1283,19 @@ static void strip_3_2_6(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a5 += x12 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a5, x12, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1345,19 +1346,19 @@ static void even_3_2_6(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a5 += x12 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a5, x12, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1400,21 +1401,21 @@ static void strip_3_2_7(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a6 += x14 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a6, x14, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1467,21 +1468,21 @@ static void even_3_2_7(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a6 += x14 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a6, x14, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1526,23 +1527,23 @@ static void strip_3_2_8(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(t[15] + c); a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(t[16] + c); a7 += x16 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(t[15] + c); FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(t[16] + c); FMA(a7, x16, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1597,23 +1598,23 @@ static void even_3_2_8(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(p + 15 * step); a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(p + 16 * step); a7 += x16 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(p + 15 * step); FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(p + 16 * step); FMA(a7, x16, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1654,11 +1655,11 @@ static void strip_5_1_1(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1701,11 +1702,11 @@ static void even_5_1_1(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1740,12 +1741,12 @@ static void strip_5_1_2(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1790,12 +1791,12 @@ static void even_5_1_2(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1832,13 +1833,13 @@ static void strip_5_1_3(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1885,13 +1886,13 @@ static void even_5_1_3(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1930,14 +1931,14 @@ static void strip_5_1_4(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1986,14 +1987,14 @@ static void even_5_1_4(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2034,15 +2035,15 @@ static void strip_5_1_5(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2093,15 +2094,15 @@ static void even_5_1_5(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2144,16 +2145,16 @@ static void strip_5_1_6(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4; a5 += x8 * w3;
-            const csdf_v x9 = csdf_load(t[9] + c); a5 += x9 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4) FMA(a5, x8, w3)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a5, x9, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2206,16 +2207,16 @@ static void even_5_1_6(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4; a5 += x8 * w3;
-            const csdf_v x9 = csdf_load(p + 9 * step); a5 += x9 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4) FMA(a5, x8, w3)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a5, x9, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2260,17 +2261,17 @@ static void strip_5_1_7(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2;
-            const csdf_v x9 = csdf_load(t[9] + c); a5 += x9 * w4; a6 += x9 * w3;
-            const csdf_v x10 = csdf_load(t[10] + c); a6 += x10 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a5, x9, w4) FMA(a6, x9, w3)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a6, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2325,17 +2326,17 @@ static void even_5_1_7(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2;
-            const csdf_v x9 = csdf_load(p + 9 * step); a5 += x9 * w4; a6 += x9 * w3;
-            const csdf_v x10 = csdf_load(p + 10 * step); a6 += x10 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a5, x9, w4) FMA(a6, x9, w3)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a6, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2382,18 +2383,18 @@ static void strip_5_1_8(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(t[9] + c); a5 += x9 * w4; a6 += x9 * w3; a7 += x9 * w2;
-            const csdf_v x10 = csdf_load(t[10] + c); a6 += x10 * w4; a7 += x10 * w3;
-            const csdf_v x11 = csdf_load(t[11] + c); a7 += x11 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a5, x9, w4) FMA(a6, x9, w3) FMA(a7, x9, w2)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a6, x10, w4) FMA(a7, x10, w3)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a7, x11, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2450,18 +2451,18 @@ static void even_5_1_8(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(p + 9 * step); a5 += x9 * w4; a6 += x9 * w3; a7 += x9 * w2;
-            const csdf_v x10 = csdf_load(p + 10 * step); a6 += x10 * w4; a7 += x10 * w3;
-            const csdf_v x11 = csdf_load(p + 11 * step); a7 += x11 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a5, x9, w4) FMA(a6, x9, w3) FMA(a7, x9, w2)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a6, x10, w4) FMA(a7, x10, w3)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a7, x11, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2502,11 +2503,11 @@ static void strip_5_2_1(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2549,11 +2550,11 @@ static void even_5_2_1(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2588,13 +2589,13 @@ static void strip_5_2_2(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2639,13 +2640,13 @@ static void even_5_2_2(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2682,15 +2683,15 @@ static void strip_5_2_3(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2737,15 +2738,15 @@ static void even_5_2_3(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2784,17 +2785,17 @@ static void strip_5_2_4(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2843,17 +2844,17 @@ static void even_5_2_4(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2894,19 +2895,19 @@ static void strip_5_2_5(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2957,19 +2958,19 @@ static void even_5_2_5(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3012,21 +3013,21 @@ static void strip_5_2_6(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4; a5 += x12 * w2;
-            const csdf_v x13 = csdf_load(t[13] + c); a5 += x13 * w3;
-            const csdf_v x14 = csdf_load(t[14] + c); a5 += x14 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4) FMA(a5, x12, w2)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a5, x13, w3)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a5, x14, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3079,21 +3080,21 @@ static void even_5_2_6(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4; a5 += x12 * w2;
-            const csdf_v x13 = csdf_load(p + 13 * step); a5 += x13 * w3;
-            const csdf_v x14 = csdf_load(p + 14 * step); a5 += x14 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4) FMA(a5, x12, w2)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a5, x13, w3)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a5, x14, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3138,23 +3139,23 @@ static void strip_5_2_7(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a5 += x14 * w4; a6 += x14 * w2;
-            const csdf_v x15 = csdf_load(t[15] + c); a6 += x15 * w3;
-            const csdf_v x16 = csdf_load(t[16] + c); a6 += x16 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a5, x14, w4) FMA(a6, x14, w2)
+            const csdf_v x15 = csdf_load(t[15] + c); FMA(a6, x15, w3)
+            const csdf_v x16 = csdf_load(t[16] + c); FMA(a6, x16, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3209,23 +3210,23 @@ static void even_5_2_7(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a5 += x14 * w4; a6 += x14 * w2;
-            const csdf_v x15 = csdf_load(p + 15 * step); a6 += x15 * w3;
-            const csdf_v x16 = csdf_load(p + 16 * step); a6 += x16 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a5, x14, w4) FMA(a6, x14, w2)
+            const csdf_v x15 = csdf_load(p + 15 * step); FMA(a6, x15, w3)
+            const csdf_v x16 = csdf_load(p + 16 * step); FMA(a6, x16, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3272,25 +3273,25 @@ static void strip_5_2_8(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a5 += x14 * w4; a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(t[15] + c); a6 += x15 * w3; a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(t[16] + c); a6 += x16 * w4; a7 += x16 * w2;
-            const csdf_v x17 = csdf_load(t[17] + c); a7 += x17 * w3;
-            const csdf_v x18 = csdf_load(t[18] + c); a7 += x18 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a5, x14, w4) FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(t[15] + c); FMA(a6, x15, w3) FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(t[16] + c); FMA(a6, x16, w4) FMA(a7, x16, w2)
+            const csdf_v x17 = csdf_load(t[17] + c); FMA(a7, x17, w3)
+            const csdf_v x18 = csdf_load(t[18] + c); FMA(a7, x18, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3347,25 +3348,25 @@ static void even_5_2_8(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a5 += x14 * w4; a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(p + 15 * step); a6 += x15 * w3; a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(p + 16 * step); a6 += x16 * w4; a7 += x16 * w2;
-            const csdf_v x17 = csdf_load(p + 17 * step); a7 += x17 * w3;
-            const csdf_v x18 = csdf_load(p + 18 * step); a7 += x18 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a5, x14, w4) FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(p + 15 * step); FMA(a6, x15, w3) FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(p + 16 * step); FMA(a6, x16, w4) FMA(a7, x16, w2)
+            const csdf_v x17 = csdf_load(p + 17 * step); FMA(a7, x17, w3)
+            const csdf_v x18 = csdf_load(p + 18 * step); FMA(a7, x18, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3402,7 +3403,7 @@ static void strip_1_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3441,7 +3442,7 @@ static void even_1_1_1(
                 FETCH(1, p + (1 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3472,8 +3473,8 @@ static void strip_1_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 2) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3514,8 +3515,8 @@ static void even_1_1_2(
                 FETCH(2, p + (2 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3548,9 +3549,9 @@ static void strip_1_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 3) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3593,9 +3594,9 @@ static void even_1_1_3(
                 FETCH(3, p + (3 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3630,10 +3631,10 @@ static void strip_1_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 4) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3678,10 +3679,10 @@ static void even_1_1_4(
                 FETCH(4, p + (4 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3718,11 +3719,11 @@ static void strip_1_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 5) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3769,11 +3770,11 @@ static void even_1_1_5(
                 FETCH(5, p + (5 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3812,12 +3813,12 @@ static void strip_1_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 6) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a5 += x5 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a5, x5, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3866,12 +3867,12 @@ static void even_1_1_6(
                 FETCH(6, p + (6 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a5 += x5 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a5, x5, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3912,13 +3913,13 @@ static void strip_1_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 7) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a6 += x6 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a6, x6, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3969,13 +3970,13 @@ static void even_1_1_7(
                 FETCH(7, p + (7 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a6 += x6 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a6, x6, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -4018,14 +4019,14 @@ static void strip_1_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 8) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a7 += x7 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a7, x7, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -4078,14 +4079,14 @@ static void even_1_1_8(
                 FETCH(8, p + (8 + turn) * step, step)
             }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a7 += x7 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a7, x7, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
