@@ -189,7 +189,7 @@ def kinds(layer: Convolution, shape: Shape) -> dict[str, Convolution]:
         return {"depthwise": replace(layer, kind="depthwise")}
     found = {"direct": layer}
     if shape.kernel == (3, 3) and shape.strides == (1, 1) and shape.ins >= 16:
-        found |= {f"F{n}": replace(layer, kind="winograd", tile=n) for n in (2, 4)}
+        found |= {f"F{n}x4": replace(layer, kind="winograd", tile=n) for n in (2, 4)}
     return found
 
 

@@ -49,7 +49,7 @@ static int convolution(int kind)
     const int32_t seen = (rows - 1) * sh + (kh - 1) * dh + 1;
     const int32_t ins = in * groups, outs = out * groups, panels = (out + 15) / 16;
     const int32_t first = ins > 1 ? between(1, ins - 1) : ins, tile = between(1, 2) * 2;
-    const int32_t points = win ? (tile + 2) * (tile + 2) : kh * kw;
+    const int32_t points = win ? (tile + 2) * 6 : kh * kw;
     const float **tables[2], **plain = room((size_t)seen * sizeof *plain);
     float **written = room((size_t)rows * sizeof *written);
     float *weights = filled(outs * in * kh * kw), *bias = filled(groups * panels * 16), *packed;
@@ -92,13 +92,15 @@ static int convolution(int kind)
                 {-1.f / 6, 1.f / 6, -1.f / 6}, {1.f / 24, 1.f / 12, 1.f / 6},
                 {1.f / 24, -1.f / 12, 1.f / 6}, {0, 0, 1}};
             const float(*matrix)[3] = tile == 2 ? two : four;
+            const int32_t block = p / 4, many = panels - 4 * block < 4 ? panels - 4 * block : 4;
             for (int32_t a = 0; a < tile + 2; a++)
-                for (int32_t b = 0; b < tile + 2; b++) {
+                for (int32_t b = 0; b < 6; b++) {
+                    const int32_t at = (4 * block * points + (a * 6 + b) * many + p % 4) * in + c;
                     float sum = 0.0f;
                     for (int32_t i = 0; i < 3; i++)
                         for (int32_t j = 0; j < 3; j++)
-                            sum += matrix[a][i] * matrix[b][j] * w[i * 3 + j];
-                    packed[((p * points + a * (tile + 2) + b) * in + c) * 16 + lane] = sum;
+                            sum += matrix[a][i] * four[b][j] * w[i * 3 + j];
+                    packed[at * 16 + lane] = sum;
                 }
         }
 
@@ -106,9 +108,9 @@ static int convolution(int kind)
         packed, bias};
     const csdf_source pieces[2] = {{tables[0], first, first}, {tables[1], ins - first, ins - first}};
     csdf_conv_step step = {&layer, pieces, ins > first ? 2 : 1, width,
-        {written, outs, rows, 0, columns, 0, outs}, NULL, NULL, 0, tile};
+        {written, outs, rows, 0, columns, 0, outs}, NULL, NULL, 0, tile, 0};
     if (win) {
-        step.workspace_bytes = csdf_winograd_bytes(&layer, tile, between(1, 9));
+        step.workspace_bytes = csdf_winograd_bytes(&layer, tile, between(1, 9), ins < 64 ? ins : 64);
         step.workspace = room(step.workspace_bytes);
         csdf_winograd(&step);
         free(step.workspace);

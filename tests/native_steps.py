@@ -264,13 +264,10 @@ def step_of(
         step.residual = ctypes.pointer(source)
         kept += [table, source]
     if layer.kind in ("winograd", "winograd_row"):
-        size = (
-            library.winograd_bytes(struct, layer.tile, layer.tiles)
-            if layer.kind == "winograd"
-            else library.winograd_row_bytes(
-                struct, layer.tile, layer.tiles, min(layer.weights.shape[1], 64)
-            )
+        room_for = (
+            library.winograd_bytes if layer.kind == "winograd" else library.winograd_row_bytes
         )
+        size = room_for(struct, layer.tile, layer.tiles, min(layer.weights.shape[1], 64))
         workspace = packing.aligned(np.full(size // 4, np.nan))
         step.workspace, step.workspace_bytes = workspace.ctypes.data, size
         step.tile = layer.tile

@@ -23,8 +23,8 @@ SOURCES = Path(__file__).parent / "c"
 PANEL = 16
 
 TURN = 8
-"""Input channels of a turn of the innermost loop. In each turn a block fetches one line of the weights
-that come next, another one than the blocks beside it.
+"""Input channels of a turn of the innermost loop. In each turn a block fetches its share of the weights
+that come next, other lines than the blocks beside it.
 """
 
 
@@ -84,7 +84,7 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         yield f"        {text} \\"
     for n, text in enumerate(coming):
         mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
-        sums = " ".join(f"a{i}_{v} += x{i} * w{v};" for i, v in mine)
+        sums = " ".join(f"FMA(a{i}_{v}, x{i}, w{v})" for i, v in mine)
         yield f"        {text} {sums} \\"
     yield "    }"
     yield from _all(f"a{i}_{v}" for i, v in grid)
@@ -103,7 +103,8 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     run += [
         "ptrdiff_t c = 0;",
         f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
-        "    CSDF_PREFETCH(w + ahead);",
+        f"    for (ptrdiff_t line = ahead; line < next + {TURN * PANEL}; line += beside)",
+        "        CSDF_PREFETCH(w + line);",
         "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
         "}",
         f"for (; c < count; c++, w += {PANEL}) {{",
@@ -112,9 +113,11 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     ]
     name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
     yield f"static void {name}(const csdf_pass *pass, const float *const *table,"
-    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)"
+    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,"
+    yield "    int32_t times, int32_t all)"
     yield "{"
     yield "    const ptrdiff_t shift = pass->channel;"
+    yield f"    const ptrdiff_t beside = all < {TURN} ? all * {PANEL} : {TURN * PANEL};"
     if single:
         yield "    const ptrdiff_t count = pass->counts[0];"
     if vectors * lanes > PANEL:
@@ -123,7 +126,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     if not single:
         yield "        const float *const *t = table;"
     yield "        const float *w = pass->weights;"
-    yield f"        const ptrdiff_t ahead = next + k % {TURN} * {PANEL};"
+    yield f"        const ptrdiff_t ahead = next + (first + k) % {TURN} * {PANEL};"
     for i in range(pixels):
         yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
     for v in range(vectors):
@@ -179,6 +182,23 @@ _ACTIVATIONS = (
 )
 
 
+_FETCHES = (
+    f"#define FETCHES ({PANEL} / CSDF_LANES)",
+    "#define FETCH(count, at, pace) \\",
+    "    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \\",
+    "        CSDF_PREFETCH_NEAR((at) + i * (pace));",
+    "#define FETCH_OUT(count, at, pace) \\",
+    "    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \\",
+    "        CSDF_PREFETCH_OUT((at) + i * (pace));",
+)
+
+
+_FMA = "#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);"
+"""Written out: some compilers part single chains of these into products and sums, and so the last bit
+would depend on how many pixels a block has.
+"""
+
+
 def _all(names: Iterable[str]) -> Iterator[str]:
     """The macro that does something with every accumulator."""
     calls = [f"DO({name})" for name in names]
@@ -194,6 +214,7 @@ def blocks(lanes: int) -> Iterator[str]:
     yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
     yield f"#define CSDF_TURN {TURN}"
     yield ""
+    yield _FMA
     yield from _ACTIVATIONS
     yield ""
     for shape in shapes:
@@ -234,6 +255,12 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
     yield "    for (; c < end; c += CSDF_LANES) {"
     yield "        const float *const *t = s->table;"
     yield "        float *out = s->out + c;"
+    if even:
+        # a line of cache is as long as a panel: each vector of it fetches for some of the pixels
+        yield "        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;"
+        yield "        if (s->far) {"
+        yield f"            FETCH_OUT({pixels}, out + ({pixels} + turn) * pace, pace)"
+        yield "        }"
     yield f"        csdf_v {', '.join(names)};"
     yield f"        {' = '.join(names)} = csdf_load(s->bias + c);"
     yield "        if (s->init) {"
@@ -244,12 +271,17 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
     yield "            const float *w = s->weights[row] + c;"
     if even:
         yield "            const float *p = t[0] + c;"
+        # columns that the strip at its right sees and this one does not
+        new = pixels if kernel == 1 else pixels * stride
+        yield "            if (s->far) {"
+        yield f"                FETCH({new}, p + ({columns} + turn) * step, step)"
+        yield "            }"
     for k in range(kernel):
         at = f"w + {k} * s->channels" if k else "w"
         yield f"            csdf_v w{k} = csdf_load({at}); CSDF_KEEP(w{k});"
     for column in range(columns):
         taps = [(i, column - i * stride) for i in range(pixels)]
-        sums = " ".join(f"a{i} += x{column} * w{k};" for i, k in taps if 0 <= k < kernel)
+        sums = " ".join(f"FMA(a{i}, x{column}, w{k})" for i, k in taps if 0 <= k < kernel)
         at = f"p + {column} * step" if even else f"t[{column}] + c"
         yield f"            const csdf_v x{column} = csdf_load({at}); {sums}"
     yield "        }"
@@ -269,7 +301,9 @@ def _strip(kernel: int, stride: int, pixels: int, even: bool) -> str:
 def strips() -> Iterator[str]:
     """The header with all strips."""
     yield _HEADER
+    yield _FMA
     yield from _ACTIVATIONS
+    yield from _FETCHES
     yield ""
     for kernel, stride in STRIPS:
         for pixels in range(1, STRIP + 1):

@@ -56,7 +56,7 @@ PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 5
+_VERSION = 6
 
 
 class Activation(Structure):
@@ -118,6 +118,7 @@ class ConvStep(Structure):
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
         ("tile", c_int32),
+        ("some", c_int32),
     )
 
 
@@ -283,7 +284,7 @@ class Library:
         self.team_run.restype, self.team_run.argtypes = None, (c_void_p, c_void_p, c_int32)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
-        self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32)
+        self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
         self._winograd_row_bytes = self._library.csdf_winograd_row_bytes
         self._winograd_row_bytes.restype = c_size_t
         self._winograd_row_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
@@ -299,9 +300,11 @@ class Library:
             found = self._addresses[kernel] = ctypes.cast(function, c_void_p).value or 0
         return found
 
-    def winograd_bytes(self, layer: Layer, tile: int, tiles: int) -> int:
-        """Workspace of a Winograd step that computes so many tiles at a time, in bytes."""
-        return int(self._winograd_bytes(layer, tile, tiles))
+    def winograd_bytes(self, layer: Layer, tile: int, tiles: int, channels: int) -> int:
+        """Workspace with which `csdf_winograd` computes so many tiles of `tile` rows at a time, from so
+        many input channels at a time.
+        """
+        return int(self._winograd_bytes(layer, tile, tiles, channels))
 
     def winograd_row_bytes(self, layer: Layer, rows: int, tiles: int, channels: int) -> int:
         """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time, from so

@@ -6,6 +6,8 @@ channels lie in panels of sixteen, filled up with zeros: that is what every inst
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from csdfgen.native.library import PANEL
@@ -28,34 +30,53 @@ def aligned(array: np.ndarray) -> np.ndarray:
     """A copy in float32 that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
-    array = np.asarray(array, np.float32)
-    room = np.empty(array.size + _ALIGNMENT // 4, np.float32)
-    start = -room.ctypes.data % _ALIGNMENT // 4
-    packed = room[start : start + array.size].reshape(array.shape)
+    packed = _room(np.shape(array))
     packed[...] = array
     return packed
 
 
+def _room(shape: tuple[int, ...]) -> np.ndarray:
+    """Such memory, with anything in it."""
+    size = prod(shape)
+    room = np.empty(size + _ALIGNMENT // 4, np.float32)
+    start = -room.ctypes.data % _ALIGNMENT // 4
+    return room[start : start + size].reshape(shape)
+
+
 def _panels(array: np.ndarray) -> np.ndarray:
-    """(..., out) as (..., panels, 16)."""
+    """(..., out) as (panels, ..., 16).
+
+    One panel at a time: what is read of an array in another order stays near until all of it was.
+    """
     *outer, out = array.shape
-    missing = -out % PANEL
-    whole = np.pad(array, [(0, 0)] * len(outer) + [(0, missing)])
-    return whole.reshape(*outer, -1, PANEL)
+    packed = _room((-(-out // PANEL), *outer, PANEL))
+    for panel, start in zip(packed, range(0, out, PANEL), strict=True):
+        count = min(PANEL, out - start)
+        panel[..., :count] = array[..., start : start + count]
+        panel[..., count:] = 0
+    return packed
 
 
 def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
     out, ins, high, wide = weights.shape
-    grouped = weights.reshape(groups, out // groups, ins, high, wide)
-    packed = _panels(np.moveaxis(grouped, 1, -1))  # group, in, h, w, panel, 16
-    return aligned(np.transpose(packed, (0, 4, 2, 3, 1, 5)))
+    each = out // groups
+    packed = _room((groups, -(-each // PANEL), high, wide, ins, PANEL))
+    for group, own in zip(packed, weights.reshape(groups, each, ins, high, wide), strict=True):
+        for panel, start in zip(group, range(0, each, PANEL), strict=True):
+            some = own[start : start + PANEL]
+            panel[..., : len(some)] = some.transpose(2, 3, 1, 0)
+            panel[..., len(some) :] = 0
+    return packed
 
 
 def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
     """(out,) as (groups, panels, 16); zeros for None."""
     values = np.zeros(out, np.float32) if bias is None else bias
-    return aligned(_panels(values.reshape(groups, out // groups)))
+    each = out // groups
+    packed = np.zeros((groups, each + -each % PANEL), np.float32)
+    packed[:, :each] = values.reshape(groups, each)
+    return aligned(packed.reshape(groups, -1, PANEL))
 
 
 def depthwise_weights(weights: np.ndarray) -> np.ndarray:
@@ -69,52 +90,65 @@ def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
 
 
 def gemm_weights(weights: np.ndarray) -> np.ndarray:
-    """(inputs, outputs) as (panels, inputs, 16), for `csdf_gemm`."""
-    return aligned(np.transpose(_panels(weights), (1, 0, 2)))
+    """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`."""
+    return _panels(weights)
 
 
-_FILTERS = {
-    2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)),
-    4: (
-        (1 / 4, 0, 0),
-        (-1 / 6, -1 / 6, -1 / 6),
-        (-1 / 6, 1 / 6, -1 / 6),
-        (1 / 24, 1 / 12, 1 / 6),
-        (1 / 24, -1 / 12, 1 / 6),
-        (0, 0, 1),
-    ),
-}
-"""Tile -> the matrix G that takes three taps to tile + 2 points (Lavin and Gray, 2015)."""
+_SIDES = {2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))}
+"""Rows of a tile -> the matrix G that takes three taps to tile + 2 points (Lavin and Gray, 2015); of
+four and more it is `_six`.
+"""
+
+_SCALES = (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24)
+_POINTS = (0, 1, -1, 2, -2)
+_BLOCK = 64
+"""Output channels whose sums the kernels have at a time."""
+
+
+def _six(taps: int) -> np.ndarray:
+    """The matrix that takes taps to six points."""
+    rows = [
+        [scale * point**k for k in range(taps)]
+        for scale, point in zip(_SCALES, _POINTS, strict=True)
+    ]
+    return np.array([*rows, [float(k == taps - 1) for k in range(taps)]])
 
 
 def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
-    """(out, in, 3, 3) as (panels, (tile + 2)^2, in, 16), for `csdf_winograd`: G w G', rounded once."""
-    g = np.array(_FILTERS[tile])
-    points = np.einsum("ai,ocij,bj->abco", g, weights.astype(np.float64), g, optimize=True)
-    packed = _panels(points.reshape(-1, *points.shape[2:]))  # point, in, panel, 16
-    return aligned(np.transpose(packed, (2, 0, 1, 3)))
-
-
-_ROW_SCALES = (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24)
-_ROW_POINTS = (0, 1, -1, 2, -2)
-_BLOCK = 64
-"""Output channels whose sums `csdf_winograd_row` has at a time."""
+    """(out, in, 3, 3) for `csdf_winograd` with tiles of 2 or 4 rows, G w G' rounded once: blocks of up to
+    64 outputs, ((tile + 2) * 6, panels, in, 16) each.
+    """
+    down = np.array(_SIDES[tile]) if tile in _SIDES else _six(3)
+    both = np.einsum("ai,bj->abij", down, _six(3)).reshape(-1, 9)
+    return _at_points(weights.reshape(1, len(weights), -1, 9), both)
 
 
 def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in / groups, h, w) for `csdf_winograd_row`, w from 2 to 5, rounded once: of each group
     blocks of up to 64 outputs, (6, panels, h, in / groups, 16) each.
     """
-    out, wide = len(weights), weights.shape[3]
-    filters = np.array(
-        [[scale * point**k for k in range(wide)]
-         for scale, point in zip(_ROW_SCALES, _ROW_POINTS, strict=True)]
-        + [[float(k == wide - 1) for k in range(wide)]]
-    )  # fmt: skip
-    points = np.einsum("ak,oihk->ahio", filters, weights.astype(np.float64), optimize=True)
-    blocks = []
-    for group in np.split(points, groups, axis=-1):
-        for start in range(0, out // groups, _BLOCK):
-            panels = _panels(group[..., start : start + _BLOCK])  # point, h, in, panel, 16
-            blocks.append(np.transpose(panels, (0, 3, 1, 2, 4)).reshape(-1))
-    return aligned(np.concatenate(blocks))
+    out, ins, high, wide = weights.shape
+    # (out, h, in, w): rows of the kernel and inputs are one axis
+    rows = weights.transpose(0, 2, 1, 3).reshape(groups, out // groups, high * ins, wide)
+    return _at_points(rows, _six(wide))
+
+
+def _at_points(taps: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(groups, out, summed, taps) and (points, taps) as blocks of outputs of every group one after the
+    other, (points, panels, summed, 16) each.
+    """
+    groups, out, summed, _ = taps.shape
+    size = len(points)
+    found = _room((groups * size * (out + -out % PANEL) * summed,))
+    start = 0
+    for group in taps:
+        for first in range(0, out, _BLOCK):
+            some = group[first : first + _BLOCK].astype(np.float64)
+            values = np.zeros((size, len(some) + -len(some) % PANEL, summed), np.float32)
+            values[:, : len(some)] = (points @ some.reshape(-1, some.shape[-1]).T).reshape(
+                size, len(some), summed
+            )
+            block = found[start : start + values.size].reshape(size, -1, summed, PANEL)
+            block[...] = values.reshape(size, -1, PANEL, summed).swapaxes(2, 3)
+            start += values.size
+    return found

@@ -60,9 +60,9 @@ class Native:
         """Take the kernel from a library. Raises KeyError if it has none."""
         self.function, self._run = library.address(self.kernel), library.run
 
-    def changed(self, step: ctypes.Structure) -> Native:
-        """The same kernel on a step that points to the same things."""
-        made = Native(self.kernel, step, *self.kept)
+    def changed(self, step: ctypes.Structure, *more: object) -> Native:
+        """The same kernel on a step that points to the same things, and to more."""
+        made = Native(self.kernel, step, *self.kept, *more)
         made.function, made._run = self.function, self._run
         return made
 

@@ -13,7 +13,17 @@ from itertools import pairwise
 from typing import Any
 
 from csdfgen.errors import InputError, option
-from csdfgen.native.library import PANEL, ConvStep, GemmStep, Library, Record, Stage
+from csdfgen.native.library import (
+    PANEL,
+    ConvStep,
+    GemmStep,
+    Library,
+    MapStep,
+    PoolStep,
+    Record,
+    Source,
+    Stage,
+)
 from csdfgen.native.strided import Native
 
 __all__ = ["MOST_THREADS", "Team", "shared_out"]
@@ -21,7 +31,7 @@ __all__ = ["MOST_THREADS", "Team", "shared_out"]
 MOST_THREADS = 64
 """Of a team: CSDF_THREADS."""
 
-_WORTH = 200_000
+_WORTH = 100_000
 """Multiply-accumulates of a part, below which waiting for the others takes longer than it saves."""
 
 _NEAR = 1 << 18
@@ -30,7 +40,16 @@ _NEAR = 1 << 18
 _COLUMNS = 8
 """Least columns of a part."""
 
-_FLOAT = 4
+_MOVED = 8
+"""Multiply-accumulates that take as long as one element of a map."""
+
+_DEPTHWISE = 3
+"""Multiply-accumulates that take as long as one of a depthwise layer: it waits for what it loads."""
+
+_POINTS, _WIDE, _SUMS = 6, 4, 64
+"""Of Winograd's kernels: points and pixels along a row, output channels at a time."""
+
+_FLOAT, _ALIGNMENT = 4, 64
 
 
 class Team:
@@ -85,7 +104,9 @@ def _convolution(kernel: Native, threads: int) -> list[Native]:
     step: Any = kernel.step
     layer, out = step.layer.contents, step.out
     taps = layer.kernel_h * layer.kernel_w * (layer.in_channels // layer.groups)
-    parts = min(threads, out.count * out.columns * out.channels * taps // _WORTH)
+    work = out.count * out.columns * out.channels * taps
+    work *= _DEPTHWISE if kernel.kernel == "depthwise_of" else 1
+    parts = min(threads, work // _WORTH)
     weights = _FLOAT * taps * layer.out_channels
     panels = layer.out_channels // PANEL if layer.groups == 1 else 0
     by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
@@ -102,6 +123,91 @@ def _convolution(kernel: Native, threads: int) -> list[Native]:
             part.out.channel, part.out.channels = first, last - first
         found.append(kernel.changed(part))
     return found
+
+
+def _in_points(kernel: Native, threads: int) -> list[Native]:
+    """Of Winograd's kernels: whole tiles of a row, or channels; each part has its part of the workspace."""
+    step: Any = kernel.step
+    layer, out = step.layer.contents, step.out
+    ins, wide = layer.in_channels // layer.groups, layer.kernel_w
+    taps, pixels = layer.kernel_h * wide * ins, _POINTS + 1 - wide if not step.tile else _WIDE
+    across = -(-out.columns // pixels)
+    parts = min(threads, out.count * out.columns * out.channels * taps // _WORTH)
+    high = step.tile + 2 if step.tile else (layer.kernel_h - 1) * layer.dilation_h + 1
+    sums = (1 if not step.tile else high) * min(_SUMS, _padded(layer.out_channels // layer.groups))
+    tile = _FLOAT * _POINTS * (high * _padded(step.some) + sums)
+    panels = layer.out_channels // PANEL if layer.groups == 1 else 0
+    weights = _FLOAT * taps * layer.out_channels
+    by_columns = across >= 2 * parts and (weights <= _NEAR or panels < _SUMS // PANEL * parts)
+    room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
+    if parts < 2 or not (by_columns or panels >= parts) or room < tile:
+        return []
+    found = []
+    for number, (start, stop) in enumerate(_ranges(across if by_columns else panels, parts)):
+        part = ConvStep.from_buffer_copy(step)
+        part.workspace, part.workspace_bytes = step.workspace + number * room, room
+        if by_columns:
+            first, last = start * pixels, min(out.columns, stop * pixels)
+            part.out.column, part.out.columns = out.column + first, last - first
+        else:
+            first = start * PANEL
+            last = layer.out_channels if stop == panels else stop * PANEL
+            part.out.channel, part.out.channels = first, last - first
+        found.append(kernel.changed(part))
+    return found
+
+
+def _padded(channels: int) -> int:
+    return -(-channels // PANEL) * PANEL
+
+
+def _map(kernel: Native, threads: int) -> list[Native]:
+    """Columns, or channels where all of a row is one pixel."""
+    step: Any = kernel.step
+    by_columns = step.columns > 1
+    whole = step.columns if by_columns else step.channels
+    parts = min(threads, step.count * step.columns * step.channels * _MOVED // _WORTH, whole)
+    found = []
+    for start, stop in _ranges(whole, parts) if parts > 1 else ():
+        part, tables = MapStep.from_buffer_copy(step), []
+        for one in part.operands:
+            if one.rows:
+                shift = start * one.stride if by_columns else start * one.channels
+                tables.append(_shifted(one.rows, step.count, shift))
+                one.rows = ctypes.addressof(tables[-1])
+        tables.append(_shifted(step.out, step.count, start * step.stride if by_columns else start))
+        part.out = ctypes.addressof(tables[-1])
+        if by_columns:
+            part.columns = stop - start
+        else:
+            part.channels = stop - start
+        found.append(kernel.changed(part, tables))
+    return found
+
+
+def _pool(kernel: Native, threads: int) -> list[Native]:
+    """Channels."""
+    step: Any = kernel.step
+    panels = step.source.channels // PANEL
+    seen = step.kernel_h * step.kernel_w * step.columns * step.count * step.source.channels
+    parts = min(threads, seen * _MOVED // _WORTH, panels)
+    rows = (step.count - 1) * step.stride_h + (step.kernel_h - 1) * step.dilation_h + 1
+    found = []
+    for start, stop in _ranges(panels, parts) if parts > 1 else ():
+        part, first = PoolStep.from_buffer_copy(step), start * PANEL
+        last = step.source.channels if stop == panels else stop * PANEL
+        read = _shifted(step.source.rows, rows, first)
+        out = _shifted(step.out, step.count, first)
+        part.source = Source(ctypes.addressof(read), step.source.stride, last - first)
+        part.out = ctypes.addressof(out)
+        found.append(kernel.changed(part, read, out))
+    return found
+
+
+def _shifted(table: int, count: int, floats: int) -> Any:
+    """A table of addresses, so many floats further on; NULL stays NULL."""
+    given = (ctypes.c_void_p * count).from_address(table)
+    return (ctypes.c_void_p * count)(*(at and at + _FLOAT * floats for at in given))
 
 
 def _product(kernel: Native, threads: int) -> list[Native]:
@@ -132,6 +238,11 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
 
 _SPLITS: dict[str, Callable[[Native, int], list[Native]]] = {
     "conv_of": _convolution,
+    "depthwise_of": _convolution,
+    "winograd_row_of": _in_points,
+    "winograd_of": _in_points,
     "gemm_of": _product,
+    "map_of": _map,
+    "pool_of": _pool,
 }
 """Kernel -> what shares a step of it out."""

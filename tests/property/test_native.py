@@ -24,7 +24,7 @@ from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
 from csdfgen.rewriting.fuse import fuse
 from runtime.executor import Executable
-from tests.builder import reference
+from tests.builder import Graph, reference
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.op_harness import heights
@@ -205,6 +205,33 @@ def test_threads_share_a_frame(threads: int) -> None:
         want = alone(x)
         for name, got in together(x).items():
             np.testing.assert_array_equal(got, want[name])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_of_a_kernel_are_the_whole(seed: int) -> None:
+    """Winograd's kernels, depthwise ones, pools and maps: the same to the last bit in one part or several."""
+    rng = np.random.default_rng(seed)
+    ins, outs, wide = (int(n) for n in (rng.integers(64, 130), rng.integers(64, 130), 200))
+    g = Graph()
+    x = g.input("x", (1, ins, 16, wide))
+    a = g.node("Relu", g.conv(x, outs))
+    b = g.node("MaxPool", g.conv(a, outs, group=outs), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    model = g.model(g.node("Add", a, b))
+    plan = csdfgen.plan(csdfgen.load(model), backend="native", rows=int(rng.choice([2, 4, 8])))
+    image = rng.standard_normal((1, ins, 16, wide)).astype(np.float32)
+    (want,) = runtime.compile(plan)(image).values()
+    for threads in (2, 3):
+        together = runtime.compile(plan, threads=threads)
+        kernels = {
+            call[0].kernel
+            for one in together._firings
+            for call in one.calls
+            if isinstance(call[0], Native) and len(shared_out(call[0], threads)) > 1
+        }
+        assert {"depthwise_of", "pool_of", "map_of"} < kernels
+        assert kernels & {"winograd_of", "winograd_row_of"}
+        (got,) = together(image).values()
+        np.testing.assert_array_equal(got, want)
 
 
 def test_a_program_shared_by_threads(plan: Plan) -> None:

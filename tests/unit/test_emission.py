@@ -53,14 +53,28 @@ def hourglass() -> onnx.ModelProto:
     return g.model(g.node("Softmax", g.node("Gemm", flat, weight)), e)
 
 
+def fewer_products() -> onnx.ModelProto:
+    """3x3 convolutions that are summed up along the rows, or in tiles where a phase has several rows."""
+    g = Graph()
+    x = g.input("x", (1, 48, 17, 25))
+    return g.model(g.conv(g.node("Relu", g.conv(x, 48)), 18))
+
+
 MODELS = {
+    "fewer": fewer_products,
     "residual": residual_classifier,
     "two": two_inputs,
     "gate": squeeze_and_excite,
     "hourglass": hourglass,
     **{make.__name__: make for make in outputs.MODELS},
 }
-CASES = [*((name, "auto") for name in MODELS), ("hourglass", "1"), ("gate", "1"), ("two", "whole")]
+CASES = [
+    *((name, "auto") for name in MODELS),
+    ("hourglass", "1"),
+    ("gate", "1"),
+    ("two", "whole"),
+    ("fewer", "4"),
+]
 
 
 def feeds_of(network: Network, seed: int = 0) -> dict[str, np.ndarray]:
@@ -293,6 +307,12 @@ def test_only_the_files_that_are_called_come_along() -> None:
     assert names.isdisjoint({"winograd.c", "reduce.c", "depthwise.c", "blocks_16.h"})
     with pytest.raises(PlanError, match="csdf_nothing"):
         needed(["csdf_nothing"])
+
+
+@pytest.mark.parametrize(("rows", "file"), [("2", "winograd_row.c"), ("4", "winograd.c")])
+def test_fewer_products_come_along(rows: str, file: str, tmp_path: Path) -> None:
+    emit(planned(fewer_products(), rows=rows), "small", tmp_path / "c")
+    assert (tmp_path / "c" / "kernels" / file).exists()
 
 
 def test_nothing_is_allocated(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import runtime
 from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
 from csdfgen.model.network import Layer
 from csdfgen.native.families import family_of
-from csdfgen.native.families.convolution import Filter, row_bytes
+from csdfgen.native.families.convolution import Filter, row_bytes, tile_bytes
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
 from csdfgen.native.strided import Native, joined, translated
@@ -102,7 +102,7 @@ def image(rng: np.random.Generator, channels: int) -> Arg:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_convolution(seed: int) -> None:
-    """Also the ones that are summed up along the rows, with a workspace for all tiles and for few."""
+    """Also those with fewer products, with a workspace for all tiles and for few."""
     rng = np.random.default_rng(seed)
     groups, kernel = int(rng.choice([1, 1, 2])), integers(rng, 1, 6)
     ins, outs = integers(rng, 10, 80)
@@ -113,17 +113,19 @@ def test_convolution(seed: int) -> None:
         "strides": [int(rng.integers(1, 3)), int(rng.choice([1, 1, 2]))],
     }
     sample = Sample("Conv", (image(rng, groups * ins), weights), given)
-    check(sample, rng, {"conv_of", "winograd_row_of"})
+    check(sample, rng, {"conv_of", "winograd_row_of", "winograd_of"})
     exact = check(sample, np.random.default_rng(seed), {"conv_of"}, exact=True)
     assert exact.bound <= {"conv_of", "map_of"}
 
 
-def test_sums_along_the_rows_are_chosen_where_they_are_faster() -> None:
+def test_fewer_products_are_chosen_where_they_are_faster() -> None:
     weights = np.ones((64, 64, 3, 3), np.float32)
     sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
-    layer, native = sample.layer(), Recorded()
-    run_scattered(layer, sample.feeds(), 4, Layout(), None, None, native)
-    assert native.bound == {"winograd_row_of"}
+    layer = sample.layer()
+    for height, kernel in ((1, "winograd_row_of"), (4, "winograd_of")):
+        native = Recorded()
+        run_scattered(layer, sample.feeds(), height, Layout(), None, None, native)
+        assert native.bound == {kernel}
     native = Recorded()
     run_scattered(layer, sample.feeds(), 4, Layout(), None, [0] * 4, native)
     assert native.bound == {"conv_of"}  # without workspace
@@ -152,15 +154,19 @@ def test_workspace_is_what_the_kernel_says(seed: int) -> None:
     shape = ins, outs, high, stride, dilation
     said = load().winograd_row_bytes(struct, rows, tiles, channels)
     assert row_bytes(shape, rows, tiles, channels) == said
+    for tile in (2, 4):
+        said = load().winograd_bytes(struct, tile, tiles, channels)
+        assert tile_bytes((ins, groups * outs, 3, 1, 1), tile, tiles, channels) == said
 
 
 def test_the_same_step_is_always_computed_alike() -> None:
     own = Filter(
         np.ones((64, 64, 3, 3), np.float32), None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0), False
     )
-    tiles = [own.tiles(2, 56, room) for room in range(0, 300_000, 10_000)]
-    assert tiles == [own.tiles(2, 56, room) for room in range(0, 300_000, 10_000)]
-    assert tiles[0] == 0 and tiles[-1] == 14
+    ways = [own.way(4, 56, room) for room in range(0, 300_000, 10_000)]
+    assert ways == [own.way(4, 56, room) for room in range(0, 300_000, 10_000)]
+    assert [ways[0].kernel, ways[-1].kernel] == ["conv", "winograd"]
+    assert all(way.workspace <= 10_000 * k for k, way in enumerate(ways))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -170,7 +170,7 @@ def test_winograd(library: Library, seed: int, tile: int) -> None:
     rng = np.random.default_rng(seed)
     ins, outs = sizes(rng, 1, 150 if seed % 4 == 0 else 40, 2)
     layer = Convolution(
-        numbers(rng, outs, ins, 3, 3),
+        numbers(rng, outs, ins, 3, 3) / np.float32(3 * np.sqrt(ins)),
         numbers(rng, outs),
         pads=sizes(rng, -1, 3, 4),
         activation=ACTIVATIONS[seed % 4],
@@ -314,12 +314,12 @@ def test_gemm(library: Library, seed: int, together: bool) -> None:
 
 
 def test_winograd_loses_little(library: Library) -> None:
-    """Relative to the largest value: F(2x2) about 1e-6, rows 4e-6, F(4x4) 1e-5."""
+    """Relative to the largest value: rows and F(2x4) about 4e-6, F(4x4) 1e-5."""
     rng = np.random.default_rng(6)
     x = numbers(rng, 16, 16, 256)
     plain = Convolution(numbers(rng, 64, 256, 3, 3), pads=(1, 1, 1, 1))
     want = convolved(plain, x)
-    for tile, most in ((2, 3e-6), (4, 2e-5)):
+    for tile, most in ((2, 8e-6), (4, 2e-5)):
         layer = replace(plain, kind="winograd", tile=tile)
         out = Map.empty((16, 16, 64))
         run(library, layer, step_of(library, layer, [Map.of(x)], out))

@@ -4,6 +4,7 @@
 #define CSDF_BLOCK_PIXELS 12
 #define CSDF_TURN 8
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
 
@@ -11,26 +12,28 @@
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
-        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; \
-        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; \
-        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; \
-        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
+        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) \
+        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) \
+        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) \
+        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7)
 
 static void block_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -59,7 +62,8 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -88,14 +92,16 @@ static void block_8x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -119,7 +125,8 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -153,27 +160,29 @@ static void run_8x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
-        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; a1_4 += x1 * w4; \
-        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; a1_5 += x1 * w5; \
-        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; a1_6 += x1 * w6; \
-        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; a1_7 += x1 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
+        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) FMA(a1_4, x1, w4) \
+        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) FMA(a1_5, x1, w5) \
+        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) FMA(a1_6, x1, w6) \
+        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) FMA(a1_7, x1, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7) \
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7)
 
 static void block_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -214,7 +223,8 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -251,14 +261,16 @@ static void block_8x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -292,7 +304,8 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -335,28 +348,30 @@ static void run_8x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
-        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); a0_4 += x0 * w4; a1_4 += x1 * w4; a2_4 += x2 * w4; \
-        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); a0_5 += x0 * w5; a1_5 += x1 * w5; a2_5 += x2 * w5; \
-        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); a0_6 += x0 * w6; a1_6 += x1 * w6; a2_6 += x2 * w6; \
-        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); a0_7 += x0 * w7; a1_7 += x1 * w7; a2_7 += x2 * w7; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
+        csdf_v w4 = csdf_load(w + 1 * panel + 0 + 16 * k); CSDF_KEEP(w4); FMA(a0_4, x0, w4) FMA(a1_4, x1, w4) FMA(a2_4, x2, w4) \
+        csdf_v w5 = csdf_load(w + 1 * panel + 4 + 16 * k); CSDF_KEEP(w5); FMA(a0_5, x0, w5) FMA(a1_5, x1, w5) FMA(a2_5, x2, w5) \
+        csdf_v w6 = csdf_load(w + 1 * panel + 8 + 16 * k); CSDF_KEEP(w6); FMA(a0_6, x0, w6) FMA(a1_6, x1, w6) FMA(a2_6, x2, w6) \
+        csdf_v w7 = csdf_load(w + 1 * panel + 12 + 16 * k); CSDF_KEEP(w7); FMA(a0_7, x0, w7) FMA(a1_7, x1, w7) FMA(a2_7, x2, w7) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a0_4) DO(a0_5) DO(a0_6) DO(a0_7) \
     DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) DO(a1_4) DO(a1_5) DO(a1_6) DO(a1_7) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a2_4) DO(a2_5) DO(a2_6) DO(a2_7)
 
 static void block_8x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
@@ -409,7 +424,8 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -454,14 +470,16 @@ static void block_8x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_8x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     const ptrdiff_t panel = pass->panel;
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7;
         csdf_v a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7;
         csdf_v a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7;
@@ -505,7 +523,8 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -554,21 +573,23 @@ static void run_8x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3)
 
 static void block_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -588,7 +609,8 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -613,13 +635,15 @@ static void block_4x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -635,7 +659,8 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -665,21 +690,23 @@ static void run_4x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3)
 
 static void block_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -706,7 +733,8 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -735,13 +763,15 @@ static void block_4x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -763,7 +793,8 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -798,22 +829,24 @@ static void run_4x2(const csdf_pass *pass, const float *const *table,
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
         csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); \
         csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; a1_0 += x1 * w0; a2_0 += x2 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; a1_1 += x1 * w1; a2_1 += x2 * w1; \
-        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); a0_2 += x0 * w2; a1_2 += x1 * w2; a2_2 += x2 * w2; \
-        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); a0_3 += x0 * w3; a1_3 += x1 * w3; a2_3 += x2 * w3; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) FMA(a1_0, x1, w0) FMA(a2_0, x2, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) FMA(a1_1, x1, w1) FMA(a2_1, x2, w1) \
+        csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); FMA(a0_2, x0, w2) FMA(a1_2, x1, w2) FMA(a2_2, x2, w2) \
+        csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); FMA(a0_3, x0, w3) FMA(a1_3, x1, w3) FMA(a2_3, x2, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3)
 
 static void block_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -847,7 +880,8 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -880,13 +914,15 @@ static void block_4x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -914,7 +950,8 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -954,22 +991,24 @@ static void run_4x3(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3)
 
 static void block_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1010,7 +1049,8 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1047,13 +1087,15 @@ static void block_4x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1087,7 +1129,8 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1131,24 +1174,26 @@ static void run_4x4(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; a4_3 += x4 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) FMA(a4_3, x4, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3) \
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3)
 
 static void block_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1196,7 +1241,8 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1237,13 +1283,15 @@ static void block_4x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1283,7 +1331,8 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1331,25 +1380,27 @@ static void run_4x5(const csdf_pass *pass, const float *const *table,
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
         csdf_v w2 = csdf_load(w + 8 + 16 * k); CSDF_KEEP(w2); \
         csdf_v w3 = csdf_load(w + 12 + 16 * k); CSDF_KEEP(w3); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; a0_2 += x0 * w2; a0_3 += x0 * w3; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; a1_2 += x1 * w2; a1_3 += x1 * w3; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; a2_2 += x2 * w2; a2_3 += x2 * w3; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; a3_2 += x3 * w2; a3_3 += x3 * w3; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; a4_2 += x4 * w2; a4_3 += x4 * w3; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; a5_2 += x5 * w2; a5_3 += x5 * w3; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) FMA(a0_2, x0, w2) FMA(a0_3, x0, w3) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) FMA(a1_2, x1, w2) FMA(a1_3, x1, w3) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) FMA(a2_2, x2, w2) FMA(a2_3, x2, w3) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) FMA(a3_2, x3, w2) FMA(a3_3, x3, w3) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) FMA(a4_2, x4, w2) FMA(a4_3, x4, w3) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) FMA(a5_2, x5, w2) FMA(a5_3, x5, w3) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a0_2) DO(a0_3) DO(a1_0) DO(a1_1) DO(a1_2) DO(a1_3) \
     DO(a2_0) DO(a2_1) DO(a2_2) DO(a2_3) DO(a3_0) DO(a3_1) DO(a3_2) DO(a3_3) \
     DO(a4_0) DO(a4_1) DO(a4_2) DO(a4_3) DO(a5_0) DO(a5_1) DO(a5_2) DO(a5_3)
 
 static void block_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1404,7 +1455,8 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1449,13 +1501,15 @@ static void block_4x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_4x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1, a0_2, a0_3;
         csdf_v a1_0, a1_1, a1_2, a1_3;
         csdf_v a2_0, a2_1, a2_2, a2_3;
@@ -1501,7 +1555,8 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1550,19 +1605,21 @@ static void run_4x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); \
-        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); a0_0 += x0 * w0; \
-        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); a0_1 += x0 * w1; \
+        csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); FMA(a0_0, x0, w0) \
+        csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); FMA(a0_1, x0, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1)
 
 static void block_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -1578,7 +1635,8 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1601,13 +1659,15 @@ static void block_2x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         a0_0 = csdf_load(pass->bias + 0);
         a0_1 = csdf_load(pass->bias + 4);
@@ -1619,7 +1679,8 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1647,19 +1708,21 @@ static void run_2x1(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1)
 
 static void block_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1680,7 +1743,8 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1705,13 +1769,15 @@ static void block_2x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -1727,7 +1793,8 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1757,20 +1824,22 @@ static void run_2x2(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1)
 
 static void block_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1796,7 +1865,8 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1823,13 +1893,15 @@ static void block_2x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1849,7 +1921,8 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -1881,21 +1954,23 @@ static void run_2x3(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1)
 
 static void block_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1926,7 +2001,8 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -1955,13 +2031,15 @@ static void block_2x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -1985,7 +2063,8 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2019,23 +2098,25 @@ static void run_2x4(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1)
 
 static void block_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2071,7 +2152,8 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2102,13 +2184,15 @@ static void block_2x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2136,7 +2220,8 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2172,24 +2257,26 @@ static void run_2x5(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1)
 
 static void block_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2230,7 +2317,8 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2263,13 +2351,15 @@ static void block_2x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2301,7 +2391,8 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2339,25 +2430,27 @@ static void run_2x6(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1)
 
 static void block_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2403,7 +2496,8 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2438,13 +2532,15 @@ static void block_2x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2480,7 +2576,8 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2520,26 +2617,28 @@ static void run_2x7(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1)
 
 static void block_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2590,7 +2689,8 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2627,13 +2727,15 @@ static void block_2x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2673,7 +2775,8 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2715,28 +2818,30 @@ static void run_2x8(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
     DO(a8_0) DO(a8_1)
 
 static void block_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2792,7 +2897,8 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -2831,13 +2937,15 @@ static void block_2x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -2881,7 +2989,8 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -2925,29 +3034,31 @@ static void run_2x9(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1)
 
 static void block_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3008,7 +3119,8 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3049,13 +3161,15 @@ static void block_2x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3103,7 +3217,8 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3149,30 +3264,32 @@ static void run_2x10(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; a10_1 += x10 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) FMA(a10_1, x10, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1)
 
 static void block_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3238,7 +3355,8 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3281,13 +3399,15 @@ static void block_2x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3339,7 +3459,8 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3387,31 +3508,33 @@ static void run_2x11(const csdf_pass *pass, const float *const *table,
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
         csdf_v w1 = csdf_load(w + 4 + 16 * k); CSDF_KEEP(w1); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; a0_1 += x0 * w1; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; a1_1 += x1 * w1; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; a2_1 += x2 * w1; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; a3_1 += x3 * w1; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; a4_1 += x4 * w1; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; a5_1 += x5 * w1; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; a6_1 += x6 * w1; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; a7_1 += x7 * w1; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; a8_1 += x8 * w1; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; a9_1 += x9 * w1; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; a10_1 += x10 * w1; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; a11_1 += x11 * w1; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) FMA(a0_1, x0, w1) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) FMA(a1_1, x1, w1) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) FMA(a2_1, x2, w1) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) FMA(a3_1, x3, w1) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) FMA(a4_1, x4, w1) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) FMA(a5_1, x5, w1) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) FMA(a6_1, x6, w1) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) FMA(a7_1, x7, w1) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) FMA(a8_1, x8, w1) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) FMA(a9_1, x9, w1) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) FMA(a10_1, x10, w1) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) FMA(a11_1, x11, w1) \
     }
 #define ALL(DO) DO(a0_0) DO(a0_1) DO(a1_0) DO(a1_1) DO(a2_0) DO(a2_1) DO(a3_0) DO(a3_1) \
     DO(a4_0) DO(a4_1) DO(a5_0) DO(a5_1) DO(a6_0) DO(a6_1) DO(a7_0) DO(a7_1) \
     DO(a8_0) DO(a8_1) DO(a9_0) DO(a9_1) DO(a10_0) DO(a10_1) DO(a11_0) DO(a11_1)
 
 static void block_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3482,7 +3605,8 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3527,13 +3651,15 @@ static void block_2x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_2x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0, a0_1;
         csdf_v a1_0, a1_1;
         csdf_v a2_0, a2_1;
@@ -3589,7 +3715,8 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3638,18 +3765,20 @@ static void run_2x12(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
     }
 #define ALL(DO) DO(a0_0)
 
 static void block_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -3663,7 +3792,8 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
                 const float *p0 = t[0];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3685,13 +3815,15 @@ static void block_1x1(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x1(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         a0_0 = csdf_load(pass->bias + 0);
         if (init) {
@@ -3701,7 +3833,8 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
         const float *p0 = table[0];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3727,19 +3860,21 @@ static void run_1x1(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0)
 
 static void block_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3757,7 +3892,8 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
                 const float *p1 = t[1];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3780,13 +3916,15 @@ static void block_1x2(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x2(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         a0_0 = a1_0 = csdf_load(pass->bias + 0);
@@ -3799,7 +3937,8 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
         const float *p1 = table[1];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3826,20 +3965,22 @@ static void run_1x2(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0)
 
 static void block_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3861,7 +4002,8 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
                 const float *p2 = t[2];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -3885,13 +4027,15 @@ static void block_1x3(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x3(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3907,7 +4051,8 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
         const float *p2 = table[2];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -3935,21 +4080,23 @@ static void run_1x3(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0)
 
 static void block_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -3975,7 +4122,8 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
                 const float *p3 = t[3];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4000,13 +4148,15 @@ static void block_1x4(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x4(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4025,7 +4175,8 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
         const float *p3 = table[3];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4054,22 +4205,24 @@ static void run_1x4(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0)
 
 static void block_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4099,7 +4252,8 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
                 const float *p4 = t[4];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4125,13 +4279,15 @@ static void block_1x5(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x5(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4153,7 +4309,8 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
         const float *p4 = table[4];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4183,23 +4340,25 @@ static void run_1x5(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0)
 
 static void block_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4233,7 +4392,8 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
                 const float *p5 = t[5];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4260,13 +4420,15 @@ static void block_1x6(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x6(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4291,7 +4453,8 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
         const float *p5 = table[5];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4322,24 +4485,26 @@ static void run_1x6(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0)
 
 static void block_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4377,7 +4542,8 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
                 const float *p6 = t[6];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4405,13 +4571,15 @@ static void block_1x7(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x7(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4439,7 +4607,8 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
         const float *p6 = table[6];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4471,25 +4640,27 @@ static void run_1x7(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0)
 
 static void block_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4531,7 +4702,8 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
                 const float *p7 = t[7];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4560,13 +4732,15 @@ static void block_1x8(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x8(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4597,7 +4771,8 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
         const float *p7 = table[7];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4630,27 +4805,29 @@ static void run_1x8(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0)
 
 static void block_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4696,7 +4873,8 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
                 const float *p8 = t[8];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4726,13 +4904,15 @@ static void block_1x9(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x9(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4766,7 +4946,8 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
         const float *p8 = table[8];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4800,28 +4981,30 @@ static void run_1x9(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0)
 
 static void block_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4871,7 +5054,8 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
                 const float *p9 = t[9];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -4902,13 +5086,15 @@ static void block_1x10(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x10(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -4945,7 +5131,8 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
         const float *p9 = table[9];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -4980,29 +5167,31 @@ static void run_1x10(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0)
 
 static void block_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5056,7 +5245,8 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
                 const float *p10 = t[10];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5088,13 +5278,15 @@ static void block_1x11(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x11(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5134,7 +5326,8 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
         const float *p10 = table[10];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {
@@ -5170,30 +5363,32 @@ static void run_1x11(const csdf_pass *pass, const float *const *table,
 #define PRODUCTS(k) \
     { \
         csdf_v w0 = csdf_load(w + 0 + 16 * k); CSDF_KEEP(w0); \
-        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); a0_0 += x0 * w0; \
-        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); a1_0 += x1 * w0; \
-        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); a2_0 += x2 * w0; \
-        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); a3_0 += x3 * w0; \
-        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); a4_0 += x4 * w0; \
-        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); a5_0 += x5 * w0; \
-        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); a6_0 += x6 * w0; \
-        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); a7_0 += x7 * w0; \
-        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); a8_0 += x8 * w0; \
-        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); a9_0 += x9 * w0; \
-        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); a10_0 += x10 * w0; \
-        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); a11_0 += x11 * w0; \
+        csdf_v x0 = csdf_splat(p0[c + k]); CSDF_KEEP(x0); FMA(a0_0, x0, w0) \
+        csdf_v x1 = csdf_splat(p1[c + k]); CSDF_KEEP(x1); FMA(a1_0, x1, w0) \
+        csdf_v x2 = csdf_splat(p2[c + k]); CSDF_KEEP(x2); FMA(a2_0, x2, w0) \
+        csdf_v x3 = csdf_splat(p3[c + k]); CSDF_KEEP(x3); FMA(a3_0, x3, w0) \
+        csdf_v x4 = csdf_splat(p4[c + k]); CSDF_KEEP(x4); FMA(a4_0, x4, w0) \
+        csdf_v x5 = csdf_splat(p5[c + k]); CSDF_KEEP(x5); FMA(a5_0, x5, w0) \
+        csdf_v x6 = csdf_splat(p6[c + k]); CSDF_KEEP(x6); FMA(a6_0, x6, w0) \
+        csdf_v x7 = csdf_splat(p7[c + k]); CSDF_KEEP(x7); FMA(a7_0, x7, w0) \
+        csdf_v x8 = csdf_splat(p8[c + k]); CSDF_KEEP(x8); FMA(a8_0, x8, w0) \
+        csdf_v x9 = csdf_splat(p9[c + k]); CSDF_KEEP(x9); FMA(a9_0, x9, w0) \
+        csdf_v x10 = csdf_splat(p10[c + k]); CSDF_KEEP(x10); FMA(a10_0, x10, w0) \
+        csdf_v x11 = csdf_splat(p11[c + k]); CSDF_KEEP(x11); FMA(a11_0, x11, w0) \
     }
 #define ALL(DO) DO(a0_0) DO(a1_0) DO(a2_0) DO(a3_0) DO(a4_0) DO(a5_0) DO(a6_0) DO(a7_0) \
     DO(a8_0) DO(a9_0) DO(a10_0) DO(a11_0)
 
 static void block_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     for (int32_t k = 0; k < times; k++) {
         const float *const *t = table;
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5251,7 +5446,8 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
                 const float *p11 = t[11];
                 ptrdiff_t c = 0;
                 for (; c + 8 <= count; c += 8, w += 128) {
-                    CSDF_PREFETCH(w + ahead);
+                    for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                        CSDF_PREFETCH(w + line);
                     PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
                 }
                 for (; c < count; c++, w += 16) {
@@ -5284,13 +5480,15 @@ static void block_1x12(const csdf_pass *pass, const float *const *table,
 }
 
 static void run_1x12(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times)
+    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,
+    int32_t times, int32_t all)
 {
     const ptrdiff_t shift = pass->channel;
+    const ptrdiff_t beside = all < 8 ? all * 16 : 128;
     const ptrdiff_t count = pass->counts[0];
     for (int32_t k = 0; k < times; k++) {
         const float *w = pass->weights;
-        const ptrdiff_t ahead = next + k % 8 * 16;
+        const ptrdiff_t ahead = next + (first + k) % 8 * 16;
         csdf_v a0_0;
         csdf_v a1_0;
         csdf_v a2_0;
@@ -5333,7 +5531,8 @@ static void run_1x12(const csdf_pass *pass, const float *const *table,
         const float *p11 = table[11];
         ptrdiff_t c = 0;
         for (; c + 8 <= count; c += 8, w += 128) {
-            CSDF_PREFETCH(w + ahead);
+            for (ptrdiff_t line = ahead; line < next + 128; line += beside)
+                CSDF_PREFETCH(w + line);
             PRODUCTS(0) PRODUCTS(1) PRODUCTS(2) PRODUCTS(3) PRODUCTS(4) PRODUCTS(5) PRODUCTS(6) PRODUCTS(7)
         }
         for (; c < count; c++, w += 16) {

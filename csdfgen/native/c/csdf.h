@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 5
+#define CSDF_VERSION 6
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -68,10 +68,9 @@ typedef struct csdf_target {
  * pad_left may be negative (a crop). Padding above, below and at the right needs no saying: rows
  * that are NULL, columns behind the map.
  * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
- *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd,
- *     [ceil(out / 16)][(tile + 2)^2][in][16]; csdf_winograd_row, of every group blocks of up to four
- *     panels of 16 outputs, [block][6][panel][kernel_h][in / groups][16]. Best at a multiple of 64
- *     bytes.
+ *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd, blocks of up to four panels of 16
+ *     outputs, [block][(tile + 2) * 6][panel][in][16]; csdf_winograd_row, such blocks of every group,
+ *     [block][6][panel][kernel_h][in / groups][16]. Best at a multiple of 64 bytes.
  * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
 typedef struct csdf_layer {
     int32_t in_channels, out_channels, groups;
@@ -89,7 +88,10 @@ typedef struct csdf_layer {
  * width: columns of the map that is read.
  * residual: NULL, or a map of the output's shape that is added before the activation; its tables
  *     have a row for each row of the target, which they may be.
- * workspace: of csdf_winograd, at least csdf_winograd_bytes(layer, tile, 1) bytes, aligned to 64. */
+ * workspace: of csdf_winograd and csdf_winograd_row, see there.
+ * tile: of csdf_winograd, rows of a tile.
+ * some: of both of these, input channels of a group at a time, whole panels or all of them; 0: as many as
+ *     suit the workspace. Sums are rounded alike where this is, whatever the workspace. */
 typedef struct csdf_conv_step {
     const csdf_layer *layer;
     const csdf_source *pieces;
@@ -99,7 +101,7 @@ typedef struct csdf_conv_step {
     const csdf_source *residual;
     float *workspace;
     size_t workspace_bytes;
-    int32_t tile;
+    int32_t tile, some;
 } csdf_conv_step;
 
 /* Any convolution of two axes, groups included. */
@@ -108,13 +110,15 @@ void csdf_conv(const csdf_conv_step *step);
 /* One input channel a group, as many output channels a group as divide evenly. */
 void csdf_depthwise(const csdf_conv_step *step);
 
-/* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x2, 3x3), 4 for F(4x4, 3x3).
- * Tables of rows as for csdf_conv: no more than count + 2 rows are read. */
+/* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x4, 3x3), 4 for F(4x4, 3x3).
+ * Tables of rows as for csdf_conv: no more than count + 2 rows are read. workspace: at least
+ * csdf_winograd_bytes(layer, tile, 1, channels) bytes for up to 64 of the input channels, aligned to 64;
+ * with less nothing is computed. */
 void csdf_winograd(const csdf_conv_step *step);
 
-/* Bytes of workspace with which `tiles` tiles (of tile x tile pixels) are computed at a time; 1 is
- * the least, about 12 and more are fast, more than all tiles of a step are of no use. */
-size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles);
+/* Bytes with which `tiles` tiles (of tile x 4 pixels) are computed at a time, from `channels` input
+ * channels at a time; more than 128 tiles, or all tiles of a step, are of no use. */
+size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles, int32_t channels);
 
 /* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any down; any groups.
  * Reads as csdf_conv does. workspace: at least csdf_winograd_row_bytes(layer, 1, 1, channels) bytes

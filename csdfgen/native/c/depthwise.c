@@ -9,12 +9,14 @@ enum {
     STRIP = 8,
     POINTERS = 512, /* of a table: 4 KiB where pointers have 8 bytes */
     TAPS = 64,      /* of a table: taps, or rows of taps */
-    CHANNELS = 128  /* that a table is used for */
+    CHANNELS = 96,  /* that a table is used for: with what they see they stay in a first-level cache */
+    NEAR = 1 << 16  /* floats that stay in a second-level cache */
 };
 
 /* Pixels side by side, of which some see padding: table, [row][column], addresses of the first
  * channel of the pixels that they see. Or an even strip: table, [row], of the first of them, the
  * others `step` floats apart.
+ * far: whether what the strip at its right sees is fetched on the way.
  * weights: of the first tap of each row, those of the next tap `channels` floats further on.
  * kernel, stride, columns, pixels: its shape. out: of the first pixel, the others `pace` floats
  * apart. init: what is added, or NULL. */
@@ -22,7 +24,7 @@ typedef struct csdf_strip {
     const float *const *table;
     const float *const *weights;
     ptrdiff_t step;
-    int32_t rows, even;
+    int32_t rows, even, far;
     int32_t kernel, stride, columns, pixels;
     ptrdiff_t channels;
     const float *bias;
@@ -156,6 +158,7 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
                 *entry++ = in >= 0 && in < step->width ? seen->at[k] + at : csdf_zeros;
         }
     }
+    s.far = (ptrdiff_t)layer->kernel_h * step->width * stride > NEAR;
     s.table = table;
     s.weights = seen->weights;
     s.step = spread * stride;
@@ -253,8 +256,11 @@ void csdf_depthwise(const csdf_conv_step *step)
     for (int32_t i = 0; i < step->piece_count; i++) {
         const csdf_source *piece = step->pieces + i;
         const int32_t from = most(low, start * each), to = least(high, (start + piece->channels) * each);
-        for (int32_t c = from; c < to; c += CHANNELS) {
-            const part p = {piece, c / each - start, c, least(CHANNELS, to - c)};
+        const int32_t count = (to - from + CHANNELS - 1) / CHANNELS;
+        for (int32_t c = from, some; c < to; c += some) {
+            const int32_t left = count - (c - from) / CHANNELS;
+            some = least(to - c, ((to - c + left - 1) / left + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL);
+            const part p = {piece, c / each - start, c, some};
             slab(step, &p, each);
         }
         start += piece->channels;

@@ -1,10 +1,10 @@
 /* Blocks of pixels by vectors of output channels, until a pass is done. */
 #include "products.h"
 
-/* Blocks of the pass's first vectors, `times` of them, one behind the other. next: floats to the
- * weights that they fetch, for later. */
-typedef void csdf_block(const csdf_pass *pass, const float *const *table,
-    const float *const *init, float *const *out, ptrdiff_t next, int32_t times);
+/* Blocks of the pass's first vectors, `times` of them, one behind the other, from the first on of `all`
+ * that have the same weights. next: floats to the weights that all of them fetch together, for later. */
+typedef void csdf_block(const csdf_pass *pass, const float *const *table, const float *const *init,
+    float *const *out, ptrdiff_t next, int32_t first, int32_t times, int32_t all);
 
 /* Blocks of `vectors` vectors and 1 to `pixels` pixels, for passes of at most `most` pixels
  * (0: any number); of all passes, and of those with one tap and one piece. */
@@ -50,7 +50,7 @@ static void tail(csdf_pass pass, csdf_block *block, int32_t pixel, int32_t pixel
             out[i][c] = c < channels ? pass.init[pixel + i][shift + c] : 0.0f;
     }
     pass.channel = 0;
-    block(&pass, pass.table + pixel, pass.init ? (const float *const *)out : NULL, out, 0, 1);
+    block(&pass, pass.table + pixel, pass.init ? (const float *const *)out : NULL, out, 0, 0, 1, CSDF_TURN);
     for (int32_t i = 0; i < pixels; i++)
         for (int32_t c = 0; c < channels; c++)
             pass.out[pixel + i][shift + c] = out[i][c];
@@ -82,8 +82,7 @@ void csdf_products(const csdf_pass *whole)
                     tail(pass, block, (int32_t)(pixel + k * n), (int32_t)n, pass.channels, lanes);
             else
                 block(&pass, pass.table + pixel, pass.init ? pass.init + pixel : NULL,
-                    pass.out + pixel, ahead + (ptrdiff_t)(larger ? 0 : more % CSDF_TURN * CSDF_PANEL),
-                    (int32_t)times);
+                    pass.out + pixel, ahead, larger ? 0 : (int32_t)more, (int32_t)times, (int32_t)count);
             pixel += times * n;
         }
         /* so many lanes are part of a panel, or whole ones */

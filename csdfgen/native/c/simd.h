@@ -38,6 +38,7 @@
 #define CSDF_INLINE static inline
 #endif
 #define CSDF_PREFETCH(address) ((void)(address))
+#define CSDF_PREFETCH_NEAR(address) ((void)(address))
 #define CSDF_PREFETCH_OUT(address) ((void)(address))
 #define CSDF_KEEP(x) ((void)(x))
 
@@ -46,6 +47,7 @@ typedef float csdf_v;
 CSDF_INLINE csdf_v csdf_load(const float *at) { return *at; }
 CSDF_INLINE void csdf_store(float *at, csdf_v x) { *at = x; }
 CSDF_INLINE csdf_v csdf_splat(float x) { return x; }
+CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return sum + x * w; }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return x < low ? low : x; }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return x > high ? high : x; }
 
@@ -75,6 +77,7 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x)
 
 #define CSDF_INLINE static inline __attribute__((always_inline, unused))
 #define CSDF_PREFETCH(address) __builtin_prefetch((address), 0, 2)
+#define CSDF_PREFETCH_NEAR(address) __builtin_prefetch((address), 0, 3)
 #define CSDF_PREFETCH_OUT(address) __builtin_prefetch((address), 1, 3)
 
 typedef float csdf_v __attribute__((vector_size(4 * CSDF_LANES)));
@@ -107,14 +110,17 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 /* max and min hand on an x that is not a number. */
 #if CSDF_LANES == 16
 CSDF_INLINE csdf_v csdf_splat(float x) { return _mm512_set1_ps(x); }
+CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return _mm512_fmadd_ps(x, w, sum); }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return _mm512_max_ps(low, x); }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return _mm512_min_ps(high, x); }
 #elif CSDF_LANES == 8
 CSDF_INLINE csdf_v csdf_splat(float x) { return _mm256_set1_ps(x); }
+CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return _mm256_fmadd_ps(x, w, sum); }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return _mm256_max_ps(low, x); }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return _mm256_min_ps(high, x); }
 #else
 CSDF_INLINE csdf_v csdf_splat(float x) { return vdupq_n_f32(x); }
+CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return vfmaq_f32(sum, x, w); }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return vmaxq_f32(low, x); }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminq_f32(high, x); }
 #endif

@@ -1,7 +1,15 @@
 /* Written by csdfgen/native/generate.py: change that. */
 
+#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);
 #define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));
 #define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);
+#define FETCHES (16 / CSDF_LANES)
+#define FETCH(count, at, pace) \
+    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \
+        CSDF_PREFETCH_NEAR((at) + i * (pace));
+#define FETCH_OUT(count, at, pace) \
+    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \
+        CSDF_PREFETCH_OUT((at) + i * (pace));
 
 #define ALL(DO) DO(a0)
 static void strip_3_1_1(
@@ -21,9 +29,9 @@ static void strip_3_1_1(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -46,6 +54,10 @@ static void even_3_1_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -54,12 +66,15 @@ static void even_3_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(1, p + (3 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -92,10 +107,10 @@ static void strip_3_1_2(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -119,6 +134,10 @@ static void even_3_1_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -128,13 +147,16 @@ static void even_3_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (4 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -169,11 +191,11 @@ static void strip_3_1_3(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -198,6 +220,10 @@ static void even_3_1_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -208,14 +234,17 @@ static void even_3_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(3, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -252,12 +281,12 @@ static void strip_3_1_4(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -283,6 +312,10 @@ static void even_3_1_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -294,15 +327,18 @@ static void even_3_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (6 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -341,13 +377,13 @@ static void strip_3_1_5(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -374,6 +410,10 @@ static void even_3_1_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -386,16 +426,19 @@ static void even_3_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(5, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -436,14 +479,14 @@ static void strip_3_1_6(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(t[7] + c); a5 += x7 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a5, x7, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -471,6 +514,10 @@ static void even_3_1_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -484,17 +531,20 @@ static void even_3_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (8 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(p + 7 * step); a5 += x7 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a5, x7, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -537,15 +587,15 @@ static void strip_3_1_7(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a6 += x8 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a6, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -574,6 +624,10 @@ static void even_3_1_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -588,18 +642,21 @@ static void even_3_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(7, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a6 += x8 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a6, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -644,16 +701,16 @@ static void strip_3_1_8(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(t[8] + c); a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(t[9] + c); a7 += x9 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a7, x9, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -683,6 +740,10 @@ static void even_3_1_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -698,19 +759,22 @@ static void even_3_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (10 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(p + 8 * step); a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(p + 9 * step); a7 += x9 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a7, x9, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -749,9 +813,9 @@ static void strip_3_2_1(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -774,6 +838,10 @@ static void even_3_2_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -782,12 +850,15 @@ static void even_3_2_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (3 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -820,11 +891,11 @@ static void strip_3_2_2(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -848,6 +919,10 @@ static void even_3_2_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -857,14 +932,17 @@ static void even_3_2_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -899,13 +977,13 @@ static void strip_3_2_3(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -930,6 +1008,10 @@ static void even_3_2_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -940,16 +1022,19 @@ static void even_3_2_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -986,15 +1071,15 @@ static void strip_3_2_4(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1020,6 +1105,10 @@ static void even_3_2_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1031,18 +1120,21 @@ static void even_3_2_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1081,17 +1173,17 @@ static void strip_3_2_5(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1118,6 +1210,10 @@ static void even_3_2_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1130,20 +1226,23 @@ static void even_3_2_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(10, p + (11 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1184,19 +1283,19 @@ static void strip_3_2_6(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a5 += x12 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a5, x12, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1224,6 +1323,10 @@ static void even_3_2_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1237,22 +1340,25 @@ static void even_3_2_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(12, p + (13 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a5 += x12 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a5, x12, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1295,21 +1401,21 @@ static void strip_3_2_7(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a6 += x14 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a6, x14, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1338,6 +1444,10 @@ static void even_3_2_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1352,24 +1462,27 @@ static void even_3_2_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(14, p + (15 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a6 += x14 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a6, x14, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1414,23 +1527,23 @@ static void strip_3_2_8(
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(t[15] + c); a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(t[16] + c); a7 += x16 * w2;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(t[15] + c); FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(t[16] + c); FMA(a7, x16, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1460,6 +1573,10 @@ static void even_3_2_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1475,26 +1592,29 @@ static void even_3_2_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(16, p + (17 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(p + 15 * step); a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(p + 16 * step); a7 += x16 * w2;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(p + 15 * step); FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(p + 16 * step); FMA(a7, x16, w2)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1535,11 +1655,11 @@ static void strip_5_1_1(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1562,6 +1682,10 @@ static void even_5_1_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1570,16 +1694,19 @@ static void even_5_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(1, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1614,12 +1741,12 @@ static void strip_5_1_2(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1643,6 +1770,10 @@ static void even_5_1_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1652,17 +1783,20 @@ static void even_5_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (6 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1699,13 +1833,13 @@ static void strip_5_1_3(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1730,6 +1864,10 @@ static void even_5_1_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1740,18 +1878,21 @@ static void even_5_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(3, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1790,14 +1931,14 @@ static void strip_5_1_4(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1823,6 +1964,10 @@ static void even_5_1_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1834,19 +1979,22 @@ static void even_5_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (8 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1887,15 +2035,15 @@ static void strip_5_1_5(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1922,6 +2070,10 @@ static void even_5_1_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -1934,20 +2086,23 @@ static void even_5_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(5, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -1990,16 +2145,16 @@ static void strip_5_1_6(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4; a5 += x8 * w3;
-            const csdf_v x9 = csdf_load(t[9] + c); a5 += x9 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4) FMA(a5, x8, w3)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a5, x9, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2027,6 +2182,10 @@ static void even_5_1_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2040,21 +2199,24 @@ static void even_5_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (10 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4; a5 += x8 * w3;
-            const csdf_v x9 = csdf_load(p + 9 * step); a5 += x9 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4) FMA(a5, x8, w3)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a5, x9, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2099,17 +2261,17 @@ static void strip_5_1_7(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2;
-            const csdf_v x9 = csdf_load(t[9] + c); a5 += x9 * w4; a6 += x9 * w3;
-            const csdf_v x10 = csdf_load(t[10] + c); a6 += x10 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a5, x9, w4) FMA(a6, x9, w3)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a6, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2138,6 +2300,10 @@ static void even_5_1_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2152,22 +2318,25 @@ static void even_5_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(7, p + (11 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2;
-            const csdf_v x9 = csdf_load(p + 9 * step); a5 += x9 * w4; a6 += x9 * w3;
-            const csdf_v x10 = csdf_load(p + 10 * step); a6 += x10 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a5, x9, w4) FMA(a6, x9, w3)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a6, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2214,18 +2383,18 @@ static void strip_5_1_8(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(t[8] + c); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(t[9] + c); a5 += x9 * w4; a6 += x9 * w3; a7 += x9 * w2;
-            const csdf_v x10 = csdf_load(t[10] + c); a6 += x10 * w4; a7 += x10 * w3;
-            const csdf_v x11 = csdf_load(t[11] + c); a7 += x11 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a5, x9, w4) FMA(a6, x9, w3) FMA(a7, x9, w2)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a6, x10, w4) FMA(a7, x10, w3)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a7, x11, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2255,6 +2424,10 @@ static void even_5_1_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2270,23 +2443,26 @@ static void even_5_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (12 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1; a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w1; a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w2; a2 += x3 * w1; a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w3; a2 += x4 * w2; a3 += x4 * w1; a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w4; a2 += x5 * w3; a3 += x5 * w2; a4 += x5 * w1; a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a2 += x6 * w4; a3 += x6 * w3; a4 += x6 * w2; a5 += x6 * w1; a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a3 += x7 * w4; a4 += x7 * w3; a5 += x7 * w2; a6 += x7 * w1; a7 += x7 * w0;
-            const csdf_v x8 = csdf_load(p + 8 * step); a4 += x8 * w4; a5 += x8 * w3; a6 += x8 * w2; a7 += x8 * w1;
-            const csdf_v x9 = csdf_load(p + 9 * step); a5 += x9 * w4; a6 += x9 * w3; a7 += x9 * w2;
-            const csdf_v x10 = csdf_load(p + 10 * step); a6 += x10 * w4; a7 += x10 * w3;
-            const csdf_v x11 = csdf_load(p + 11 * step); a7 += x11 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1) FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w1) FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w2) FMA(a2, x3, w1) FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w3) FMA(a2, x4, w2) FMA(a3, x4, w1) FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w4) FMA(a2, x5, w3) FMA(a3, x5, w2) FMA(a4, x5, w1) FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a2, x6, w4) FMA(a3, x6, w3) FMA(a4, x6, w2) FMA(a5, x6, w1) FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a3, x7, w4) FMA(a4, x7, w3) FMA(a5, x7, w2) FMA(a6, x7, w1) FMA(a7, x7, w0)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a4, x8, w4) FMA(a5, x8, w3) FMA(a6, x8, w2) FMA(a7, x8, w1)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a5, x9, w4) FMA(a6, x9, w3) FMA(a7, x9, w2)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a6, x10, w4) FMA(a7, x10, w3)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a7, x11, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2327,11 +2503,11 @@ static void strip_5_2_1(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2354,6 +2530,10 @@ static void even_5_2_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2362,16 +2542,19 @@ static void even_5_2_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2406,13 +2589,13 @@ static void strip_5_2_2(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2436,6 +2619,10 @@ static void even_5_2_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2445,18 +2632,21 @@ static void even_5_2_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2493,15 +2683,15 @@ static void strip_5_2_3(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2526,6 +2716,10 @@ static void even_5_2_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2536,20 +2730,23 @@ static void even_5_2_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (9 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2588,17 +2785,17 @@ static void strip_5_2_4(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2624,6 +2821,10 @@ static void even_5_2_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2635,22 +2836,25 @@ static void even_5_2_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (11 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2691,19 +2895,19 @@ static void strip_5_2_5(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2730,6 +2934,10 @@ static void even_5_2_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2742,24 +2950,27 @@ static void even_5_2_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(10, p + (13 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2802,21 +3013,21 @@ static void strip_5_2_6(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4; a5 += x12 * w2;
-            const csdf_v x13 = csdf_load(t[13] + c); a5 += x13 * w3;
-            const csdf_v x14 = csdf_load(t[14] + c); a5 += x14 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4) FMA(a5, x12, w2)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a5, x13, w3)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a5, x14, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2844,6 +3055,10 @@ static void even_5_2_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2857,26 +3072,29 @@ static void even_5_2_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(12, p + (15 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4; a5 += x12 * w2;
-            const csdf_v x13 = csdf_load(p + 13 * step); a5 += x13 * w3;
-            const csdf_v x14 = csdf_load(p + 14 * step); a5 += x14 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4) FMA(a5, x12, w2)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a5, x13, w3)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a5, x14, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2921,23 +3139,23 @@ static void strip_5_2_7(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a5 += x14 * w4; a6 += x14 * w2;
-            const csdf_v x15 = csdf_load(t[15] + c); a6 += x15 * w3;
-            const csdf_v x16 = csdf_load(t[16] + c); a6 += x16 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a5, x14, w4) FMA(a6, x14, w2)
+            const csdf_v x15 = csdf_load(t[15] + c); FMA(a6, x15, w3)
+            const csdf_v x16 = csdf_load(t[16] + c); FMA(a6, x16, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -2966,6 +3184,10 @@ static void even_5_2_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -2980,28 +3202,31 @@ static void even_5_2_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(14, p + (17 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a5 += x14 * w4; a6 += x14 * w2;
-            const csdf_v x15 = csdf_load(p + 15 * step); a6 += x15 * w3;
-            const csdf_v x16 = csdf_load(p + 16 * step); a6 += x16 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a5, x14, w4) FMA(a6, x14, w2)
+            const csdf_v x15 = csdf_load(p + 15 * step); FMA(a6, x15, w3)
+            const csdf_v x16 = csdf_load(p + 16 * step); FMA(a6, x16, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3048,25 +3273,25 @@ static void strip_5_2_8(
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(t[2] + c); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(t[4] + c); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(t[6] + c); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(t[8] + c); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(t[9] + c); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(t[10] + c); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(t[11] + c); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(t[12] + c); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(t[13] + c); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(t[14] + c); a5 += x14 * w4; a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(t[15] + c); a6 += x15 * w3; a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(t[16] + c); a6 += x16 * w4; a7 += x16 * w2;
-            const csdf_v x17 = csdf_load(t[17] + c); a7 += x17 * w3;
-            const csdf_v x18 = csdf_load(t[18] + c); a7 += x18 * w4;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(t[8] + c); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(t[9] + c); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(t[10] + c); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(t[11] + c); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(t[12] + c); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(t[13] + c); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(t[14] + c); FMA(a5, x14, w4) FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(t[15] + c); FMA(a6, x15, w3) FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(t[16] + c); FMA(a6, x16, w4) FMA(a7, x16, w2)
+            const csdf_v x17 = csdf_load(t[17] + c); FMA(a7, x17, w3)
+            const csdf_v x18 = csdf_load(t[18] + c); FMA(a7, x18, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3096,6 +3321,10 @@ static void even_5_2_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3111,30 +3340,33 @@ static void even_5_2_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(16, p + (19 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
             csdf_v w1 = csdf_load(w + 1 * s->channels); CSDF_KEEP(w1);
             csdf_v w2 = csdf_load(w + 2 * s->channels); CSDF_KEEP(w2);
             csdf_v w3 = csdf_load(w + 3 * s->channels); CSDF_KEEP(w3);
             csdf_v w4 = csdf_load(w + 4 * s->channels); CSDF_KEEP(w4);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a0 += x1 * w1;
-            const csdf_v x2 = csdf_load(p + 2 * step); a0 += x2 * w2; a1 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a0 += x3 * w3; a1 += x3 * w1;
-            const csdf_v x4 = csdf_load(p + 4 * step); a0 += x4 * w4; a1 += x4 * w2; a2 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a1 += x5 * w3; a2 += x5 * w1;
-            const csdf_v x6 = csdf_load(p + 6 * step); a1 += x6 * w4; a2 += x6 * w2; a3 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a2 += x7 * w3; a3 += x7 * w1;
-            const csdf_v x8 = csdf_load(p + 8 * step); a2 += x8 * w4; a3 += x8 * w2; a4 += x8 * w0;
-            const csdf_v x9 = csdf_load(p + 9 * step); a3 += x9 * w3; a4 += x9 * w1;
-            const csdf_v x10 = csdf_load(p + 10 * step); a3 += x10 * w4; a4 += x10 * w2; a5 += x10 * w0;
-            const csdf_v x11 = csdf_load(p + 11 * step); a4 += x11 * w3; a5 += x11 * w1;
-            const csdf_v x12 = csdf_load(p + 12 * step); a4 += x12 * w4; a5 += x12 * w2; a6 += x12 * w0;
-            const csdf_v x13 = csdf_load(p + 13 * step); a5 += x13 * w3; a6 += x13 * w1;
-            const csdf_v x14 = csdf_load(p + 14 * step); a5 += x14 * w4; a6 += x14 * w2; a7 += x14 * w0;
-            const csdf_v x15 = csdf_load(p + 15 * step); a6 += x15 * w3; a7 += x15 * w1;
-            const csdf_v x16 = csdf_load(p + 16 * step); a6 += x16 * w4; a7 += x16 * w2;
-            const csdf_v x17 = csdf_load(p + 17 * step); a7 += x17 * w3;
-            const csdf_v x18 = csdf_load(p + 18 * step); a7 += x18 * w4;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a0, x1, w1)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a0, x2, w2) FMA(a1, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a0, x3, w3) FMA(a1, x3, w1)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a0, x4, w4) FMA(a1, x4, w2) FMA(a2, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a1, x5, w3) FMA(a2, x5, w1)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a1, x6, w4) FMA(a2, x6, w2) FMA(a3, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a2, x7, w3) FMA(a3, x7, w1)
+            const csdf_v x8 = csdf_load(p + 8 * step); FMA(a2, x8, w4) FMA(a3, x8, w2) FMA(a4, x8, w0)
+            const csdf_v x9 = csdf_load(p + 9 * step); FMA(a3, x9, w3) FMA(a4, x9, w1)
+            const csdf_v x10 = csdf_load(p + 10 * step); FMA(a3, x10, w4) FMA(a4, x10, w2) FMA(a5, x10, w0)
+            const csdf_v x11 = csdf_load(p + 11 * step); FMA(a4, x11, w3) FMA(a5, x11, w1)
+            const csdf_v x12 = csdf_load(p + 12 * step); FMA(a4, x12, w4) FMA(a5, x12, w2) FMA(a6, x12, w0)
+            const csdf_v x13 = csdf_load(p + 13 * step); FMA(a5, x13, w3) FMA(a6, x13, w1)
+            const csdf_v x14 = csdf_load(p + 14 * step); FMA(a5, x14, w4) FMA(a6, x14, w2) FMA(a7, x14, w0)
+            const csdf_v x15 = csdf_load(p + 15 * step); FMA(a6, x15, w3) FMA(a7, x15, w1)
+            const csdf_v x16 = csdf_load(p + 16 * step); FMA(a6, x16, w4) FMA(a7, x16, w2)
+            const csdf_v x17 = csdf_load(p + 17 * step); FMA(a7, x17, w3)
+            const csdf_v x18 = csdf_load(p + 18 * step); FMA(a7, x18, w4)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3171,7 +3403,7 @@ static void strip_1_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3194,6 +3426,10 @@ static void even_1_1_1(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(1, out + (1 + turn) * pace, pace)
+        }
         csdf_v a0;
         a0 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3202,8 +3438,11 @@ static void even_1_1_1(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(1, p + (1 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3234,8 +3473,8 @@ static void strip_1_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 2) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3259,6 +3498,10 @@ static void even_1_1_2(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(2, out + (2 + turn) * pace, pace)
+        }
         csdf_v a0, a1;
         a0 = a1 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3268,9 +3511,12 @@ static void even_1_1_2(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(2, p + (2 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3303,9 +3549,9 @@ static void strip_1_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 3) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3330,6 +3576,10 @@ static void even_1_1_3(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(3, out + (3 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2;
         a0 = a1 = a2 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3340,10 +3590,13 @@ static void even_1_1_3(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(3, p + (3 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3378,10 +3631,10 @@ static void strip_1_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 4) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3407,6 +3660,10 @@ static void even_1_1_4(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(4, out + (4 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3;
         a0 = a1 = a2 = a3 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3418,11 +3675,14 @@ static void even_1_1_4(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(4, p + (4 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3459,11 +3719,11 @@ static void strip_1_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 5) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3490,6 +3750,10 @@ static void even_1_1_5(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(5, out + (5 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4;
         a0 = a1 = a2 = a3 = a4 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3502,12 +3766,15 @@ static void even_1_1_5(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(5, p + (5 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3546,12 +3813,12 @@ static void strip_1_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 6) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a5 += x5 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a5, x5, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3579,6 +3846,10 @@ static void even_1_1_6(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(6, out + (6 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5;
         a0 = a1 = a2 = a3 = a4 = a5 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3592,13 +3863,16 @@ static void even_1_1_6(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(6, p + (6 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a5 += x5 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a5, x5, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3639,13 +3913,13 @@ static void strip_1_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 7) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a6 += x6 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a6, x6, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3674,6 +3948,10 @@ static void even_1_1_7(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(7, out + (7 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3688,14 +3966,17 @@ static void even_1_1_7(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(7, p + (7 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a6 += x6 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a6, x6, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3738,14 +4019,14 @@ static void strip_1_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 8) {
             const float *w = s->weights[row] + c;
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(t[0] + c); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(t[1] + c); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(t[2] + c); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(t[3] + c); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(t[4] + c); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(t[5] + c); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(t[6] + c); a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(t[7] + c); a7 += x7 * w0;
+            const csdf_v x0 = csdf_load(t[0] + c); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(t[1] + c); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(t[2] + c); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(t[3] + c); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(t[4] + c); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(t[5] + c); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(t[6] + c); FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(t[7] + c); FMA(a7, x7, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);
@@ -3775,6 +4056,10 @@ static void even_1_1_8(
     for (; c < end; c += CSDF_LANES) {
         const float *const *t = s->table;
         float *out = s->out + c;
+        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
+        if (s->far) {
+            FETCH_OUT(8, out + (8 + turn) * pace, pace)
+        }
         csdf_v a0, a1, a2, a3, a4, a5, a6, a7;
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = csdf_load(s->bias + c);
         if (s->init) {
@@ -3790,15 +4075,18 @@ static void even_1_1_8(
         for (int32_t row = 0; row < s->rows; row++, t += 1) {
             const float *w = s->weights[row] + c;
             const float *p = t[0] + c;
+            if (s->far) {
+                FETCH(8, p + (8 + turn) * step, step)
+            }
             csdf_v w0 = csdf_load(w); CSDF_KEEP(w0);
-            const csdf_v x0 = csdf_load(p + 0 * step); a0 += x0 * w0;
-            const csdf_v x1 = csdf_load(p + 1 * step); a1 += x1 * w0;
-            const csdf_v x2 = csdf_load(p + 2 * step); a2 += x2 * w0;
-            const csdf_v x3 = csdf_load(p + 3 * step); a3 += x3 * w0;
-            const csdf_v x4 = csdf_load(p + 4 * step); a4 += x4 * w0;
-            const csdf_v x5 = csdf_load(p + 5 * step); a5 += x5 * w0;
-            const csdf_v x6 = csdf_load(p + 6 * step); a6 += x6 * w0;
-            const csdf_v x7 = csdf_load(p + 7 * step); a7 += x7 * w0;
+            const csdf_v x0 = csdf_load(p + 0 * step); FMA(a0, x0, w0)
+            const csdf_v x1 = csdf_load(p + 1 * step); FMA(a1, x1, w0)
+            const csdf_v x2 = csdf_load(p + 2 * step); FMA(a2, x2, w0)
+            const csdf_v x3 = csdf_load(p + 3 * step); FMA(a3, x3, w0)
+            const csdf_v x4 = csdf_load(p + 4 * step); FMA(a4, x4, w0)
+            const csdf_v x5 = csdf_load(p + 5 * step); FMA(a5, x5, w0)
+            const csdf_v x6 = csdf_load(p + 6 * step); FMA(a6, x6, w0)
+            const csdf_v x7 = csdf_load(p + 7 * step); FMA(a7, x7, w0)
         }
     if (s->activation.kind == CSDF_CLIP) {
         const csdf_v low = csdf_splat(s->activation.a), high = csdf_splat(s->activation.b);

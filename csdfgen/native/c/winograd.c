@@ -1,189 +1,188 @@
-/* Convolution 3x3 with fewer products: F(2x2, 3x3) and F(4x4, 3x3) of Lavin and Gray, 2015.
+/* Convolution 3x3 with fewer products: F(2x4, 3x3) and F(4x4, 3x3) of Lavin and Gray, 2015.
  *
- * Some tiles at a time: their windows are taken to (tile + 2)^2 points, at each of which the layer is
- * a product of matrices; sums are taken back to pixels for some output channels at a time.
- * The workspace holds [point][tile][channel] of the inputs, then of the sums.
+ * A window of (tile + 2) x 6 pixels is taken to as many points, at each of which the layer is a product
+ * of matrices; sums are taken back to tile x 4 pixels. Of nine products a pixel and channel 3 or 2.25
+ * remain, but weights grow to 24 or 36: worth it where a slab has many tiles.
+ * The workspace holds [point][tile][channel] of some input channels, then [point][tile][channel] of
+ * sums. Of few bytes it makes many tiles of few input channels, so that weights are read few times: what
+ * some of them add up to is added to the output.
  */
 #include "products.h"
 
 enum {
-    TILES = 128,  /* at a time */
-    SUMS = 64     /* output channels at a time */
+    WIDE = 4,       /* pixels of a tile along the row, */
+    ACROSS = 6,     /* and its points */
+    TILES = 128,    /* at a time */
+    SUMS = 64,      /* output channels at a time */
+    LEAST_INS = 64  /* input channels at a time, where there are so many */
 };
-
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
-/* One row or column of a window to its points, `s` vectors apart. */
-static void points_2(const csdf_v *d, csdf_v *t, int s)
-{
-    t[0] = d[0] - d[2 * s];
-    t[s] = d[s] + d[2 * s];
-    t[2 * s] = d[2 * s] - d[s];
-    t[3 * s] = d[s] - d[3 * s];
-}
-
-static void points_4(const csdf_v *d, csdf_v *t, int s)
-{
-    const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), five = csdf_splat(5.0f);
-    const csdf_v d0 = d[0], d1 = d[s], d2 = d[2 * s], d3 = d[3 * s], d4 = d[4 * s], d5 = d[5 * s];
-    const csdf_v even = d4 - four * d2, odd = d3 - four * d1;
-    const csdf_v near = d4 - d2, far = two * (d3 - d1);
-    t[0] = four * d0 - five * d2 + d4;
-    t[s] = even + odd;
-    t[2 * s] = even - odd;
-    t[3 * s] = near + far;
-    t[4 * s] = near - far;
-    t[5 * s] = four * d1 - five * d3 + d5;
-}
-
-/* One row or column of points to its pixels. */
-static void pixels_2(const csdf_v *m, csdf_v *y, int s)
-{
-    const csdf_v m1 = m[s], m2 = m[2 * s];
-    y[0] = m[0] + m1 + m2;
-    y[s] = m1 - m2 - m[3 * s];
-}
-
-static void pixels_4(const csdf_v *m, csdf_v *y, int s)
-{
-    const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f);
-    const csdf_v m0 = m[0], m5 = m[5 * s];
-    const csdf_v even = m[s] + m[2 * s], odd = m[s] - m[2 * s];
-    const csdf_v wide = m[3 * s] + m[4 * s], skew = m[3 * s] - m[4 * s];
-    y[0] = m0 + even + wide;
-    y[s] = odd + two * skew;
-    y[2 * s] = even + four * wide;
-    y[3 * s] = odd + eight * skew + m5;
-}
 
 typedef struct shape {
     const csdf_conv_step *step;
-    int32_t tile, side; /* pixels and points of a side */
-    int32_t across;     /* tiles of a row of them */
-    int32_t ins, sums;  /* channels, of whole panels */
-    int32_t some;       /* tiles at a time */
+    int32_t tile, down;      /* rows of a tile, and its points */
+    int32_t across;          /* tiles of a row of them */
+    int32_t first, some;     /* input channels, now; `pace` floats for each tile */
+    int32_t pace, sums;
+    int32_t begin, tiles;    /* tiles, now */
     float *inputs, *products;
 } shape;
 
-/* Windows of tiles [first, first + count) to points. */
-static void take(const shape *f, int32_t first, int32_t count)
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static int32_t padded(int32_t channels)
+{
+    return (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
+}
+
+size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles, int32_t channels)
+{
+    const int32_t values = padded(channels) + least(SUMS, padded(layer->out_channels));
+    return (size_t)((tile + 2) * ACROSS) * (size_t)tiles * (size_t)values * sizeof(float);
+}
+
+/* Six values to six points; STORE(number of the point, value). */
+#define TO_SIX(STORE, d0, d1, d2, d3, d4, d5) \
+    { \
+        const csdf_v even = d4 - four * d2, odd = d3 - four * d1; \
+        const csdf_v near = d4 - d2, far = two * (d3 - d1); \
+        STORE(0, four * d0 - five * d2 + d4) \
+        STORE(1, even + odd) \
+        STORE(2, even - odd) \
+        STORE(3, near + far) \
+        STORE(4, near - far) \
+        STORE(5, four * d1 - five * d3 + d5) \
+    }
+
+#define TO_FOUR(STORE, d0, d1, d2, d3) \
+    { \
+        STORE(0, d0 - d2) \
+        STORE(1, d1 + d2) \
+        STORE(2, d2 - d1) \
+        STORE(3, d1 - d3) \
+    }
+
+/* Six points to four pixels, four to two. */
+#define FROM_SIX(STORE, m0, m1, m2, m3, m4, m5) \
+    { \
+        const csdf_v even = m1 + m2, odd = m1 - m2, far = m3 + m4, skew = m3 - m4; \
+        STORE(0, m0 + even + far) \
+        STORE(1, odd + two * skew) \
+        STORE(2, even + four * far) \
+        STORE(3, odd + eight * skew + m5) \
+    }
+
+#define FROM_FOUR(STORE, m0, m1, m2, m3) \
+    { \
+        STORE(0, m0 + m1 + m2) \
+        STORE(1, m1 - m2 - m3) \
+    }
+
+CSDF_INLINE csdf_v some(const float *at, int32_t c, int32_t n)
+{
+    return !at ? csdf_splat(0.0f) : n == CSDF_LANES ? csdf_load(at + c) : csdf_load_some(at + c, n);
+}
+
+/* n channels from c on of a window, of which seen are the pixels, [row][column], NULL those of padding,
+ * to points. */
+CSDF_INLINE void window(const float *const *seen, int32_t down, int32_t inside, int32_t c, int32_t n,
+    float *to, ptrdiff_t plane)
+{
+    const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), five = csdf_splat(5.0f);
+    csdf_v t[6][ACROSS];
+    for (int32_t r = 0; r < down; r++) {
+        const float *const *p = seen + r * ACROSS;
+#define KEEP(k, x) t[r][k] = (x);
+        if (inside) {
+            const csdf_v d0 = csdf_load(p[0] + c), d1 = csdf_load(p[1] + c), d2 = csdf_load(p[2] + c);
+            const csdf_v d3 = csdf_load(p[3] + c), d4 = csdf_load(p[4] + c), d5 = csdf_load(p[5] + c);
+            TO_SIX(KEEP, d0, d1, d2, d3, d4, d5)
+        } else {
+            const csdf_v d0 = some(p[0], c, n), d1 = some(p[1], c, n), d2 = some(p[2], c, n);
+            const csdf_v d3 = some(p[3], c, n), d4 = some(p[4], c, n), d5 = some(p[5], c, n);
+            TO_SIX(KEEP, d0, d1, d2, d3, d4, d5)
+        }
+#undef KEEP
+    }
+    for (int32_t q = 0; q < ACROSS; q++, to += plane) {
+#define GIVE(k, x) \
+    if (n == CSDF_LANES) \
+        csdf_store(to + (k) * ACROSS * plane, (x)); \
+    else \
+        csdf_store_some(to + (k) * ACROSS * plane, (x), n);
+        if (down == 6)
+            TO_SIX(GIVE, t[0][q], t[1][q], t[2][q], t[3][q], t[4][q], t[5][q])
+        else
+            TO_FOUR(GIVE, t[0][q], t[1][q], t[2][q], t[3][q])
+#undef GIVE
+    }
+}
+
+/* Channels [first, first + count) of a piece in one tile, to its points. */
+static void take(const shape *f, const csdf_source *piece, int32_t y, int32_t in, int32_t first, int32_t count,
+    float *to)
+{
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
+    const int32_t whole = count / CSDF_LANES * CSDF_LANES;
+    const float *seen[6 * ACROSS] = {NULL};
+    int32_t inside = 1, c = 0;
+    for (int32_t r = 0; r < f->down; r++) {
+        const float *row = y + r < f->step->out.count + 2 ? piece->rows[y + r] : NULL;
+        for (int32_t q = 0; q < ACROSS; q++) {
+            const int32_t here = row && in + q >= 0 && in + q < f->step->width;
+            seen[r * ACROSS + q] = here ? row + (ptrdiff_t)(in + q) * piece->stride + first : NULL;
+            inside = inside && here;
+        }
+    }
+    if (inside && f->down == 6)
+        for (; c < whole; c += CSDF_LANES)
+            window(seen, 6, 1, c, CSDF_LANES, to + c, plane);
+    else if (inside)
+        for (; c < whole; c += CSDF_LANES)
+            window(seen, 4, 1, c, CSDF_LANES, to + c, plane);
+    for (; c < count; c += CSDF_LANES)
+        window(seen, f->down, 0, c, least(CSDF_LANES, count - c), to + c, plane);
+}
+
+/* All tiles to points, some input channels. */
+static void take_all(const shape *f)
 {
     const csdf_conv_step *step = f->step;
-    const int32_t side = f->side;
-    const ptrdiff_t plane = (ptrdiff_t)f->some * f->ins;
-    for (int32_t k = 0; k < count; k++) {
-        const int32_t y = (first + k) / f->across * f->tile, x = (first + k) % f->across * f->tile;
-        const int32_t left = step->out.column + x - step->layer->pad_left;
-        float *to = f->inputs + (ptrdiff_t)k * f->ins;
-        for (int32_t i = 0; i < step->piece_count; i++) {
-            const csdf_source *piece = step->pieces + i;
-            const float *seen[6][6];
-            for (int32_t r = 0; r < side; r++) {
-                const float *row = y + r < step->out.count + 2 ? piece->rows[y + r] : NULL;
-                for (int32_t q = 0; q < side; q++) {
-                    const int32_t in = left + q;
-                    const int32_t inside = row && in >= 0 && in < step->width;
-                    seen[r][q] = inside ? row + (ptrdiff_t)in * piece->stride : NULL;
-                }
-            }
-            for (int32_t c = 0; c < piece->channels; c += CSDF_LANES) {
-                const int32_t n = least(CSDF_LANES, piece->channels - c);
-                csdf_v d[36], t[36];
-                for (int32_t r = 0; r < side; r++)
-                    for (int32_t q = 0; q < side; q++) {
-                        const float *at = seen[r][q];
-                        d[r * side + q] = !at ? csdf_splat(0.0f)
-                            : n == CSDF_LANES ? csdf_load(at + c) : csdf_load_some(at + c, n);
-                    }
-                if (f->tile == 2) {
-                    for (int q = 0; q < 4; q++)
-                        points_2(d + q, t + q, 4);
-                    for (int r = 0; r < 4; r++)
-                        points_2(t + 4 * r, d + 4 * r, 1);
-                } else {
-                    for (int q = 0; q < 6; q++)
-                        points_4(d + q, t + q, 6);
-                    for (int r = 0; r < 6; r++)
-                        points_4(t + 6 * r, d + 6 * r, 1);
-                }
-                if (n == CSDF_LANES)
-                    for (int32_t p = 0; p < side * side; p++)
-                        csdf_store(to + p * plane + c, d[p]);
-                else
-                    for (int32_t p = 0; p < side * side; p++)
-                        csdf_store_some(to + p * plane + c, d[p], n);
-            }
-            to += piece->channels;
+    const int32_t low = f->first, high = low + f->some;
+    int32_t start = 0;
+    for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
+        const csdf_source *piece = step->pieces + i;
+        const int32_t from = most(low, start), end = least(high, start + piece->channels);
+        float *to = f->inputs + (from - low);
+        for (int32_t k = f->begin; from < end && k < f->begin + f->tiles; k++, to += f->pace) {
+            const int32_t in = step->out.column + k % f->across * WIDE - step->layer->pad_left;
+            take(f, piece, k / f->across * f->tile, in, from - start, end - from, to);
         }
     }
 }
 
-/* Sums of output channels [channel, channel + channels) of these tiles to pixels. */
-static void give(const shape *f, int32_t first, int32_t count, int32_t channel, int32_t channels)
-{
-    const csdf_conv_step *step = f->step;
-    const csdf_target *out = &step->out;
-    const csdf_source *residual = step->residual;
-    const int32_t side = f->side, tile = f->tile;
-    const ptrdiff_t plane = (ptrdiff_t)f->some * f->sums;
-    const csdf_activation by = step->layer->activation;
-    for (int32_t k = 0; k < count; k++) {
-        const int32_t y = (first + k) / f->across * tile, x = (first + k) % f->across * tile;
-        const int32_t high = least(tile, out->count - y), wide = least(tile, out->columns - x);
-        const float *from = f->products + (ptrdiff_t)k * f->sums;
-        for (int32_t c = 0; c < channels; c += CSDF_LANES) {
-            const int32_t n = least(CSDF_LANES, channels - c);
-            const csdf_v bias = csdf_load(step->layer->bias + channel + c);
-            csdf_v m[36], t[36];
-            for (int32_t p = 0; p < side * side; p++)
-                m[p] = csdf_load(from + p * plane + c);
-            if (tile == 2) {
-                for (int q = 0; q < 4; q++)
-                    pixels_2(m + q, t + q, 4);
-                for (int r = 0; r < 2; r++)
-                    pixels_2(t + 4 * r, m + 4 * r, 1);
-            } else {
-                for (int q = 0; q < 6; q++)
-                    pixels_4(m + q, t + q, 6);
-                for (int r = 0; r < 4; r++)
-                    pixels_4(t + 6 * r, m + 6 * r, 1);
-            }
-            for (int32_t r = 0; r < high; r++)
-                for (int32_t q = 0; q < wide; q++) {
-                    const ptrdiff_t column = out->column + x + q;
-                    float *to = out->rows[y + r] + column * out->stride + channel + c;
-                    csdf_v sum = m[r * side + q] + bias;
-                    if (residual) {
-                        const float *add = residual->rows[y + r] + column * residual->stride + channel + c;
-                        sum += n == CSDF_LANES ? csdf_load(add) : csdf_load_some(add, n);
-                    }
-                    sum = csdf_activated(sum, &by);
-                    if (n == CSDF_LANES)
-                        csdf_store(to, sum);
-                    else
-                        csdf_store_some(to, sum, n);
-                }
-        }
-    }
-}
-
-/* At every point the product of inputs and weights. */
-static void multiply(const shape *f, int32_t count, int32_t channel, int32_t channels)
+/* At every point sums over input channels: output channels [channel, channel + channels), all in one
+ * block of SUMS. */
+static void multiply(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
-    const int32_t points = f->side * f->side;
-    const ptrdiff_t point = (ptrdiff_t)layer->in_channels * CSDF_PANEL;
+    const int32_t panels = padded(layer->out_channels) / CSDF_PANEL, block = channel / SUMS;
+    const int32_t many = least(SUMS / CSDF_PANEL, panels - block * (SUMS / CSDF_PANEL));
+    const int32_t points = f->down * ACROSS, in_block = channel / CSDF_PANEL - block * (SUMS / CSDF_PANEL);
+    const ptrdiff_t panel = (ptrdiff_t)layer->in_channels * CSDF_PANEL;
+    const float *weights = layer->weights + (ptrdiff_t)block * (SUMS / CSDF_PANEL) * points * panel
+        + in_block * panel + (ptrdiff_t)f->first * CSDF_PANEL;
     const float *table[TILES];
     float *out[TILES];
     csdf_pass pass;
     pass.table = table;
-    pass.pixels = count;
+    pass.pixels = f->tiles;
     pass.taps = pass.pieces = 1;
-    pass.counts = &layer->in_channels;
-    pass.panel = points * point;
+    pass.counts = &f->some;
+    pass.panel = panel;
     pass.skip = 0;
     pass.channel = 0;
-    pass.channels = (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
+    pass.channels = (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES;
     pass.spare = 0;
     pass.bias = NULL;
     pass.init = NULL;
@@ -191,52 +190,129 @@ static void multiply(const shape *f, int32_t count, int32_t channel, int32_t cha
     pass.activation.kind = CSDF_NONE;
     pass.activation.a = pass.activation.b = 0.0f;
     for (int32_t p = 0; p < points; p++) {
-        for (int32_t k = 0; k < count; k++) {
-            table[k] = f->inputs + ((ptrdiff_t)p * f->some + k) * f->ins;
-            out[k] = f->products + ((ptrdiff_t)p * f->some + k) * f->sums;
+        for (int32_t k = 0; k < f->tiles; k++) {
+            table[k] = f->inputs + ((ptrdiff_t)p * f->tiles + k) * f->pace;
+            out[k] = f->products + ((ptrdiff_t)p * f->tiles + k) * f->sums;
         }
-        pass.weights = layer->weights + channel / CSDF_PANEL * pass.panel + p * point;
+        pass.weights = weights + (ptrdiff_t)p * many * panel;
         csdf_products(&pass);
     }
 }
 
-static int32_t padded(int32_t channels)
+/* n channels of a tile's sums to pixels: y, [row][WIDE]. */
+CSDF_INLINE void back(const float *from, ptrdiff_t plane, int32_t down, csdf_v y[4][WIDE])
 {
-    return (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
+    const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f);
+    csdf_v t[4][ACROSS];
+    for (int32_t q = 0; q < ACROSS; q++) {
+        const float *at = from + q * plane;
+        const ptrdiff_t row = ACROSS * plane;
+        const csdf_v m0 = csdf_load(at), m1 = csdf_load(at + row), m2 = csdf_load(at + 2 * row);
+        const csdf_v m3 = csdf_load(at + 3 * row);
+#define KEEP(k, x) t[k][q] = (x);
+        if (down == 6) {
+            const csdf_v m4 = csdf_load(at + 4 * row), m5 = csdf_load(at + 5 * row);
+            FROM_SIX(KEEP, m0, m1, m2, m3, m4, m5)
+        } else {
+            FROM_FOUR(KEEP, m0, m1, m2, m3)
+        }
+#undef KEEP
+    }
+    for (int32_t r = 0; r < down - 2; r++) {
+#define KEEP(k, x) y[r][k] = (x);
+        FROM_SIX(KEEP, t[r][0], t[r][1], t[r][2], t[r][3], t[r][4], t[r][5])
+#undef KEEP
+    }
 }
 
-size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles)
+/* Sums of these output channels to pixels. Behind the first input channels they are added to what the
+ * output has. */
+static void give(const shape *f, int32_t channel, int32_t channels)
 {
-    const int32_t channels = padded(layer->in_channels) + least(SUMS, padded(layer->out_channels));
-    return (size_t)((tile + 2) * (tile + 2)) * (size_t)tiles * (size_t)channels * sizeof(float);
+    const csdf_conv_step *step = f->step;
+    const csdf_target *out = &step->out;
+    const int32_t begins = f->first == 0;
+    const csdf_source before = {(const float *const *)out->rows, out->stride, 0};
+    const csdf_source *added = begins ? step->residual : &before;
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->sums;
+    csdf_activation by = step->layer->activation;
+    if (f->first + f->some < step->layer->in_channels)
+        by.kind = CSDF_NONE;
+    for (int32_t k = 0; k < f->tiles; k++) {
+        const int32_t tile = f->begin + k, top = tile / f->across * f->tile, x = tile % f->across * WIDE;
+        const int32_t high = least(f->tile, out->count - top), wide = least(WIDE, out->columns - x);
+        const float *from = f->products + (ptrdiff_t)k * f->sums;
+        for (int32_t c = 0; c < channels; c += CSDF_LANES) {
+            const int32_t n = least(CSDF_LANES, channels - c);
+            const csdf_v bias = begins ? csdf_load(step->layer->bias + channel + c) : csdf_splat(0.0f);
+            csdf_v y[4][WIDE];
+            if (f->down == 6)
+                back(from + c, plane, 6, y);
+            else
+                back(from + c, plane, 4, y);
+            for (int32_t r = 0; r < high; r++) {
+                float *to = out->rows[top + r] + (ptrdiff_t)(out->column + x) * out->stride + channel + c;
+                const ptrdiff_t pace = added ? added->stride : 0;
+                const float *add =
+                    added ? added->rows[top + r] + (out->column + x) * pace + channel + c : NULL;
+                for (int32_t q = 0; q < wide; q++, to += out->stride) {
+                    csdf_v sum = y[r][q] + bias;
+                    if (add)
+                        sum += some(add + q * pace, 0, n);
+                    sum = csdf_activated(sum, &by);
+                    if (n == CSDF_LANES)
+                        csdf_store(to, sum);
+                    else
+                        csdf_store_some(to, sum, n);
+                }
+            }
+        }
+    }
+}
+
+/* Tiles and input channels at a time: as many tiles as there are, or fit in with few channels. */
+static int32_t divide(const csdf_conv_step *step, int32_t all, int32_t *channels)
+{
+    const csdf_layer *layer = step->layer;
+    const int32_t ins = layer->in_channels, limit = least(all, TILES);
+    for (int32_t parts = 1;; parts++) {
+        *channels = least(ins, step->some ? step->some : padded((ins + parts - 1) / parts));
+        const size_t room = step->workspace_bytes / csdf_winograd_bytes(layer, step->tile, 1, *channels);
+        if (room >= (size_t)limit || *channels <= LEAST_INS || step->some)
+            return room < (size_t)limit ? (int32_t)room : limit;
+    }
 }
 
 void csdf_winograd(const csdf_conv_step *step)
 {
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
-    const int32_t down = (out->count + step->tile - 1) / step->tile;
-    const size_t room = step->workspace_bytes / csdf_winograd_bytes(layer, step->tile, 1);
     const int32_t end = out->channel + out->channels;
+    int32_t some_ins;
     shape f;
     f.step = step;
     f.tile = step->tile;
-    f.side = step->tile + 2;
-    f.across = (out->columns + step->tile - 1) / step->tile;
-    f.ins = padded(layer->in_channels);
+    f.down = step->tile + 2;
+    f.across = (out->columns + WIDE - 1) / WIDE;
     f.sums = least(SUMS, padded(layer->out_channels));
-    const int32_t all = down * f.across, limit = room < TILES ? (int32_t)room : TILES;
-    const int32_t rounds = (all + limit - 1) / limit;
-    f.some = (all + rounds - 1) / rounds;
     f.inputs = step->workspace;
-    f.products = f.inputs + (ptrdiff_t)(f.side * f.side) * f.some * f.ins;
-    for (int32_t first = 0; first < all; first += f.some) {
-        const int32_t count = least(f.some, all - first);
-        take(&f, first, count);
-        for (int32_t channel = out->channel; channel < end; channel += f.sums) {
-            const int32_t channels = least(f.sums, end - channel);
-            multiply(&f, count, channel, channels);
-            give(&f, first, count, channel, channels);
+    const int32_t all = (out->count + f.tile - 1) / f.tile * f.across;
+    const int32_t limit = divide(step, all, &some_ins);
+    if (limit < 1)
+        return;
+    const int32_t rounds = (all + limit - 1) / limit, each = (all + rounds - 1) / rounds;
+    f.pace = padded(some_ins);
+    for (f.begin = 0; f.begin < all; f.begin += each) {
+        f.tiles = least(each, all - f.begin);
+        f.products = f.inputs + (ptrdiff_t)f.down * ACROSS * f.tiles * f.pace;
+        for (f.first = 0; f.first < layer->in_channels; f.first += f.some) {
+            f.some = least(some_ins, layer->in_channels - f.first);
+            take_all(&f);
+            for (int32_t channel = out->channel, next; channel < end; channel = next) {
+                next = least(end, (channel / SUMS + 1) * SUMS);
+                multiply(&f, channel, next - channel);
+                give(&f, channel, next - channel);
+            }
         }
     }
 }

@@ -245,9 +245,9 @@ static void divide(const csdf_conv_step *step, int32_t across, int32_t ins, int3
         /* rows that are read by several others are taken once where they fit in */
         const int32_t limit = least(across, POINTERS / (step->layer->kernel_h + 1) / *rows);
         for (int32_t parts = 1;; parts++) {
-            *channels = least(ins, padded((ins + parts - 1) / parts));
+            *channels = least(ins, step->some ? step->some : padded((ins + parts - 1) / parts));
             *tiles = room_for(step, *rows, *channels, limit);
-            if (*tiles == limit || *channels <= LEAST_INS)
+            if (*tiles == limit || *channels <= LEAST_INS || step->some)
                 break;
         }
         if (*rows == 1 || *tiles >= least(across, 2))

@@ -3,12 +3,12 @@
 A transposed convolution is as many plain ones as its strides have residues: the outputs of a residue
 lie a stride apart, and read with some of the taps.
 
-Three kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row`
-where it is estimated to be faster in the workspace that the step has; else `csdf_conv`. The estimate
-(`Filter.tiles`) counts multiply-adds, what taking values to points and back costs beside them, and
-weights that come from behind the second-level cache. It depends on the step's sizes alone, so that the
-same plan is always computed in the same way. Sums along the rows differ from plain ones by about 4e-6
-of the largest value.
+Four kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row` and
+`csdf_winograd` where they are estimated to be faster in the workspace that the step has; else
+`csdf_conv`. The estimate (`Filter.way`) counts multiply-adds, what taking values to points and back
+costs beside them, and weights that come from behind the second-level cache. It depends on the step's
+sizes alone, so that the same plan is always computed in the same way. Sums along the rows differ from
+plain ones by about 4e-6 of the largest value, those of tiles by 1e-5.
 """
 
 from __future__ import annotations
@@ -44,26 +44,44 @@ from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import PREFERRED, Mode
 
-__all__ = ["Filter", "convolution", "row_bytes", "transposed"]
+__all__ = ["Filter", "Way", "convolution", "row_bytes", "tile_bytes", "transposed"]
 
 POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
 """Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
 pointers of a table.
 """
 
+WIDE, TILES = 4, 128
+"""Of csdf_winograd: columns of a tile, tiles at a time."""
+
 LEAST_INPUTS = 16
 """Input channels below which its sums are too short."""
 
-MOVED = 12.0
-"""Multiply-adds that take as long as taking a value to a point or back."""
+MOVED, MOVED_TWICE = 12.0, 20.0
+"""Multiply-adds that take as long as taking a value to a point or back, along rows, down and along them."""
 
-READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 10.0))
+READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 16.0))
 """(most weights of a layer, multiply-adds that take as long as reading one of them), of what comes from a
 second-level cache, partly from there, from the third level, from where others are, too.
 """
 
 GAIN = 1.05
 """How much faster it must be by the estimate."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, and how many input
+    channels it works on at a time.
+    """
+
+    kernel: str
+    workspace: int = 0
+    tile: int = 0
+    some: int = 0
+
+
+PLAIN, DEPTHWISE = Way("conv"), Way("depthwise")
 
 
 @dataclass(frozen=True)
@@ -88,31 +106,27 @@ class Filter:
         """Whether there is nothing to add up over channels."""
         return self.weights.shape[1] == 1 < self.groups
 
-    def tiles(self, rows: int, columns: int, room: int) -> int:
-        """How many tiles of a row `csdf_winograd_row` computes at a time in `room` bytes, where that
-        is faster than `csdf_conv` for so many rows and columns of the output; 0 where it is not.
-        """
+    def way(self, rows: int, columns: int, room: int) -> Way:
+        """The fastest for so many rows and columns of the output in `room` bytes of workspace."""
         outs, ins, high, wide = self.weights.shape
-        outs //= self.groups
-        if self.exact or self.depthwise or ins < LEAST_INPUTS or not 2 <= wide <= 5 or high > 127:
-            return 0
+        if self.depthwise:
+            return DEPTHWISE
+        if self.exact or ins < LEAST_INPUTS or not 2 <= wide <= 5 or high > 127:
+            return PLAIN
         if (self.stride[1], self.dilation[1]) != (1, 1):
-            return 0
-        shape = ins, outs, high, self.stride[0], self.dilation[0]
-        return _tiles(shape, wide, rows, columns, room)
+            return PLAIN
+        shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
+        return _fastest(shape, wide, self.groups == 1, rows, columns, room)
 
     def bytes_of(self, rows: int, columns: int, limit: int) -> int:
         """Workspace of at most `limit` bytes that makes it fastest."""
-        outs, ins, high, wide = self.weights.shape
-        shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
-        across = -(-columns // (POINTS + 1 - wide)) if wide <= POINTS else 0
-        if not self.tiles(rows, columns, limit):
+        found = self.way(rows, columns, limit)
+        if not found.workspace:
             # who asks for nothing is not given what is free
-            return min(limit, 64) if self.tiles(rows, columns, PREFERRED) else 0
-        some, tiles, channels = _divided(shape, across, rows, limit)
-        return row_bytes(shape, some, tiles, channels)
+            return min(limit, 64) if self.way(rows, columns, PREFERRED).workspace else 0
+        return found.workspace
 
-    def pack(self, kernel: str) -> PackedLayer:
+    def pack(self, way: Way) -> PackedLayer:
         """The layer as a kernel wants it."""
         outs, ins, high, wide = self.weights.shape
         make, bias = {
@@ -125,7 +139,11 @@ class Filter:
                 lambda w: packing.winograd_row_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
             ),
-        }[kernel]
+            "winograd": (
+                lambda w: packing.winograd_weights(w, way.tile),
+                packing.conv_bias(self.bias, outs),
+            ),
+        }[way.kernel]
         arrays = make(self.weights), bias
         made = PackedLayer(
             ins * self.groups,
@@ -153,6 +171,12 @@ def row_bytes(shape: Shape, rows: int, tiles: int, channels: int) -> int:
     return POINTS * tiles * values * FLOAT
 
 
+def tile_bytes(shape: Shape, tile: int, tiles: int, channels: int) -> int:
+    """csdf_winograd_bytes."""
+    values = _padded(channels) + min(SUMS, _padded(shape[1]))
+    return (tile + 2) * POINTS * tiles * values * FLOAT
+
+
 def _padded(channels: int) -> int:
     return -(-channels // PANEL) * PANEL
 
@@ -164,22 +188,56 @@ def _height(shape: Shape, rows: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _tiles(shape: Shape, wide: int, rows: int, columns: int, room: int) -> int:
+def _fastest(shape: Shape, wide: int, alone: bool, rows: int, columns: int, room: int) -> Way:
+    """alone: of one group."""
+    ins, outs, high, stride, dilation = shape
+    weights = high * ins * outs
+    pixels = rows * columns
+    best, least = PLAIN, float(pixels * wide * weights)
+    turns = -(-pixels // (POINTERS // (high * wide + 1)))
+    least += turns * wide * weights * _reading(wide * weights)
+    least /= GAIN
+    ways = [_by_rows(shape, wide, rows, columns, room)]
+    if alone and (high, wide, stride, dilation) == (3, 3, 1, 1):
+        ways += [_by_tiles(shape, tile, rows, columns, room) for tile in (2, 4)]
+    for cost, way in ways:
+        if way.workspace and cost < least:
+            best, least = way, cost
+    return best
+
+
+def _by_rows(shape: Shape, wide: int, rows: int, columns: int, room: int) -> tuple[float, Way]:
+    """What csdf_winograd_row costs, in multiply-adds; without a workspace where there is no room."""
     ins, outs, high, *_ = shape
     across = -(-columns // (POINTS + 1 - wide))
     some, tiles, channels = _divided(shape, across, rows, room)
     if tiles < 1:
-        return 0
+        return 0.0, PLAIN
     weights = high * ins * outs
     passes, turns = -(-rows // some), -(-rows // some) * -(-across // tiles)
-    row = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
-    row += passes * _height(shape, some) * across * POINTS * MOVED * ins
-    row += turns * POINTS * weights * _reading(POINTS * weights)
-    pixels = rows * columns
-    direct = float(pixels * wide * weights)
-    turns = -(-pixels // (POINTERS // (high * wide + 1)))
-    direct += turns * wide * weights * _reading(wide * weights)
-    return tiles if GAIN * row < direct else 0
+    cost = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
+    cost += passes * _height(shape, some) * across * POINTS * MOVED * ins
+    cost += turns * POINTS * weights * _reading(POINTS * weights)
+    return cost, Way("winograd_row", row_bytes(shape, some, tiles, channels), some=channels)
+
+
+def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tuple[float, Way]:
+    """The same of csdf_winograd."""
+    ins, outs, *_ = shape
+    tiles = -(-rows // tile) * -(-columns // WIDE)
+    limit, parts = min(tiles, TILES), 1
+    while True:
+        channels = min(ins, _padded(-(-ins // parts)))
+        some = min(limit, room // tile_bytes(shape, tile, 1, channels))
+        if some == limit or channels <= LEAST_AT_A_TIME:
+            break
+        parts += 1
+    if some < 1:
+        return 0.0, PLAIN
+    points, weights = (tile + 2) * POINTS, ins * outs
+    cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
+    cost += -(-tiles // some) * points * weights * _reading(points * weights)
+    return cost, Way("winograd", tile_bytes(shape, tile, some, channels), tile, channels)
 
 
 def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int, int]:
@@ -228,7 +286,7 @@ class _Convolution:
     """filters: of the layer, most often one. packed: by number and kernel. parts: those of a step."""
 
     filters: tuple[Filter, ...]
-    packed: Callable[[int, str], PackedLayer]
+    packed: Callable[[int, Way], PackedLayer]
     parts: Callable[[Rows], list[_Part]]
 
     def takes(self, step: Step) -> bool:
@@ -257,9 +315,7 @@ class _Convolution:
         found = []
         for part in self.parts(step.phase.out):
             own = self.filters[part.number]
-            kernel = "depthwise" if own.depthwise else "conv"
-            if own.tiles(part.rows, part.columns, pad.size):
-                kernel = "winograd_row"
+            way = own.way(part.rows, part.columns, pad.size)
             high = own.weights.shape[2]
             reach = (part.rows - 1) * own.stride[0] + (high - 1) * own.dilation[0] + 1
             tables, sources = [], []
@@ -269,7 +325,7 @@ class _Convolution:
             skipped = FLOAT * part.first[1] * apart
             out = pointers([at + skipped for at in written[part.first[0] :: part.stride[0]]])
             pieces = (Source * len(sources))(*sources)
-            packed = self.packed(part.number, kernel)
+            packed = self.packed(part.number, way)
             made = ConvStep(
                 ctypes.pointer(packed),
                 ctypes.cast(pieces, ctypes.POINTER(Source)),
@@ -285,10 +341,11 @@ class _Convolution:
                     own.weights.shape[0],
                 ),
             )
-            if kernel == "winograd_row":
+            if way.workspace:
                 made.workspace = address_of(memory[pad.pool]) + pad.offset
                 made.workspace_bytes = pad.size
-            found.append(Native(f"{kernel}_of", made, packed, pieces, tables, out))
+                made.tile, made.some = way.tile, way.some
+            found.append(Native(f"{way.kernel}_of", made, packed, pieces, tables, out))
         return found
 
 
@@ -301,12 +358,12 @@ def _usable(layer: Layer) -> Tensor | None:
 
 
 def _made(filters: Sequence[Filter], parts: Callable[[Rows], list[_Part]]) -> Family:
-    packed: dict[tuple[int, str], PackedLayer] = {}
+    packed: dict[tuple[int, str, int], PackedLayer] = {}
 
-    def pack(number: int, kernel: str) -> PackedLayer:
-        key = number, kernel
+    def pack(number: int, way: Way) -> PackedLayer:
+        key = number, way.kernel, way.tile
         if key not in packed:
-            packed[key] = filters[number].pack(kernel)
+            packed[key] = filters[number].pack(way)
         return packed[key]
 
     return _Convolution(tuple(filters), pack, parts)

@@ -141,12 +141,12 @@ def _packed_once(
         if layer.attributes.get("transB"):
             weights = weights.T
         outputs = weights.shape[-1]
-        matrix = weights.reshape(-1, outputs)
+        matrix = packing.gemm_weights(weights)
         bias = np.zeros(outputs, np.float32)
         if 2 in layer.constants:
             bias += np.float32(beta) * layer.constants[2].reshape(-1)
         if alpha != 1:
-            matrix = matrix * np.float32(alpha)
-        return packing.gemm_weights(matrix), packing.conv_bias(bias, outputs)
+            matrix *= np.float32(alpha)
+        return matrix, packing.conv_bias(bias, outputs)
 
     return once(packed)

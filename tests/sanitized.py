@@ -1,0 +1,135 @@
+"""Does native code touch anything in the arena but what a step may? Random networks under ASan and UBSan.
+
+    python -m tests.sanitized [COUNT] [SEED]
+
+Runs with the sanitizer's library loaded first (`environment`). While a step is computed the whole arena
+is poisoned but the rows that it reads and writes, and its workspace: what lies beside a row is never
+what an over-read or an overrun would find harmless. Prints how many networks were computed as by numpy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import onnx
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import csdfgen
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import Call, Memory, Step, View
+from csdfgen.native.build import STANDARD, find_compiler
+from csdfgen.native.kernel_set import NativeKernels
+from csdfgen.native.library import load
+from csdfgen.native.strided import address_of
+from csdfgen.rewriting.fuse import fuse
+from runtime.executor import Executable
+from tests import random_networks
+from tests.networks import feeds
+from tests.random_networks import models, row_choices
+
+CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+FLAGS = (*STANDARD, "-O1", "-march=native", *CHECKS)
+WIDE = 40
+"""Channels of every other network: enough for kernels with fewer products."""
+
+
+def environment() -> dict[str, str] | None:
+    """In which this runs; None where the compiler has no such library."""
+    found = subprocess.run(
+        [*find_compiler().command, "-print-file-name=libasan.so"], capture_output=True, text=True
+    ).stdout.strip()
+    if not Path(found).is_absolute():
+        return None
+    options = "detect_leaks=0:allow_user_poisoning=1"
+    return {**os.environ, "LD_PRELOAD": str(Path(found).resolve()), "ASAN_OPTIONS": options}
+
+
+class Guarded(NativeKernels):
+    """Kernels around which all is poisoned that they have no business with."""
+
+    def bind(self, step: Step, memory: Memory) -> list[Call]:
+        calls = super().bind(step, memory)
+        sanitizer = ctypes.CDLL(None)
+        poison = sanitizer["__asan_poison_memory_region"]
+        unpoison = sanitizer["__asan_unpoison_memory_region"]
+        poison.argtypes = unpoison.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+        every = [(address_of(array), array.nbytes) for array in memory.values()]
+        mine = [
+            one for view in (*step.inputs, *step.outputs) if view for one in _touched(view, memory)
+        ]
+        mine += [one for view in step.states for one in _touched(view, memory)]
+        pad = step.workspace
+        if pad.size:
+            mine.append((address_of(memory[pad.pool]) + pad.offset, pad.size))
+
+        def guard() -> None:
+            for at, size in every:
+                poison(at, size)
+            for at, size in mine:
+                unpoison(at - at % 8, size + at % 8)
+
+        def release() -> None:
+            for at, size in every:
+                unpoison(at, size)
+
+        return [(guard, ()), *calls, (release, ())]
+
+
+def _touched(view: View, memory: Memory) -> Iterator[tuple[int, int]]:
+    """(address, bytes) of what a view has, pixel by pixel where others lie between them."""
+    for piece in view.pieces or (view,):
+        base, size = address_of(memory[piece.pool]), np.dtype(piece.format.dtype).itemsize
+        shape, strides = list(piece.shape), list(piece.strides)
+        run = size
+        while shape and (shape[-1] == 1 or strides[-1] == run):
+            run *= shape.pop()
+            strides.pop()
+        for row in piece.rows:
+            for index in product(*(range(n) for n in shape)):
+                yield base + row + sum(i * s for i, s in zip(index, strides, strict=True)), run
+
+
+def check(count: int, number: int) -> None:
+    kernels = Guarded(load(FLAGS))
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data(), models())
+    def run(data: st.DataObject, model: onnx.ModelProto) -> None:
+        network = csdfgen.load(model)
+        rows = row_choices(data.draw, [layer.name for layer in fuse(network).layers])
+        plan = csdfgen.plan(network, rows=rows, backend="native")
+        inputs = feeds(model)
+        want = Executable(csdfgen.plan(network, rows=rows), kernels=NUMPY)(inputs)
+        for name, got in Executable(plan, kernels=kernels)(inputs).items():
+            np.testing.assert_allclose(
+                got, want[name], rtol=1e-4, atol=1e-4 * max(1.0, float(np.abs(want[name]).max()))
+            )
+
+    run()
+
+
+def main(count: int, number: int) -> None:
+    for channels in (random_networks.LARGEST_CHANNELS, WIDE):
+        random_networks.LARGEST_CHANNELS = channels
+        check((count + 1) // 2, number)
+    print(f"{count} networks")
+
+
+if __name__ == "__main__":
+    numbers = [int(text) for text in sys.argv[1:]]
+    main(*numbers, *(10, 0)[len(numbers) :])
