@@ -4,7 +4,6 @@ with what is then free for its kernels; checked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
 from csdfgen.planning.ordering import Order, lower_bound
 from csdfgen.planning.placement import Placement, place, widened
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import Scratch, timed
+from csdfgen.planning.workspaces import Scratch, Timed, timed, with_idle
 
 if TYPE_CHECKING:
     from csdfgen.planning.planner import Prepared
@@ -60,8 +59,8 @@ class Candidate:
         return lifetimes_of(self.order, self.prepared.buffers)
 
     @cached_property
-    def wanted(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """Actor -> (bytes of scratch, firing) of each phase."""
+    def wanted(self) -> Timed:
+        """The least scratch, with the firings that take it."""
         return timed(self.scratch, self.order)
 
     @cached_property
@@ -101,7 +100,13 @@ class Candidate:
         prepared, placed = self.prepared, self.placed
         bound = placed.lower_bound
         levels = prepared.declared(kernels).levels()
-        placed = widened(prepared.buffers, self.lifetimes, placed, self.wanted, levels)
+        placed = widened(
+            prepared.buffers,
+            self.lifetimes,
+            placed,
+            with_idle(self.wanted, levels, self.order),
+            levels,
+        )
         return assemble(
             Plan(
                 prepared.conversion,

@@ -203,8 +203,9 @@ def widened(
     """The same rows, with as much scratch for every firing as the largest gap that is free then
     holds: larger blocks are faster, and what nobody uses costs nothing.
 
-    scratch: as placed, actor -> (bytes of each phase, firing of each phase). levels: what kernels can
-    use, actor -> bytes of each phase, from little to much. The total is no larger, smaller where what
+    scratch: as placed, actor -> (bytes of each phase, firing of each phase); of actors that could use
+    some and have none, too. levels: what kernels can use, actor -> bytes of each phase, from little to
+    much. The total is no larger, smaller where what
     lay on top is elsewhere now.
     """
     born = np.concatenate([one.born for one in lifetimes.each])
@@ -216,7 +217,8 @@ def widened(
     regions, workspaces, total = dict(placed.regions), [], int(high.max(initial=0))
     for actor, (sizes, times) in scratch.items():
         name = workspace_name(actor)
-        offsets, wider = np.array(regions[name].table), sizes.copy()
+        placed_at = regions[name].table if name in regions else np.zeros_like(sizes)
+        offsets, wider = np.array(placed_at), sizes.copy()
         wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
         for phase in np.flatnonzero(np.max(wanted, axis=0) > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
@@ -226,6 +228,8 @@ def widened(
             fits = fits or [size] if size > sizes[phase] else []
             if fits:
                 offsets[phase], wider[phase] = at, fits[-1]
+        if not wider.any():
+            continue
         total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))
         buffer, regions[name] = _workspace(actor, wider, offsets)
         workspaces.append(buffer)

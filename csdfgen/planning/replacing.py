@@ -28,7 +28,7 @@ from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
 from csdfgen.planning.placement import Layout, Placement, layout_of, widened
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import Declarations, timed
+from csdfgen.planning.workspaces import Declarations, timed, with_idle
 
 __all__ = ["in_memories", "layout_of_plan", "shared_out", "with_offsets", "write_plan_items"]
 
@@ -62,7 +62,10 @@ def with_offsets(
     items = layout.named()
     found = packed(items, read_offsets(path, items), lower_bound(items))
     levels = _declared(plan, kernels).levels()
-    placed = widened(layout.buffers, layout.lifetimes, layout.placed(found), layout.scratch, levels)
+    placed = widened(
+        layout.buffers, layout.lifetimes, layout.placed(found),
+        with_idle(layout.scratch, levels, plan.order), levels,
+    )  # fmt: skip
     return _placed(plan, placed, found.lower_bound)
 
 

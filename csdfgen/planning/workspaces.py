@@ -25,10 +25,13 @@ from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Sharing
 from csdfgen.planning.whole_layers import whole_layer_live
 
-__all__ = ["Declarations", "Scratch", "timed"]
+__all__ = ["Declarations", "Scratch", "Timed", "timed", "with_idle"]
 
 Scratch = Mapping[str, np.ndarray]
 """Actor -> bytes of scratch of each of its phases, of those that need any."""
+
+Timed = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
 
 _LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 """Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
@@ -117,12 +120,16 @@ class Declarations:
         return self._asked[key]
 
 
-def timed(
-    scratch: Scratch, order: Sequence[tuple[str, int]]
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
+def timed(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
+    """Scratch with the firings that take it."""
     times = times_of(order)
     return {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
+
+
+def with_idle(wanted: Timed, levels: Sequence[Scratch], order: Sequence[tuple[str, int]]) -> Timed:
+    """Scratch that is wanted, and none for actors that could use some."""
+    idle = {actor: np.zeros_like(sizes) for level in levels for actor, sizes in level.items()}
+    return {**timed(idle, order), **wanted}
 
 
 def _least(options: PlanOptions, network: Network) -> int:

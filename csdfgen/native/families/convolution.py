@@ -120,11 +120,7 @@ class Filter:
 
     def bytes_of(self, rows: int, columns: int, limit: int) -> int:
         """Workspace of at most `limit` bytes that makes it fastest."""
-        found = self.way(rows, columns, limit)
-        if not found.workspace:
-            # who asks for nothing is not given what is free
-            return min(limit, 64) if self.way(rows, columns, PREFERRED).workspace else 0
-        return found.workspace
+        return self.way(rows, columns, limit).workspace
 
     def pack(self, way: Way) -> PackedLayer:
         """The layer as a kernel wants it."""
