@@ -114,7 +114,7 @@ def check(count: int, number: int) -> None:
         rows = row_choices(data.draw, [layer.name for layer in fuse(network).layers])
         plan = csdfgen.plan(network, rows=rows, backend="native")
         inputs = feeds(model)
-        want = Executable(csdfgen.plan(network, rows=rows), kernels=NUMPY)(inputs)
+        want = Executable(csdfgen.plan(network, rows=rows, backend="numpy"), kernels=NUMPY)(inputs)
         for name, got in Executable(plan, kernels=kernels)(inputs).items():
             np.testing.assert_allclose(
                 got, want[name], rtol=1e-4, atol=1e-4 * max(1.0, float(np.abs(want[name]).max()))

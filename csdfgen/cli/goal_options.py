@@ -81,7 +81,7 @@ DeviceOption = Annotated[
         "--device",
         metavar="NAME|FILE.toml",
         rich_help_panel=_PANEL,
-        help="Where times are predicted, see csdfgen devices. \\[default: numpy-core, in round numbers]",
+        help="Where times are predicted, see csdfgen devices. \\[default: a core of a server, in round numbers]",
         show_default=False,
     ),
 ]

@@ -330,7 +330,12 @@ def _with_scratch(
         placed = place_scratch(prepared.buffers, draft.lifetimes, draft.regions, wanted)
         buffers, regions, arena = placed.workspaces, placed.regions, placed.total
     else:
-        buffers = _workspaces(file.scratch, needs)
+        idle = {
+            work.name: np.zeros(len(work.phases), np.int64)
+            for work in prepared.conversion.actors
+            if work.layer is not None and work.name not in prepared.sharing.silent
+        }
+        buffers = _workspaces(file.scratch, needs, idle)
         regions = {one.name: _table(one) for one in file.scratch}
         arena = file.arena
     return replace(
@@ -345,19 +350,26 @@ def _table(one: _Scratch) -> Region:
     return Region(one.name, min(one.offsets), max(one.sizes), 1, table=one.offsets)
 
 
-def _workspaces(given: Sequence[_Scratch], needs: Mapping[str, np.ndarray]) -> tuple[Buffer, ...]:
-    """Buffers of the scratch in the file, at least as large as the kernels' least need is here."""
-    actors = {workspace_name(actor): actor for actor in needs}
+def _workspaces(
+    given: Sequence[_Scratch], needs: Mapping[str, np.ndarray], idle: Mapping[str, np.ndarray]
+) -> tuple[Buffer, ...]:
+    """Buffers of the scratch in the file, at least as large as the kernels' least need is here.
+
+    idle: nothing, for every phase of actors that may have some.
+    """
+    actors = {workspace_name(actor): actor for actor in idle}
+    needed = {workspace_name(actor) for actor in needs}
     by_name = {one.name: one for one in given}
-    if len(by_name) != len(given) or by_name.keys() != actors.keys():
-        odd = sorted(by_name.keys() ^ actors.keys())
+    odd = sorted((needed - by_name.keys()) | (by_name.keys() - actors.keys()))
+    if odd or len(by_name) != len(given):
         raise PlanError(
-            f"has {len(given)} workspaces, {len(actors)} are needed here"
+            f"has {len(given)} workspaces, {len(needed)} are needed here"
             + (f"; one of them alone has '{odd[0]}'" if odd else "")
         )
     found = []
     for one in given:
-        least = needs[actors[one.name]].tolist()
+        actor = actors[one.name]
+        least = needs.get(actor, idle[actor]).tolist()
         if len(least) != len(one.sizes):
             raise PlanError(f"'{one.name}' has {len(one.sizes)} sizes for {len(least)} phases")
         short = next((k for k, n in enumerate(least) if one.sizes[k] < n), None)

@@ -29,12 +29,15 @@ from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
 from csdfgen.planning.planner import plan_of, prepare, rough_bound
+from tests.native_steps import compiler_missing
 from tests.small_models import residual_classifier
 
 PROFILE = device(DEFAULT_DEVICES["numpy"])
 NATIVE = device(DEFAULT_DEVICES["native"])
 planned = partial(csdfgen.plan, backend="numpy")
 listed = partial(csdfgen.pareto, backend="numpy")
+needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
 TIMED: dict[str, Any] = {"device": PROFILE.name}
 
 
@@ -169,6 +172,7 @@ def test_weights_make_layers_taller(chain: Network) -> None:
     assert phases[0] >= phases[1] > phases[2]
 
 
+@needs_compiler
 def test_only_the_default_of_native_code_is_raised(chain: Network) -> None:
     assert csdfgen.plan(chain, backend="native").options.rows.startswith("auto,")
     for asked in ({"backend": "numpy"}, {"rows": "2"}, {"policy": "layers"}):
@@ -176,6 +180,7 @@ def test_only_the_default_of_native_code_is_raised(chain: Network) -> None:
         assert options.rows == asked.get("rows", "auto")
 
 
+@needs_compiler
 def test_budgets_of_native_code_try_raised_heights(chain: Network) -> None:
     """The fastest within what the default takes is no slower than the default."""
     usual = csdfgen.plan(chain, backend="native")

@@ -137,7 +137,7 @@ def test_workspace_is_within_its_limit(limit: int) -> None:
     layer = Sample("Conv", (Arg((1, 96, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]}).layer()
     for size in declared(layer, 4, Layout(), limit, NativeKernels(load())):
         assert size <= limit
-        assert size > 0 or limit == 0  # so that a plan gives it what is free
+        assert size > 0 or limit < 30_000  # too little for any way but the plain one
 
 
 @pytest.mark.parametrize("seed", range(12))
