@@ -74,7 +74,7 @@ def _show(console: Console, out: Path, rows: str) -> int:
             shown.append(_detect(picture, rows))
     console.print(_table(shown))
     _draw(shown[-1], out / "faces.png")
-    for path in _write_graph(shown[0].plan, out):
+    for path in _write_graph(shown[0].plan, rows, out):
         console.print(f"{path}: the CSDF graph at {_size(shown[0])}", highlight=False)
     console.print(f"{out / 'faces.png'}: the faces that were found", highlight=False)
     return 0 if all(s.comparison.equal for s in shown) else 1
@@ -199,12 +199,13 @@ def _draw(shown: Shown, path: Path) -> None:
     pictures.save(pictures.drawn(shown.picture, shown.faces, title, bars, note), path)
 
 
-def _write_graph(plan: Plan, out: Path) -> tuple[Path, ...]:
+def _write_graph(plan: Plan, rows: str, out: Path) -> tuple[Path, ...]:
     from csdfgen.dataflow.graph_json import write_graph
-    from csdfgen.phases.conversion import csdf_graph
+    from csdfgen.phases.conversion import convert, csdf_graph
     from sdf3_bridge import sdf3xml
 
-    graph = csdf_graph(plan.conversion)
+    # at the heights as asked for: layers that the plan makes taller would fire at other rates
+    graph = csdf_graph(convert(plan.network, rows))
     xml, ours = out / "centerface.xml", out / "centerface.json"
     sdf3xml.write(xml, graph)
     write_graph(ours, graph)

@@ -46,7 +46,7 @@ class Side:
         """The values of `FACTS`."""
         plan, options = self.plan, self.plan.options
         return {
-            "rows": str(plan.conversion.rows),
+            "rows": plan.conversion.rows.brief,
             "fuse": options.fuse,
             "image": options.image,
             "policy": options.policy,
