@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -320,10 +320,13 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
             return
         dearest = search.at(fitting[0])
         _free_rows(search, dearest)
-        in_time = filter(lambda rows: search.seconds(rows) <= limit, ("auto", *search.raised))
-        for rows in (*islice(in_time, 1), "1", "whole"):
-            if search.seconds(rows) <= limit:
-                search.rows(rows)
+
+        def in_time(rows: str) -> bool:
+            return search.seconds(rows) <= limit
+
+        lowest = islice(filter(in_time, ("auto", *search.raised)), 1)
+        for rows in chain(lowest, filter(in_time, ("1", "whole"))):
+            search.rows(rows)
         for index in _spread(fitting):
             search.at(index)
 
@@ -343,10 +346,8 @@ def front(search: Search) -> None:
     last = len(search.ladder) - 1
     for index in (0, last):
         search.at(index)
-    quarters = (
-        [search.raised[len(search.raised) * part // 4] for part in (1, 2)] if search.raised else []
-    )
-    for rows in ("auto", "1", *quarters):
+    count = len(search.raised)
+    for rows in ("auto", "1", *(search.raised[at] for at in (count // 4, count // 2) if count)):
         search.rows(rows)
     known = {0: search.at(0), last: search.at(last)}
     while True:

@@ -205,8 +205,7 @@ def widened(
 
     scratch: as placed, actor -> (bytes of each phase, firing of each phase); of actors that could use
     some and have none, too. levels: what kernels can use, actor -> bytes of each phase, from little to
-    much. The total is no larger, smaller where what
-    lay on top is elsewhere now.
+    much. The total is no larger, smaller where what lay on top is elsewhere now.
     """
     born = np.concatenate([one.born for one in lifetimes.each])
     gone = np.concatenate([one.gone for one in lifetimes.each])
