@@ -92,7 +92,7 @@ def front(name: str) -> list[Row]:
 
 
 def _profile(network: Network) -> DeviceProfile:
-    sampler = Sampler(network, HEIGHTS)
+    sampler = Sampler.of(network, HEIGHTS)
     sampler.warm_up()
     for _ in rounds(REPEATS, SECONDS):
         sampler.sample()

@@ -88,7 +88,7 @@ class Result:
 def measure(name: str, repeats: int) -> Iterator[Result]:
     """Profile a network and time plain frames of it in turn; then predict."""
     network = csdfgen.load(f"zoo:{name}")
-    sampler = Sampler(network, HEIGHTS)
+    sampler = Sampler.of(network, HEIGHTS)
     programs = {
         height: runtime.compile(csdfgen.plan(network, rows=height, backend="numpy"))
         for height in PREDICTED
@@ -105,7 +105,7 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
     profile = measured_profile(
         [sampler.measurements()], "host", "this machine", *facts.machine(), {}
     )
-    checks = Sampler(network, PREDICTED)
+    checks = Sampler.of(network, PREDICTED)
     checks.warm_up()
     for _ in rounds(max(3, repeats // 3), SECONDS / 3):
         checks.sample()

@@ -671,6 +671,43 @@ def profile(
 
 @app.command(
     cls=Command,
+    epilog="Examples:\n\n  csdfgen tune model.onnx --seconds 60 -o tuned.json\n\n"
+    "  csdfgen run model.onnx --tuning tuned.json",
+)
+def tune(
+    model: ModelArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.json",
+            help="What was found; one that is there is continued.",
+        ),
+    ] = Path("tuned.json"),
+    seconds: Annotated[
+        float,
+        typer.Option(
+            "--seconds", metavar="S", min=1, max=86_400, help="How long to measure, about."
+        ),
+    ] = 60.0,
+    fuse: FuseOption = None,
+    shape: ShapeOption = None,
+    batch: BatchOption = None,
+    as_json: goal_options.JsonOption = False,
+) -> None:
+    """Measure on this machine which variant of each layer's kernel is the fastest at which slab height.
+
+    Run it again to go on where it ended, or with another model to add its layers.
+    """
+    from csdfgen.cli.tune import TuneRequest, run_tune
+
+    options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()
+    run_tune(TuneRequest(model, output, options, seconds, as_json))
+
+
+@app.command(
+    cls=Command,
     epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1",
 )
 def zoo(

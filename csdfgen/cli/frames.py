@@ -29,6 +29,8 @@ def frames_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Frames
             "backend",
             "exact",
             "fallback",
+            "tuning",
+            "ways",
         )
     }
     try:

@@ -150,6 +150,15 @@ FallbackOption = Annotated[
         help="What native code lacks is computed by numpy; without it such a layer is refused by name.",
     ),
 ]
+TuningOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tuning",
+        metavar="FILE.json",
+        rich_help_panel=_PANEL,
+        help="Compute each layer by the variant that csdfgen tune found to be the fastest here, and predict times by it.",
+    ),
+]
 ParetoOption = Annotated[
     bool,
     typer.Option(
@@ -177,6 +186,7 @@ class GoalGroup:
     backend: BackendOption = None
     exact: ExactOption = False
     fallback: FallbackOption = False
+    tuning: TuningOption = None
 
     def read(self, device: str | None = None) -> Mapping[str, Any]:
         """What was given, by the name in `PlanOptions`. Raises InputError for a value that is none."""

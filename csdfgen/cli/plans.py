@@ -27,7 +27,7 @@ __all__ = ["Asked", "Planned", "parse_asked", "planned"]
 
 _DEFAULT_POLICY = "best"
 
-_WISHES = tuple(name for name in WISHES if name != "tiles")
+_WISHES = tuple(name for name in WISHES if name not in ("tiles", "ways"))
 _SETTINGS = (*CONVERSION, "batch", "shape", "policy", *_WISHES)
 """What may stand behind a model, between plus signs."""
 

@@ -27,6 +27,7 @@ __all__ = [
     "board_facts",
     "cache_bytes",
     "core_count",
+    "cpu_name",
     "machine",
     "memory_bytes",
     "software_facts",
@@ -132,6 +133,11 @@ def _board(root: Path) -> str:
         if text:
             return f"{_read(root / _BOARD_VENDOR)} {text}".strip() if "dmi" in name else text
     return ""
+
+
+def cpu_name(root: Path = Path("/")) -> str:
+    """The processor's name; "" where the system does not tell."""
+    return _cpu(root)
 
 
 def _cpu(root: Path) -> str:

@@ -51,6 +51,7 @@ __all__ = [
     "MEASURED",
     "REPEATS",
     "SECONDS",
+    "SEED",
     "SYSTEM",
     "Kind",
     "Measurements",
@@ -74,7 +75,9 @@ REPEATS, SECONDS = 11, 1.0
 in a moment.
 """
 
-_SEED = 7
+SEED = 7
+"""Of the inputs of measured frames."""
+
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
 _SHORT = 20_000_000
@@ -128,29 +131,39 @@ class Measurements:
 
 
 class Sampler:
-    """Programs of one network at several slab heights, and what their frames have taken so far."""
+    """Programs of one network, by height or another name, and what their frames have taken so far."""
 
     def __init__(
         self,
+        programs: Mapping[int | str, Executable],
+        feeds: Mapping[str, np.ndarray],
+        threads: int = 1,
+    ) -> None:
+        self._clock = clock_of(threads)
+        self.programs, self.feeds = dict(programs), dict(feeds)
+        self.samples: dict[int | str, list[np.ndarray]] = {name: [] for name in programs}
+        self.beside: list[float] = []
+        self._short: dict[int | str, bool] = {}
+        self._excess: dict[int | str, list[int]] = {name: [] for name in programs}
+
+    @classmethod
+    def of(
+        cls,
         network: Network,
         heights: Sequence[int | str] = HEIGHTS,
         fuse: str = "full",
         threads: int = 1,
         backend: str = "numpy",
-    ) -> None:
-        self._clock = clock_of(threads)
-        self.feeds = random_inputs(network, _SEED)
+    ) -> Sampler:
+        """Programs of a network at several slab heights."""
         # plans of one network share its packed weights
-        self.programs: dict[int | str, Executable] = {
+        programs = {
             height: runtime.compile(
                 plan_of(network, PlanOptions(str(height), fuse, backend=backend)), threads=threads
             )
             for height in heights
         }
-        self.samples: dict[int | str, list[np.ndarray]] = {height: [] for height in heights}
-        self.beside: list[float] = []
-        self._short: dict[int | str, bool] = {}
-        self._excess: dict[int | str, list[int]] = {height: [] for height in heights}
+        return cls(programs, random_inputs(network, SEED), threads)
 
     def warm_up(self) -> None:
         """Frames that do not count."""
@@ -191,11 +204,10 @@ class Sampler:
         firings = sum(self.programs[height].firings for height in told)
         return min(max(excess / firings, alone), DEAREST_READING * alone) if told else alone
 
-    def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
-        """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
-        program = self.programs[height]
-        samples = np.maximum(np.stack(self.samples[height]) - self.reading(), 0) * 1e-9
-        found: dict[str, list[tuple[Layer | None, Point]]] = {}
+    def measured(self, name: int | str) -> Iterator[tuple[str, ActorWork, Point]]:
+        """What the frames of a program took: key of the shape, actor, and its point."""
+        program = self.programs[name]
+        samples = np.maximum(np.stack(self.samples[name]) - self.reading(), 0) * 1e-9
         for work, firings in _firings(program.plan).items():
             actor = program.plan.conversion.actor[work]
             if actor.kind == "output" or work in program.plan.sharing.silent:
@@ -205,7 +217,12 @@ class Sampler:
                 np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
             )
             rows, amount = rows_and_work(actor)
-            point = Point(len(firings), sum(rows), max(rows), middle, low, high, amount)
+            yield key, actor, Point(len(firings), sum(rows), max(rows), middle, low, high, amount)
+
+    def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
+        """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
+        found: dict[str, list[tuple[Layer | None, Point]]] = {}
+        for key, actor, point in self.measured(height):
             found.setdefault(key, []).append((actor.layer, point))
         return {
             key: (same[0][0], mean_point([point for _, point in same]))
@@ -403,7 +420,7 @@ def sample_network(
 
     Needs the network's arena once a height, its weights once.
     """
-    sampler = Sampler(network, heights, fuse, threads, backend)
+    sampler = Sampler.of(network, heights, fuse, threads, backend)
     sampler.warm_up()
     for number in rounds(repeats, seconds):
         sampler.sample()

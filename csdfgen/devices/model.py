@@ -233,7 +233,7 @@ def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
 
 
 def _measured(cost: LayerCost, rows: list[int]) -> _Times:
-    seconds = [cost.launch.value + cost.slope.value * n for n in rows]
+    seconds = [cost.seconds(n) for n in rows]
     return _launched(seconds, rows, cost.launch, cost.slope.origin, "its own shape")
 
 

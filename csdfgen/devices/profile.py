@@ -8,8 +8,10 @@ equation 2 of paper 002.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "LayerCost",
     "Memory",
     "OperatorCost",
+    "PointwiseCost",
     "Processor",
     "Quantity",
     "Series",
@@ -124,6 +127,33 @@ class LayerCost:
     rows: tuple[int, ...]
     times: Series
     spread: Series
+
+    def seconds(self, rows: int) -> float:
+        """Of a phase of so many rows."""
+        return self.launch.value + self.slope.value * rows
+
+
+@dataclass(frozen=True, slots=True)
+class PointwiseCost(LayerCost):
+    """The same, but between measured heights their times count, not the line through them: kernels
+    change from height to height.
+    """
+
+    points: tuple[tuple[float, float], ...] = ()
+    """(rows of a phase, its seconds), by rows."""
+
+    def seconds(self, rows: int) -> float:
+        """Of a phase of so many rows: on the straight line between its neighbours; beyond the ends as
+        much a row as there.
+        """
+        (low, first), (high, last) = self.points[0], self.points[-1]
+        if rows <= low:
+            return first * rows / low
+        if rows >= high:
+            return last * rows / high
+        at = bisect_right(self.points, (rows, inf))
+        (a, before), (b, after) = self.points[at - 1], self.points[at]
+        return before + (after - before) * (rows - a) / (b - a)
 
 
 @dataclass(frozen=True, eq=False)

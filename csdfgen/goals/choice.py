@@ -14,8 +14,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from csdfgen.devices.catalogue import DEFAULT_DEVICES
-from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
@@ -34,6 +32,7 @@ from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
 from csdfgen.planning.replacing import shared_out
+from csdfgen.tuning.use import predicting, tuned
 
 __all__ = ["chosen", "front", "pareto", "plan", "profile_for"]
 
@@ -62,6 +61,7 @@ def plan(
     backend: str = AUTO,
     exact: bool = False,
     fallback: bool = False,
+    tuning: str = "",
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> Plan:
@@ -88,7 +88,9 @@ def plan(
     backend: whose kernels' workspace is planned: "native", "numpy", whose plans every backend can run
         and which needs more, or "auto" for native where it can be built. exact: without
         Winograd's form of convolutions. fallback: what native code lacks is computed by numpy, instead
-        of refused. kernels: these instead.
+        of refused. tuning: a file that `csdfgen tune` has written on this machine: the variants of
+        kernels that were the fastest there, whose times are predicted where no device is named.
+        kernels: these instead.
     progress: called as progress("what", done, total).
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
@@ -103,7 +105,7 @@ def plan(
         fast=size_of(fast, "fast") if fast is not None else 0,
         slow=size_of(slow, "slow") if slow is not None else 0,
         backend=settled(backend),
-        exact=exact, fallback=fallback,
+        exact=exact, fallback=fallback, tuning=tuning,
     )  # fmt: skip
     return chosen(network, options, _planner(kernels), progress, kernels)
 
@@ -122,6 +124,7 @@ def pareto(
     backend: str = AUTO,
     exact: bool = False,
     fallback: bool = False,
+    tuning: str = "",
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> tuple[Found, ...]:
@@ -133,7 +136,7 @@ def pareto(
     options = PlanOptions(
         fuse=fuse, image=image, frames=frames, device=device or "", effort=str(effort),
         recompute=recompute, pack=pack, result=result, backend=settled(backend), exact=exact,
-        fallback=fallback,
+        fallback=fallback, tuning=tuning,
     )  # fmt: skip
     return front(network, options, _planner(kernels), progress)
 
@@ -146,7 +149,7 @@ def chosen(
     kernels: KernelSet | None = None,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
-    options = with_result(network, options)
+    options = tuned(network, with_result(network, options))
     made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
     # shared out to two memories, a plan may take more than it was chosen for
     return _as_asked(made, options) if options.fast and options.memory else made
@@ -203,7 +206,7 @@ def front(
     if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
-    options = with_result(network, options)
+    options = tuned(network, with_result(network, options))
     searched = Search(network, options, profile_for(options), planner, progress)
     searched.run(explored.front)
     points = explored.not_dominated(searched.found)
@@ -214,7 +217,7 @@ def front(
 
 def profile_for(options: PlanOptions) -> DeviceProfile:
     """Where times are predicted. Raises InputError for a device that is not known."""
-    return profile_of(options.device or DEFAULT_DEVICES[options.backend])
+    return predicting(options)
 
 
 def _planner(kernels: KernelSet | None) -> Planner:
@@ -278,10 +281,10 @@ def _above_whole_layers(made: Plan) -> bool:
 def _check_together(options: PlanOptions) -> None:
     """Raises InputError for wishes that contradict each other."""
     goal = option("goal", options.goal)
-    if options.latency and not options.device:
+    if options.latency and not (options.device or options.tuning):
         raise InputError(
             f"{option('latency')} is the time on a device; name it with {option('device')} "
-            "(csdfgen devices lists them)"
+            f"(csdfgen devices lists them), or give this machine's {option('tuning')} (csdfgen tune)"
         )
     if options.memory and options.goal == "memory":
         raise InputError(

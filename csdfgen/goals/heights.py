@@ -18,7 +18,7 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork
-from csdfgen.phases.heights import RowSpec
+from csdfgen.phases.heights import RowSpec, rungs
 from csdfgen.planning.planner import Prepared, prepare
 
 __all__ = ["Choice", "Heights", "Step", "heights_of", "seconds_of"]
@@ -30,9 +30,6 @@ is not free, whatever a profile says.
 
 _LEVELS = 12
 """Of time between the heights of `auto` and the fastest."""
-
-_FIRST = (1, 7)
-"""Rows that are doubled."""
 
 _ROUNDED = 1e-9
 
@@ -159,7 +156,7 @@ def heights_of(network: Network, options: PlanOptions, profile: DeviceProfile) -
     """
     found: dict[str, list[Choice]] = {}
     names: dict[str, str] = {}
-    for rows in _rungs(network):
+    for rows in (*map(str, rungs(network)), _WHOLE):
         for name, work, choice in _choices(network, options, rows, profile):
             names[name] = name if work.kind == "layer" else work.writes[0].tensor.name
             _add(found.setdefault(name, []), choice)
@@ -189,15 +186,6 @@ def seconds_of(prepared: Prepared, profile: DeviceProfile) -> float:
     """Predicted seconds of a frame of a network as it is cut, as `devices.model.estimate` has it."""
     beside = 0.0 if profile.processor.frame is None else profile.processor.frame.value
     return beside + sum(_seconds(work, prepared, profile) for work in prepared.conversion.actors)
-
-
-def _rungs(network: Network) -> list[str]:
-    """1, 2, 4, ... and between them 7, 14, ..., which divide what most networks have; below the tallest
-    tensor, then whole.
-    """
-    tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
-    doubled = (first << times for first in _FIRST for times in range(tallest.bit_length()))
-    return [*map(str, sorted(rung for rung in doubled if rung < max(2, tallest))), _WHOLE]
 
 
 def _add(choices: list[Choice], choice: Choice) -> None:

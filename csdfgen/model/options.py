@@ -38,7 +38,7 @@ CONVERSION = ("rows", "fuse", "image")
 
 WISHES = (
     "goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles",
-    "fast", "slow", "backend", "exact", "fallback",
+    "fast", "slow", "backend", "exact", "fallback", "tuning", "ways",
 )  # fmt: skip
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
 files and graphs made without them stay as they were.
@@ -71,7 +71,10 @@ class PlanOptions:
     by default. fast, slow: bytes of a fast and of a slow memory that the plan is shared out to, 0 for
     one memory. backend: "numpy" or "native", whose kernels' workspace is planned; who runs the plan by
     other kernels may find that they need more. exact: no Winograd form of convolutions, which rounds
-    otherwise. fallback: what native code lacks is computed by numpy, instead of refused.
+    otherwise. fallback: what native code lacks is computed by numpy, instead of refused. tuning: a file
+    of measured variants (`csdfgen.tuning`), by which times are predicted where no device is named;
+    ways: the variants of kernels that were taken from it (`native.ways`), as text, "" for those that
+    are estimated.
 
     Raises InputError for values that do not exist.
 
@@ -98,6 +101,8 @@ class PlanOptions:
     backend: str = "numpy"
     exact: bool = False
     fallback: bool = False
+    tuning: str = ""
+    ways: str = ""
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -158,7 +163,18 @@ class PlanOptions:
     def from_fields(cls, fields: Fields) -> PlanOptions:
         """The options in a JSON object. Raises the error of `fields`, or InputError."""
         texts = {name: fields.text(name) for name in CONVERSION}
-        for name in ("policy", "goal", "device", "effort", "pack", "result", "tiles", "backend"):
+        for name in (
+            "policy",
+            "goal",
+            "device",
+            "effort",
+            "pack",
+            "result",
+            "tiles",
+            "backend",
+            "tuning",
+            "ways",
+        ):
             texts[name] = fields.text(name, _default(name))
         return cls(
             **texts,

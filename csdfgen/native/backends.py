@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import cache
+from functools import cache, lru_cache
 
 from csdfgen.errors import InputError, ToolError, option
 from csdfgen.kernels.numpy_set import NUMPY
@@ -21,16 +21,20 @@ BACKENDS = (AUTO, "native", "numpy")
 """Names of backends."""
 
 
-def kernels_of(backend: str, *, exact: bool = False, fallback: bool = False) -> KernelSet:
-    """A backend by name; exact, fallback: see `PlanOptions`. Raises InputError for a name that is none;
-    ToolError where native code cannot be built.
+def kernels_of(
+    backend: str, *, exact: bool = False, fallback: bool = False, ways: str = ""
+) -> KernelSet:
+    """A backend by name; exact, fallback, ways: see `PlanOptions`. Raises InputError for a name that is
+    none, and ways that are none; ToolError where native code cannot be built.
     """
-    return NUMPY if settled(backend) == NUMPY.name else _native(exact, fallback)
+    return NUMPY if settled(backend) == NUMPY.name else _native(exact, fallback, ways)
 
 
 def kernels_for(options: PlanOptions) -> KernelSet:
     """The backend that a plan with these options is made for. Raises ToolError."""
-    return kernels_of(options.backend, exact=options.exact, fallback=options.fallback)
+    return kernels_of(
+        options.backend, exact=options.exact, fallback=options.fallback, ways=options.ways
+    )
 
 
 def settled(backend: str) -> str:
@@ -46,7 +50,7 @@ def settled(backend: str) -> str:
 def _fastest() -> str:
     """What "auto" stands for; said once."""
     try:
-        kernels = _native(exact=False, fallback=False)
+        kernels = _native(exact=False, fallback=False, ways="")
     except ToolError as error:
         _LOG.warning(
             "%s; numpy computes instead, two to four times slower (%s says that this is meant)",
@@ -57,10 +61,11 @@ def _fastest() -> str:
     return kernels.name
 
 
-@cache
-def _native(exact: bool, fallback: bool) -> KernelSet:
+@lru_cache(maxsize=64)
+def _native(exact: bool, fallback: bool, ways: str) -> KernelSet:
     """One set of each kind: its library stays loaded, and plans remember what it declared."""
     from csdfgen.native.kernel_set import NativeKernels
     from csdfgen.native.library import load
+    from csdfgen.native.ways import Ways
 
-    return NativeKernels(load(), exact=exact, fallback=fallback)
+    return NativeKernels(load(), fallback=fallback, ways=Ways(exact, ways))

@@ -36,6 +36,7 @@ __all__ = [
     "cache_folder",
     "find_compiler",
     "sources",
+    "sources_digest",
 ]
 
 STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
@@ -164,6 +165,14 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def sources() -> tuple[Path, ...]:
     """The C files of the kernel library; headers lie beside them."""
     return tuple(sorted(SOURCES.glob("*.c")))
+
+
+def sources_digest() -> str:
+    """16 hexadecimal digits of what the kernel library is made of."""
+    digest = hashlib.sha256()
+    for path in (*sources(), *sorted(SOURCES.glob("*.h"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def build(

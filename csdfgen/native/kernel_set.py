@@ -18,11 +18,12 @@ from csdfgen.errors import PlanError
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import Call, Memory, Step, by_image
 from csdfgen.model.network import Layer
-from csdfgen.native.families import Family, family_of
+from csdfgen.native.families import AS_ESTIMATED, Family, family_of
 from csdfgen.native.library import Library, Record
 from csdfgen.native.ports import NativePort
 from csdfgen.native.strided import Native, joined, translated
 from csdfgen.native.threads import Team
+from csdfgen.native.ways import Ways
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase
 
@@ -33,8 +34,7 @@ class NativeKernels:
     """The native backend over a library that was built.
 
     team: threads that share what it computes; without one it is one. fallback: what has no native
-    kernel is computed by numpy, instead of refused. exact: convolutions are sums of products, not
-    faster forms that round more often (about 4e-6 of the largest value).
+    kernel is computed by numpy, instead of refused. ways: how convolutions are computed.
     """
 
     name = "native"
@@ -44,17 +44,17 @@ class NativeKernels:
         library: Library,
         *,
         fallback: bool = False,
-        exact: bool = False,
+        ways: Ways = AS_ESTIMATED,
         team: Team | None = None,
     ) -> None:
-        self._library, self._fallback, self._exact, self._team = library, fallback, exact, team
+        self._library, self._fallback, self._ways, self._team = library, fallback, ways, team
 
     def shared(self, threads: int) -> NativeKernels:
         """See `KernelSet.shared`. Raises InputError for too many."""
         if threads == 1:
             return self
         team = Team(self._library, threads)
-        return NativeKernels(self._library, fallback=self._fallback, exact=self._exact, team=team)
+        return NativeKernels(self._library, fallback=self._fallback, ways=self._ways, team=team)
 
     @property
     def code(self) -> str:
@@ -72,7 +72,7 @@ class NativeKernels:
                 NUMPY.workspace(one, sizes, limit)
                 if family is None
                 else family.workspace(one, limit)
-                for one, family in _parts(step, self._exact)
+                for one, family in _parts(step, self._ways)
             ),
             default=0,
         )
@@ -81,7 +81,7 @@ class NativeKernels:
         """See `KernelSet.bind`. Raises PlanError too for a call that has no native kernel."""
         calls: list[Call] = []
         try:
-            for one, family in _parts(step, self._exact):
+            for one, family in _parts(step, self._ways):
                 if family is None:
                     calls.extend(self._translated(NUMPY.bind(one, memory)))
                 else:
@@ -144,11 +144,11 @@ def _table(calls: Sequence[Call]) -> Any:
     return table
 
 
-def _parts(step: Step, exact: bool) -> list[tuple[Step, Family | None]]:
+def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
     """The step, image by image, and what follows it in the slab as steps of their own, where a family
     computes it; the whole step where none does.
     """
-    family = family_of(step.layer, exact=exact)
+    family = family_of(step.layer, ways)
     if family is None:
         return [(step, None)]
     found: list[tuple[Step, Family | None]] = []
@@ -160,7 +160,7 @@ def _parts(step: Step, exact: bool) -> list[tuple[Step, Family | None]]:
         if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             continue  # sums that are not finished
         for after in step.layer.epilogue[on_the_way:]:
-            found.extend(_parts(_after(one, after), exact))
+            found.extend(_parts(_after(one, after), ways))
     return found
 
 

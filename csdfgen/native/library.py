@@ -248,7 +248,7 @@ _KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage
 class Library:
     """The kernels of a library that was built; it stays loaded as long as the process.
 
-    instructions: the instruction set that it uses. functions: name without `csdf_` -> function of
+    instructions: the instruction set that it uses. compiler: what made it. functions: name without `csdf_` -> function of
     the address of a step.
     """
 
@@ -256,6 +256,7 @@ class Library:
         try:
             self._library = ctypes.CDLL(str(path))
             self._library.csdf_instructions.restype = c_char_p
+            self._library.csdf_compiler.restype = c_char_p
             self._library.csdf_size_of.restype = c_size_t
             sizes = [self._library.csdf_size_of(k) for k in range(len(_KNOWN))]
             version = self._library.csdf_version()
@@ -269,6 +270,7 @@ class Library:
             )
         self.path = path
         self.instructions: str = self._library.csdf_instructions().decode()
+        self.compiler: str = self._library.csdf_compiler().decode()
         self.functions: dict[str, Any] = {}
         for name in ("conv", "depthwise", "winograd", "winograd_row", "gemm"):
             function = getattr(self._library, f"csdf_{name}")

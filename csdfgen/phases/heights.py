@@ -18,7 +18,15 @@ from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, height_along
 
-__all__ = ["ALL_LAYERS", "AUTO_PIXELS", "AskedRows", "RowSpec", "auto_height", "parse_rows"]
+__all__ = [
+    "ALL_LAYERS",
+    "AUTO_PIXELS",
+    "AskedRows",
+    "RowSpec",
+    "auto_height",
+    "parse_rows",
+    "rungs",
+]
 
 Asked = int | str | tuple[int, ...]
 """What is asked for a layer: rows a phase, one of `_WORDS`, or the rows of each phase, of which the
@@ -29,6 +37,9 @@ ALL_LAYERS = "*"
 """The name that stands for all other layers in a mapping of slab heights."""
 
 _WORDS = ("auto", "whole", "paper")
+
+_DOUBLED = (1, 7)
+"""The least of the heights that are worth trying, which are these doubled again and again."""
 
 _LISTED = 3
 """Layers with rows of their own that are named."""
@@ -245,3 +256,12 @@ def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], in
     if spec.layers.get(layer.name, spec.general) == "paper":
         return rows, rows
     return spec.height(layer.name, tensor, rows), rows
+
+
+def rungs(network: Network) -> list[int]:
+    """Slab heights that are worth trying: 1, 2, 4, ... and between them 7, 14, ..., which divide the maps
+    of most networks; all below its tallest tensor.
+    """
+    tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
+    doubled = (first << times for first in _DOUBLED for times in range(tallest.bit_length()))
+    return sorted(rung for rung in doubled if rung < max(2, tallest))

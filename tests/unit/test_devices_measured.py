@@ -187,7 +187,7 @@ def test_inputs_of_every_type_are_random() -> None:
     count = graph.input("count", (1, 2, 8, 8), "int64")
     flag = graph.input("flag", (1, 2, 8, 8), "bool")
     floats = [graph.node("Cast", name, to=1) for name in (count, flag)]
-    feeds = Sampler(csdfgen.load(graph.model(*floats)), (1,)).feeds
+    feeds = Sampler.of(csdfgen.load(graph.model(*floats)), (1,)).feeds
     assert (feeds["count"].dtype, feeds["flag"].dtype) == (np.int64, np.bool_)
     assert set(feeds["count"].flat) == set(range(10)) and set(feeds["flag"].flat) == {False, True}
 
@@ -195,7 +195,7 @@ def test_inputs_of_every_type_are_random() -> None:
 def test_what_reading_the_clock_adds_is_told_by_plain_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sampler = Sampler(csdfgen.load(residual_classifier()), (1, 4))
+    sampler = Sampler.of(csdfgen.load(residual_classifier()), (1, 4))
     monkeypatch.setattr(measure, "_reading", lambda clock: 500)
     assert sampler.reading() == 500  # no plain frame: what it costs behind another reading
     for excess, wanted in ((800, 800), (-90, 500), (99_000, 2000)):

@@ -43,6 +43,8 @@ ARROWS: dict[str, set[str]] = {
     "emission": {"base", "model", "kernels", "native", "lowering", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "native", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
+    "tuning": STAGES - {"dataflow", "ops"}
+    | {"kernels", "native", "planning", "runtime", "devices"},
     "goals": {
         "base",
         "model",
@@ -53,6 +55,7 @@ ARROWS: dict[str, set[str]] = {
         "planning",
         "schedules",
         "devices",
+        "tuning",
     },
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES

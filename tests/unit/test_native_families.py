@@ -15,11 +15,12 @@ import csdfgen
 import runtime
 from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
 from csdfgen.model.network import Layer
-from csdfgen.native.families import family_of
+from csdfgen.native.families import family_of, variants_of
 from csdfgen.native.families.convolution import Filter, row_bytes, tile_bytes
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
 from csdfgen.native.strided import Native, joined, translated
+from csdfgen.native.ways import CONV, Variant, Ways, written
 from tests.builder import Graph, reference
 from tests.native_steps import Convolution, compiler_missing, layer_of
 from tests.op_harness import Arg, Sample, heights
@@ -114,7 +115,7 @@ def test_convolution(seed: int) -> None:
     }
     sample = Sample("Conv", (image(rng, groups * ins), weights), given)
     check(sample, rng, {"conv_of", "winograd_row_of", "winograd_of"})
-    exact = check(sample, np.random.default_rng(seed), {"conv_of"}, exact=True)
+    exact = check(sample, np.random.default_rng(seed), {"conv_of"}, ways=Ways(exact=True))
     assert exact.bound <= {"conv_of", "map_of"}
 
 
@@ -129,6 +130,46 @@ def test_fewer_products_are_chosen_where_they_are_faster() -> None:
     native = Recorded()
     run_scattered(layer, sample.feeds(), 4, Layout(), None, [0] * 4, native)
     assert native.bound == {"conv_of"}  # without workspace
+
+
+@pytest.mark.parametrize("height", [1, 3, 4, 9])
+def test_every_variant_computes_the_same(height: int) -> None:
+    """Each in its own kernel; without room for it, as estimated."""
+    rng = np.random.default_rng(height)
+    weights = (0.1 * rng.standard_normal((40, 96, 3, 3))).astype(np.float32)
+    sample = Sample("Conv", (Arg((1, 96, 9, 21), 2), weights), {"pads": [1, 1, 1, 1]})
+    layer = sample.layer()
+    variants = variants_of(layer, height)
+    assert {"conv", "conv/640", "rows", "tiles2", "tiles4"} <= set(map(str, variants))
+    for variant in variants:
+        ways = Ways(text=written({layer.name: {1: variant}}))
+        check(sample, np.random.default_rng(height), {f"{variant.kernel}_of"}, ways=ways)
+        alone = Recorded(ways=ways)
+        run_scattered(layer, sample.feeds(), height, Layout(), None, None, alone)
+        assert alone.bound == {f"{variant.kernel}_of"}
+        least = Recorded(ways=ways)
+        run_scattered(layer, sample.feeds(), height, Layout(), None, [0] * 9, least)
+        assert least.bound == {"conv_of"}
+
+
+def test_a_variant_holds_from_its_height_on() -> None:
+    weights = np.ones((64, 64, 3, 3), np.float32)
+    sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
+    layer = sample.layer()
+    given = {2: Variant(CONV), 4: Variant("winograd_row")}
+    ways = Ways(text=written({layer.name: given}))
+    for height, kernel in (
+        (1, "winograd_row"),
+        (2, "conv"),
+        (4, "winograd_row"),
+        (8, "winograd_row"),
+    ):
+        native = Recorded(ways=ways)
+        run_scattered(layer, sample.feeds(), height, Layout(), None, None, native)
+        assert native.bound == {f"{kernel}_of"}, height
+    exact = Recorded(ways=Ways(exact=True, text=ways.text))
+    run_scattered(layer, sample.feeds(), 4, Layout(), None, None, exact)
+    assert exact.bound == {"conv_of"}
 
 
 @pytest.mark.parametrize("limit", [0, 5000, 30_000, 100_000, 10_000_000])
@@ -160,9 +201,7 @@ def test_workspace_is_what_the_kernel_says(seed: int) -> None:
 
 
 def test_the_same_step_is_always_computed_alike() -> None:
-    own = Filter(
-        np.ones((64, 64, 3, 3), np.float32), None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0), False
-    )
+    own = Filter(np.ones((64, 64, 3, 3), np.float32), None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0))
     ways = [own.way(4, 56, room) for room in range(0, 300_000, 10_000)]
     assert ways == [own.way(4, 56, room) for room in range(0, 300_000, 10_000)]
     assert [ways[0].kernel, ways[-1].kernel] == ["conv", "winograd"]
@@ -351,7 +390,7 @@ def _is_kernel_set(found: KernelSet) -> bool:
 
 
 def test_forms_of_the_backend_are_kernel_sets() -> None:
-    assert _is_kernel_set(NativeKernels(load(), exact=True))
+    assert _is_kernel_set(NativeKernels(load(), ways=Ways(exact=True)))
 
 
 def test_a_piece_of_one_channel_is_no_channel_for_all() -> None:

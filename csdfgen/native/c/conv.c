@@ -189,8 +189,9 @@ static void columns(const csdf_conv_step *step, int32_t column, int32_t count, i
     const int32_t fixed = step->residual ? 2 : 1;
     const int32_t run = runs ? layer->kernel_w * ins : ins;
     /* taps of a pass, as many as suit; where not even one does, some of its channels */
-    const int32_t taps = equal(window, least(SEGMENTS, most(1, CSDF_PASS_STEPS / run)));
-    const int32_t channels = runs ? ins : (equal(ins, CSDF_PASS_STEPS) + 3) / 4 * 4;
+    const int32_t steps = step->some > 0 ? step->some : CSDF_PASS_STEPS;
+    const int32_t taps = equal(window, least(SEGMENTS, most(1, steps / run)));
+    const int32_t channels = runs ? ins : (equal(ins, steps) + 3) / 4 * 4;
     const int32_t pieces = least(step->piece_count, least(PIECES, most(1, SEGMENTS / taps)));
     const int32_t room_for = POINTERS / (taps * pieces + fixed);
     if (all <= 0)

@@ -91,7 +91,8 @@ typedef struct csdf_layer {
  * workspace: of csdf_winograd and csdf_winograd_row, see there.
  * tile: of csdf_winograd, rows of a tile.
  * some: of both of these, input channels of a group at a time, whole panels or all of them; 0: as many as
- *     suit the workspace. Sums are rounded alike where this is, whatever the workspace. */
+ *     suit the workspace. Sums are rounded alike where this is, whatever the workspace. Of csdf_conv,
+ *     weights of an output channel at a time; 0: as many as suit a near cache. */
 typedef struct csdf_conv_step {
     const csdf_layer *layer;
     const csdf_source *pieces;
@@ -243,6 +244,7 @@ void csdf_pool_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
+const char *csdf_compiler(void);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
  * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,

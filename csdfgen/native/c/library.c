@@ -5,6 +5,14 @@
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
 
+#ifdef __clang__
+const char *csdf_compiler(void) { return __VERSION__; }
+#elif defined __GNUC__
+const char *csdf_compiler(void) { return "gcc " __VERSION__; }
+#else
+const char *csdf_compiler(void) { return "unknown"; }
+#endif
+
 int32_t csdf_version(void) { return CSDF_VERSION; }
 
 size_t csdf_size_of(int32_t which)

@@ -8,54 +8,60 @@ its first step is bound.
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from csdfgen.model.network import Layer, remembered
 from csdfgen.native.families.common import Family
-from csdfgen.native.families.convolution import convolution, transposed
+from csdfgen.native.families.convolution import Convolution, convolution, transposed
 from csdfgen.native.families.maps import MAPS
 from csdfgen.native.families.pools import POOLS
 from csdfgen.native.families.product import product
+from csdfgen.native.ways import Variant, Ways
 
-__all__ = ["KERNELS", "Family", "family_of"]
+__all__ = ["KERNELS", "Family", "family_of", "variants_of"]
+
+AS_ESTIMATED = Ways()
 
 
-def family_of(layer: Layer, *, exact: bool = False) -> Family | None:
-    """The family that a layer is of, if there is one. exact: none that computes otherwise than by
-    sums of products.
+def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
+    """The family that a layer is of, if there is one. ways: how convolutions are computed; all ways of
+    a layer share its packed weights.
     """
-    return _exact(layer) if exact else _fast(layer)
+    family = _made(layer)
+    if not isinstance(family, Convolution) or ways == AS_ESTIMATED:
+        return family
+    known = _CHOSEN.setdefault(layer, {})
+    if ways not in known:
+        known[ways] = family.computed(ways.of(layer.name))
+    return known[ways]
+
+
+def variants_of(layer: Layer, rows: int) -> tuple[Variant, ...]:
+    """The ways to compute slabs of so many rows of a layer that differ; () where there is one alone."""
+    family = _made(layer)
+    return family.variants(rows) if isinstance(family, Convolution) else ()
+
+
+_CHOSEN: WeakKeyDictionary[Layer, dict[Ways, Family]] = WeakKeyDictionary()
 
 
 @remembered
-def _fast(layer: Layer) -> Family | None:
-    return _made(layer, False)
-
-
-@remembered
-def _exact(layer: Layer) -> Family | None:
-    return _made(layer, True)
-
-
-def _made(layer: Layer, exact: bool) -> Family | None:
+def _made(layer: Layer) -> Family | None:
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
     if not floats:
         return None
-    if layer.op_type in _CONVOLUTIONS:
-        return _CONVOLUTIONS[layer.op_type](layer, exact)
     make = _FAMILIES.get(layer.op_type)
     return None if make is None else make(layer)
 
 
-_CONVOLUTIONS: dict[str, Callable[[Layer, bool], Family | None]] = {
+_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Conv": convolution,
     "ConvTranspose": transposed,
-}
-_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Gemm": product,
     "MatMul": product,
     **MAPS,
     **POOLS,
 }
 
-KERNELS = frozenset((*_CONVOLUTIONS, *_FAMILIES))
+KERNELS = frozenset(_FAMILIES)
 """Operators that have kernels of their own."""

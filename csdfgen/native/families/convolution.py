@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import gcd
@@ -40,18 +40,19 @@ from csdfgen.native.families.common import (
 from csdfgen.native.library import PANEL, Activation, ConvStep, Source, Target
 from csdfgen.native.library import Layer as PackedLayer
 from csdfgen.native.strided import Native, address_of
+from csdfgen.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
 from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import PREFERRED, Mode
 
-__all__ = ["Filter", "Way", "convolution", "row_bytes", "tile_bytes", "transposed"]
+__all__ = ["Convolution", "Filter", "Way", "convolution", "row_bytes", "tile_bytes", "transposed"]
 
 POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
 """Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
 pointers of a table.
 """
 
-WIDE, TILES = 4, 128
+WIDE, AT_A_TIME = 4, 128
 """Of csdf_winograd: columns of a tile, tiles at a time."""
 
 LEAST_INPUTS = 16
@@ -72,7 +73,7 @@ GAIN = 1.05
 @dataclass(frozen=True)
 class Way:
     """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, and how many input
-    channels it works on at a time.
+    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most).
     """
 
     kernel: str
@@ -81,7 +82,13 @@ class Way:
     some: int = 0
 
 
-PLAIN, DEPTHWISE = Way("conv"), Way("depthwise")
+PLAIN, DEPTHWISE = Way(CONV), Way("depthwise")
+
+PASSES = (640, 2560)
+"""Weights of a filter at a time that are variants of those that `csdf_conv` takes by itself."""
+
+BLOCKS = (65536,)
+"""Bytes of workspace that are variants of `PREFERRED`."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class Filter:
     """Sums of products that slide over a map: a Conv layer, or one residue of a ConvTranspose.
 
     weights: (out, in / groups, height, width). stride, dilation: down and along the rows. left: columns
-    of padding; negative ones are skipped. exact: no other way to sum up.
+    of padding; negative ones are skipped.
     """
 
     weights: np.ndarray
@@ -99,43 +106,86 @@ class Filter:
     dilation: tuple[int, int]
     left: int
     activation: tuple[int, float, float]
-    exact: bool
 
     @property
     def depthwise(self) -> bool:
         """Whether there is nothing to add up over channels."""
         return self.weights.shape[1] == 1 < self.groups
 
-    def way(self, rows: int, columns: int, room: int) -> Way:
-        """The fastest for so many rows and columns of the output in `room` bytes of workspace."""
-        outs, ins, high, wide = self.weights.shape
+    def way(
+        self, rows: int, columns: int, room: int, exact: bool = False, wished: Variant | None = None
+    ) -> Way:
+        """How so many rows and columns of the output are computed in `room` bytes of workspace: as wished
+        where that is possible, else the way that is estimated to be the fastest. exact: by sums of
+        products.
+        """
         if self.depthwise:
             return DEPTHWISE
-        if self.exact or ins < LEAST_INPUTS or not 2 <= wide <= 5 or high > 127:
-            return PLAIN
-        if (self.stride[1], self.dilation[1]) != (1, 1):
+        if wished is not None and wished.kernel == CONV:
+            return Way(CONV, some=wished.block)
+        outs, ins, high, wide = self.weights.shape
+        if exact or not self.transforms:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
+        if wished is not None and (wished.kernel == ROWS or self.square):
+            most = wished.block or PREFERRED
+            found, meant = (
+                _by_rows(shape, wide, rows, columns, limit)[1]
+                if wished.kernel == ROWS
+                else _by_tiles(shape, wished.tile, rows, columns, limit)[1]
+                for limit in (min(room, most), most)
+            )
+            # in much smaller blocks it is not what was measured to be the fastest
+            if 2 * found.workspace >= meant.workspace > 0:
+                return found
         return _fastest(shape, wide, self.groups == 1, rows, columns, room)
 
-    def bytes_of(self, rows: int, columns: int, limit: int) -> int:
-        """Workspace of at most `limit` bytes that makes it fastest."""
-        return self.way(rows, columns, limit).workspace
+    @property
+    def transforms(self) -> bool:
+        """Whether Winograd's form along the rows computes it."""
+        _, ins, high, wide = self.weights.shape
+        reads = (self.stride[1], self.dilation[1]) == (1, 1)
+        return reads and ins >= LEAST_INPUTS and 2 <= wide <= 5 and high <= 127
+
+    @property
+    def square(self) -> bool:
+        """Whether that in tiles does."""
+        _, _, high, wide = self.weights.shape
+        once = (*self.stride, *self.dilation) == (1, 1, 1, 1)
+        return self.transforms and once and (high, wide, self.groups) == (3, 3, 1)
+
+    def variants(self, rows: int, columns: int) -> tuple[Variant, ...]:
+        """Those that compute so many rows and columns otherwise than the others do."""
+        if self.depthwise:
+            return ()
+        _, ins, high, wide = self.weights.shape
+        found = [Variant(CONV)]
+        found += [Variant(CONV, block=some) for some in PASSES if some < high * wide * ins]
+        kernels = [(ROWS, 0)] * self.transforms + [(TILES, 2), (TILES, 4)] * self.square
+        for kernel, tile in kernels:
+            ways: set[Way] = set()
+            for block in (0, *BLOCKS):
+                variant = Variant(kernel, tile, block)
+                way = self.way(rows, columns, PREFERRED, wished=variant)
+                if way.workspace and way.kernel == kernel and way not in ways:
+                    ways.add(way)
+                    found.append(variant)
+        return tuple(found)
 
     def pack(self, way: Way) -> PackedLayer:
         """The layer as a kernel wants it."""
         outs, ins, high, wide = self.weights.shape
         make, bias = {
             "depthwise": (packing.depthwise_weights, packing.depthwise_bias(self.bias, outs)),
-            "conv": (
+            CONV: (
                 lambda w: packing.conv_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
             ),
-            "winograd_row": (
+            ROWS: (
                 lambda w: packing.winograd_row_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
             ),
-            "winograd": (
+            TILES: (
                 lambda w: packing.winograd_weights(w, way.tile),
                 packing.conv_bias(self.bias, outs),
             ),
@@ -214,14 +264,14 @@ def _by_rows(shape: Shape, wide: int, rows: int, columns: int, room: int) -> tup
     cost = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
     cost += passes * _height(shape, some) * across * POINTS * MOVED * ins
     cost += turns * POINTS * weights * _reading(POINTS * weights)
-    return cost, Way("winograd_row", row_bytes(shape, some, tiles, channels), some=channels)
+    return cost, Way(ROWS, row_bytes(shape, some, tiles, channels), some=channels)
 
 
 def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tuple[float, Way]:
     """The same of csdf_winograd."""
     ins, outs, *_ = shape
     tiles = -(-rows // tile) * -(-columns // WIDE)
-    limit, parts = min(tiles, TILES), 1
+    limit, parts = min(tiles, AT_A_TIME), 1
     while True:
         channels = min(ins, _padded(-(-ins // parts)))
         some = min(limit, room // tile_bytes(shape, tile, 1, channels))
@@ -233,7 +283,7 @@ def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tu
     points, weights = (tile + 2) * POINTS, ins * outs
     cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
     cost += -(-tiles // some) * points * weights * _reading(points * weights)
-    return cost, Way("winograd", tile_bytes(shape, tile, some, channels), tile, channels)
+    return cost, Way(TILES, tile_bytes(shape, tile, some, channels), tile, channels)
 
 
 def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int, int]:
@@ -278,12 +328,36 @@ class _Part:
 
 
 @dataclass(frozen=True, eq=False)
-class _Convolution:
-    """filters: of the layer, most often one. packed: by number and kernel. parts: those of a step."""
+class Convolution:
+    """filters: of the layer, most often one. packed: by number and kernel. parts: those of a step.
+    choice: how they are computed.
+    """
 
     filters: tuple[Filter, ...]
     packed: Callable[[int, Way], PackedLayer]
     parts: Callable[[Rows], list[_Part]]
+    choice: Choice = ESTIMATED
+
+    def computed(self, choice: Choice) -> Convolution:
+        """The same, computed so."""
+        return replace(self, choice=choice)
+
+    def variants(self, rows: int) -> tuple[Variant, ...]:
+        """Ways to compute slabs of so many rows, each once."""
+        parts = self.parts(Rows(0, rows))
+        return tuple(
+            dict.fromkeys(
+                one
+                for part in parts
+                for one in self.filters[part.number].variants(part.rows, part.columns)
+            )
+        )
+
+    def _way(self, part: _Part, rows: int, room: int) -> Way:
+        """Of a part of a step of so many rows."""
+        wished = self.choice.at(rows)
+        own = self.filters[part.number]
+        return own.way(part.rows, part.columns, room, self.choice.exact, wished)
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -293,13 +367,9 @@ class _Convolution:
 
     def workspace(self, step: Step, limit: int | None) -> int:
         limit = PREFERRED if limit is None else min(limit, PREFERRED)
-        return max(
-            (
-                self.filters[part.number].bytes_of(part.rows, part.columns, limit)
-                for part in self.parts(step.phase.out)
-            ),
-            default=0,
-        )
+        out = step.phase.out
+        parts = self.parts(out)
+        return max((self._way(part, len(out), limit).workspace for part in parts), default=0)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
@@ -311,7 +381,7 @@ class _Convolution:
         found = []
         for part in self.parts(step.phase.out):
             own = self.filters[part.number]
-            way = own.way(part.rows, part.columns, pad.size)
+            way = self._way(part, len(step.phase.out), pad.size)
             high = own.weights.shape[2]
             reach = (part.rows - 1) * own.stride[0] + (high - 1) * own.dilation[0] + 1
             tables, sources = [], []
@@ -340,7 +410,7 @@ class _Convolution:
             if way.workspace:
                 made.workspace = address_of(memory[pad.pool]) + pad.offset
                 made.workspace_bytes = pad.size
-                made.tile, made.some = way.tile, way.some
+            made.tile, made.some = way.tile, way.some
             found.append(Native(f"{way.kernel}_of", made, packed, pieces, tables, out))
         return found
 
@@ -362,7 +432,7 @@ def _made(filters: Sequence[Filter], parts: Callable[[Rows], list[_Part]]) -> Fa
             packed[key] = filters[number].pack(way)
         return packed[key]
 
-    return _Convolution(tuple(filters), pack, parts)
+    return Convolution(tuple(filters), pack, parts)
 
 
 def _bias(layer: Layer) -> np.ndarray | None:
@@ -370,8 +440,8 @@ def _bias(layer: Layer) -> np.ndarray | None:
     return None if bias is None else bias.reshape(-1)
 
 
-def convolution(layer: Layer, exact: bool) -> Family | None:
-    """Conv of one or two axes. exact: with no other kernel than the plain ones."""
+def convolution(layer: Layer) -> Family | None:
+    """Conv of one or two axes."""
     if _usable(layer) is None:
         return None
     rows, *others = windows_of(layer.attributes)
@@ -385,7 +455,6 @@ def convolution(layer: Layer, exact: bool) -> Family | None:
         (rows.dilation, across.dilation if across else 1),
         across.pad_top if across else 0,
         activated(layer),
-        exact,
     )
     columns = layer.output.shape[3] if len(layer.output.shape) > 3 else 1
 
@@ -430,7 +499,7 @@ def _residues(kernel: int, stride: int, dilation: int, pad: int) -> Iterator[_Re
         yield _Residue(residue, taps, stride, pad, dilation)
 
 
-def transposed(layer: Layer, exact: bool) -> Family | None:
+def transposed(layer: Layer) -> Family | None:
     """ConvTranspose of one or two axes; None where some outputs read no input at all."""
     if _usable(layer) is None:
         return None
@@ -465,7 +534,6 @@ def transposed(layer: Layer, exact: bool) -> Family | None:
             (down.between, along.between),
             -along.among(0, wide)[2],
             activated(layer),
-            exact,
         )
         for down, along in both
     ]

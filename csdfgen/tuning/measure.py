@@ -1,0 +1,240 @@
+"""How are variants measured? In frames of the network itself, all layers at once: each frame has every
+layer in one of its variants, and layers of equal shape share theirs out, so that each shape is
+measured once.
+
+One slab height is measured after the other: a plan whose workspace suits every variant, and as many
+programs over it as the shape with the most variants takes. Programs take turns, and with them one of
+reference, that of no tuning; by its time the times of all heights are made comparable, however the
+machine's speed drifts. What has been measured often enough in an earlier run is not measured again.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
+from csdfgen.devices.model import input_key
+from csdfgen.devices.work import layer_key
+from csdfgen.kernels.steps import KernelSet, Step
+from csdfgen.model.network import Layer, Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.native.families import variants_of
+from csdfgen.native.kernel_set import NativeKernels
+from csdfgen.native.library import Library
+from csdfgen.native.ways import Variant, Ways, written
+from csdfgen.phases.heights import rungs
+from csdfgen.planning.planner import plan_of, prepare
+from csdfgen.tuning.file import Machine, Shapes, Timing, Tuning
+from runtime.executor import Executable
+from runtime.images import random_inputs
+
+__all__ = ["FRAMES", "Tuner"]
+
+FRAMES, MOST_FRAMES = 5, 25
+"""Frames that a median needs, and of which more tell nothing new."""
+
+_FIRST: tuple[int | str, ...] = ("auto", 1, 2, 4, "whole", 8)
+"""Heights that are measured before others: those that most plans have."""
+
+_REFERENCE = "reference"
+
+Progress = Callable[[str, float, float], None]
+"""(what, seconds so far, seconds in all)"""
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A slab height of a network. actors: key of the shape, rows of a phase, and variants by actor.
+    names: layer of each actor.
+    """
+
+    height: int | str
+    keys: Mapping[str, tuple[str, int]]
+    groups: Mapping[str, tuple[tuple[str, ...], tuple[Variant, ...]]]
+
+    @property
+    def turns(self) -> int:
+        """Programs in which every shape has had all of its variants."""
+        return max((-(-len(ways) // len(same)) for same, ways in self.groups.values()), default=1)
+
+    def assigned(self, turn: int) -> dict[str, Variant]:
+        """The variant of each layer that has several, in one of the programs."""
+        return {
+            name: ways[(turn * len(same) + place) % len(ways)]
+            for same, ways in self.groups.values()
+            for place, name in enumerate(same)
+        }
+
+    def wanted(self) -> Iterator[tuple[str, int, str]]:
+        """(shape, rows, variant) of all that is to be measured."""
+        for key, rows in set(self.keys.values()):
+            ways = self.groups[key][1] if key in self.groups else ()
+            for variant in ways or ("",):
+                yield key, rows, str(variant)
+
+
+class Tuner:
+    """Measures a network, height by height. found: what is known, from earlier runs too.
+
+    Raises PlanError for a network that native code cannot compute.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        library: Library,
+        machine: Machine,
+        known: Tuning | None = None,
+        fuse: str = "full",
+    ) -> None:
+        self._network, self._library, self._fuse = network, library, fuse
+        self.found = known or Tuning(machine, 1e-6, MappingProxyType({}))
+        self._feeds = random_inputs(network, SEED)
+        self._reference: list[list[float]] = []
+        self.measured = 0
+        self.stages = [stage for stage in self._all_stages() if self._open(stage)]
+
+    def run(
+        self, seconds: float, progress: Progress, save: Callable[[Tuning], None] | None = None
+    ) -> int:
+        """Measure for about so many seconds, in turn what most plans need; save what is found after
+        every height. Returns how many heights are left; Ctrl-C ends it with what was found.
+        """
+        start = time.monotonic()
+        while self.stages:
+            spent = time.monotonic() - start
+            if spent >= seconds and self.measured:
+                break
+            share = max(0.0, seconds - spent) / len(self.stages)
+            stage = self.stages[0]
+
+            def told(stage: _Stage = stage) -> None:
+                progress(_said(stage), min(time.monotonic() - start, seconds), seconds)
+
+            self._measure(stage, share, told)
+            self.stages.pop(0)
+            if save is not None:
+                save(self.found)
+        return len(self.stages)
+
+    def _all_stages(self) -> Iterator[_Stage]:
+        heights = [*_FIRST, *(rung for rung in rungs(self._network) if rung not in _FIRST)]
+        seen: set[tuple[str, int, str]] = set()
+        for height in heights:
+            stage = self._stage(height)
+            wanted = set(stage.wanted())
+            if not wanted <= seen:  # maps that are less tall are cut alike
+                seen |= wanted
+                yield stage
+
+    def _open(self, stage: _Stage) -> bool:
+        """Whether something of it was not measured often enough."""
+        return any(
+            timing is None or timing.frames < FRAMES
+            for timing in (
+                self.found.shapes.get(key, {}).get(rows, {}).get(variant)
+                for key, rows, variant in stage.wanted()
+            )
+        )
+
+    def _stage(self, height: int | str) -> _Stage:
+        prepared = prepare(self._network, self._options(height))
+        keys: dict[str, tuple[str, int]] = {}
+        same: dict[str, list[Layer]] = {}
+        heights: dict[str, int] = {}
+        for actor in prepared.conversion.actors:
+            if actor.kind == "output" or actor.name in prepared.sharing.silent:
+                continue
+            key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
+            rows = max(rows_and_work(actor)[0])
+            keys[actor.name] = key, rows
+            if actor.layer is not None:
+                same.setdefault(key, []).append(actor.layer)
+                heights[key] = rows
+        groups = {}
+        for key, layers in same.items():
+            ways = variants_of(layers[0], heights[key])
+            if len(ways) > 1:
+                groups[key] = tuple(layer.name for layer in layers), ways
+        return _Stage(height, MappingProxyType(keys), MappingProxyType(groups))
+
+    def _measure(self, stage: _Stage, seconds: float, told: Callable[[], None]) -> None:
+        """Join what the frames of a height took; also where Ctrl-C ends them, after enough of them."""
+        told()
+        turns = [stage.assigned(turn) for turn in range(stage.turns)]
+        sets = [self._kernels(variants) for variants in turns]
+        plan = plan_of(self._network, self._options(stage.height), _Roomy(sets))
+        programs: dict[int | str, Executable] = {_REFERENCE: self._reference_program}
+        for turn, kernels in enumerate(sets):
+            programs[turn] = Executable(plan, kernels=kernels)
+        sampler = Sampler(programs, self._feeds)
+        try:
+            sampler.warm_up()
+            end = time.monotonic() + seconds
+            for done in range(MOST_FRAMES):
+                if done >= FRAMES and time.monotonic() >= end:
+                    break
+                sampler.sample()
+                told()
+        finally:
+            if min(map(len, sampler.samples.values())) >= FRAMES:
+                self.found = self.found.joined(*self._results(sampler, turns))
+                self.measured += 1
+
+    def _results(
+        self, sampler: Sampler, turns: Sequence[Mapping[str, Variant]]
+    ) -> tuple[float, Shapes]:
+        """Seconds of a frame beside its firings, and timings of all variants, as if the machine had
+        been as fast as it was in the first height's frames.
+        """
+        frames = [float(sample.sum()) for sample in sampler.samples[_REFERENCE]]
+        self._reference.append(frames)
+        drift = statistics.median(self._reference[0]) / statistics.median(frames)
+        points: dict[tuple[str, int, str], list[Point]] = {}
+        for turn, variants in enumerate(turns):
+            for key, actor, point in sampler.measured(turn):
+                chosen = None if actor.layer is None else variants.get(actor.layer.name)
+                variant = "" if chosen is None else str(chosen)
+                points.setdefault((key, point.height, variant), []).append(point)
+        shapes: dict[str, dict[int, dict[str, Timing]]] = {}
+        for (key, rows, variant), same in points.items():
+            mean = mean_point(same)
+            seconds = max(drift * mean.seconds / mean.phases, 1e-9)
+            shapes.setdefault(key, {}).setdefault(rows, {})[variant] = Timing(
+                seconds, mean.rows / mean.phases, len(frames)
+            )
+        return drift * max(statistics.median(sampler.beside), 1e-9), shapes
+
+    @cached_property
+    def _reference_program(self) -> Executable:
+        kernels = self._kernels({})
+        return Executable(plan_of(self._network, self._options("auto"), kernels), kernels=kernels)
+
+    def _options(self, height: int | str) -> PlanOptions:
+        """Of plans that are measured: their order takes no search."""
+        return PlanOptions(str(height), self._fuse, policy="demand", backend="native")
+
+    def _kernels(self, variants: Mapping[str, Variant]) -> KernelSet:
+        text = written({name: {1: variant} for name, variant in variants.items()})
+        return NativeKernels(self._library, ways=Ways(text=text))
+
+
+class _Roomy(NativeKernels):
+    """Kernels that ask for the most workspace that any of several sets asks for, with no limit."""
+
+    def __init__(self, sets: Sequence[KernelSet]) -> None:
+        self._sets = sets
+
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+        """See `KernelSet.workspace`; limits are not kept: what is measured has all that it can use."""
+        return max(kernels.workspace(step, sizes, None) for kernels in self._sets)
+
+
+def _said(stage: _Stage) -> str:
+    name = {"auto": "64 pixels a phase", "whole": "whole layers", 1: "1 row a phase"}
+    return f"measuring {name.get(stage.height, f'{stage.height} rows a phase')}"
