@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from csdfgen.errors import PlanError
 from csdfgen.kernels.arrays import array_of, copies, matched
 from csdfgen.kernels.ports import NumpyPort
 from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
-from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.network import Layer, Tensor, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops._spread import Piece, Spread
@@ -39,13 +38,16 @@ from csdfgen.ops.base import (
 __all__ = ["NUMPY", "NumpyKernels"]
 
 
+@remembered
+def _kernel(layer: Layer) -> Emit:
+    """The bound kernel of a layer; weights are packed once."""
+    return operator_of(layer).kernel(layer)
+
+
 class NumpyKernels:
     """The numpy backend. Weights are packed once for each layer, and live as long as the layer."""
 
     name = "numpy"
-
-    def __init__(self) -> None:
-        self._kernels: WeakKeyDictionary[Layer, Emit] = WeakKeyDictionary()
 
     code = "numpy"
 
@@ -106,13 +108,6 @@ class NumpyKernels:
                 raise
         return [call for half in halves for call in self._fitted(half, memory, block)]
 
-    def _kernel(self, layer: Layer) -> Emit:
-        """The bound kernel of a layer; weights are packed once."""
-        found = self._kernels.get(layer)
-        if found is None:
-            found = self._kernels[layer] = operator_of(layer).kernel(layer)
-        return found
-
     def _emit(self, step: Step, memory: Memory, scratch: Scratch) -> list[Call]:
         """The calls of a step whose results are one array each, or are gathered."""
         layer, phase = step.layer, step.phase
@@ -126,7 +121,7 @@ class NumpyKernels:
         kept = accumulates and not phase.first
         results = [_target(view, memory, scratch, calls, load=kept) for view in held]
         mark = scratch.mark
-        calls.extend(self._kernel(layer)(phase, slabs, results, scratch))
+        calls.extend(_kernel(layer)(phase, slabs, results, scratch))
         scratch.rewind(mark)
         if not accumulates or phase.last:
             outputs = results
@@ -149,7 +144,7 @@ class NumpyKernels:
     ) -> Iterable[Call]:
         ins = operator_of(after).input_rows(after, out)
         slabs = [None if rows is None else result for rows in ins]
-        return self._kernel(after)(Phase(out, ins), slabs, [result], scratch)
+        return _kernel(after)(Phase(out, ins), slabs, [result], scratch)
 
 
 NUMPY = NumpyKernels()

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from math import prod
 from types import MappingProxyType
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -163,6 +162,11 @@ class Layer(Pickled):
             parameters=mebibytes(self.parameter_bytes),
         )
 
+    @cached_property
+    def known(self) -> dict[object, Any]:
+        """What others have found out about the layer, by a key of their own (see `remembered`)."""
+        return {}
+
     @property
     def output(self) -> Tensor:
         """The first output."""
@@ -176,15 +180,21 @@ class Layer(Pickled):
 
 
 def remembered(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]:
-    """The function of a layer, asked once a layer: what follows from its settings never changes."""
-    known: WeakKeyDictionary[Layer, _Value] = WeakKeyDictionary()
+    """The function of a layer, asked once a layer: what follows from its settings never changes.
+
+    The layer itself holds what was found. The function is given its twin: what is found often refers
+    to the layer that it was asked for, and a layer that refers to itself would be kept, with its
+    weights, until garbage is collected; in a mapping with weak keys, for ever.
+    """
+    key = object()
 
     @wraps(function)
     def asked(layer: Layer) -> _Value:
-        try:
-            return known[layer]
-        except KeyError:
-            return known.setdefault(layer, function(layer))
+        known = layer.known
+        if key not in known:
+            known[key] = function(replace(layer))
+        found: _Value = known[key]
+        return found
 
     return asked
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -131,3 +133,20 @@ def test_float16_takes_no_more_than_float32(make: object) -> None:
     np.testing.assert_allclose(ours.astype(np.float32), want, rtol=2e-2, atol=2e-3)
     _, measured = runtime.compile(plans["float16"]).measure(x.astype(np.float16))
     assert measured.touched_bytes == half
+
+
+@pytest.mark.parametrize("backend", ["numpy", "auto"])
+def test_a_network_goes_with_its_weights_when_nobody_holds_it(backend: str) -> None:
+    """At once, not when garbage is collected: weights may be large, and are few objects."""
+    network = csdfgen.load(residual_classifier())
+    plan = csdfgen.plan(network, backend=backend)
+    program = runtime.compile(plan)
+    program(image(plan, 1))
+    there = [weakref.ref(one) for one in (network, *plan.conversion.network.layers)]
+    gc.collect()
+    gc.disable()
+    try:
+        del network, plan, program
+        assert not [one for one in there if one() is not None]
+    finally:
+        gc.enable()

@@ -8,7 +8,6 @@ its first step is bound.
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 from csdfgen.model.network import Layer, remembered
 from csdfgen.native.families.common import Family
@@ -30,7 +29,7 @@ def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     family = _made(layer)
     if not isinstance(family, Convolution) or ways == AS_ESTIMATED:
         return family
-    known = _CHOSEN.setdefault(layer, {})
+    known = _chosen(layer)
     if ways not in known:
         known[ways] = family.computed(ways.of(layer.name))
     return known[ways]
@@ -42,7 +41,10 @@ def variants_of(layer: Layer, rows: int) -> tuple[Variant, ...]:
     return family.variants(rows) if isinstance(family, Convolution) else ()
 
 
-_CHOSEN: WeakKeyDictionary[Layer, dict[Ways, Family]] = WeakKeyDictionary()
+@remembered
+def _chosen(layer: Layer) -> dict[Ways, Family]:
+    """The layer's family as it was computed before."""
+    return {}
 
 
 @remembered
