@@ -166,6 +166,13 @@ class Executable:
         self._segments = self._storing = self._chained([one.storing for one in self._firings])
         self._handing_on: Segments | None = None
 
+    @property
+    def packed_bytes(self) -> int | None:
+        """Bytes of weights as the kernels have them, beside those of the network; None where that is not
+        known.
+        """
+        return self._kernels.packed(call for one in self._firings for call in one.calls)
+
     def _chained(self, per_firing: Sequence[Sequence[Call]]) -> Segments:
         """The calls of all firings, some firings at a time."""
         return [

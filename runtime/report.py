@@ -76,7 +76,7 @@ class Report:
     """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
     check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated
     beside it, while firing and in the whole call (see `executor.Measurement`). result: see
-    `RESULTS`.
+    `RESULTS`. parameters_packed: weights as the kernels have them, None where that is not known.
     """
 
     model: str
@@ -92,6 +92,7 @@ class Report:
     comparisons: tuple[Comparison, ...] | None = None
     layers: tuple[LayerComparison, ...] = ()
     result: str = RESULTS[0]
+    parameters_packed: int | None = None
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -180,6 +181,7 @@ def measure(
         firings=program.firings,
         outputs={output.name: _form(output, plan.network) for output in plan.network.outputs},
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
+        parameters_packed=program.packed_bytes,
     ), outputs
 
 
@@ -336,6 +338,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "result": report.result,
         "backend": plan.options.backend,
         "figures": dict(report.figures),
+        "parameters_packed": report.parameters_packed,
         "rows": str(plan.conversion.rows),
         "fuse": plan.options.fuse,
         "image": plan.options.image,

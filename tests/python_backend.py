@@ -9,7 +9,7 @@ workspace that the plan has for the step.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import exp, inf, prod
@@ -467,6 +467,10 @@ class PythonKernels:
     def port(self, dtype: str) -> NumpyPort:
         """Rows come and go by numpy."""
         return NumpyPort()
+
+    def packed(self, calls: Iterable[Call]) -> int | None:
+        """None are packed."""
+        return 0
 
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """As they are."""

@@ -288,6 +288,9 @@ def _print_report(report: Report, request: RunRequest) -> None:
     )
     kernels = kernels_for(plan.options)
     instructions = f", kernels for {kernels.code}" if kernels.code != kernels.name else ""
+    packed = report.parameters_packed
+    if packed:
+        instructions += f", weights packed into {packed:,} bytes"
     out.print(f"backend    {kernels.name}{instructions}")
     _print_check(report)
     show_memories(memories_of(plan))

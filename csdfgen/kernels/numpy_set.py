@@ -94,6 +94,10 @@ class NumpyKernels:
         """See `KernelSet.port`."""
         return NumpyPort()
 
+    def packed(self, calls: Iterable[Call]) -> int | None:
+        """See `KernelSet.packed`: arrays of weights are held by whatever numpy calls, unseen."""
+        return None
+
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """See `KernelSet.chained`."""
         return calls

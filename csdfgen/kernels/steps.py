@@ -8,7 +8,7 @@ and nothing in it depends on a backend or on data: a program is the list of a pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Protocol
@@ -191,6 +191,11 @@ class KernelSet(Protocol):
 
     def port(self, dtype: str) -> Port:
         """A port between an array of the caller's and rows of elements of this type."""
+
+    def packed(self, calls: Iterable[Call]) -> int | None:
+        """Bytes of weights that these calls work on, as kernels have them in memory; None where that is
+        not known.
+        """
 
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """Calls that do the same as these, whoever bound them, as few as can be: they are made one

@@ -120,6 +120,16 @@ class NativeKernels:
         """See `KernelSet.port`."""
         return NativePort(self._library, dtype)
 
+    def packed(self, calls: Iterable[Call]) -> int | None:
+        """See `KernelSet.packed`."""
+        arrays = {
+            id(array): array.nbytes
+            for function, _ in calls
+            if isinstance(function, Native)
+            for array in function.packed
+        }
+        return sum(arrays.values())
+
     def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
         """See `KernelSet.chained`: kernels that follow each other are one call."""
         found: list[Call] = []

@@ -47,13 +47,20 @@ Strides = tuple[int, ...]
 class Native:
     """A kernel and what it is to work on: called, it runs.
 
-    kernel: its name in the library, without `csdf_`. step: a structure; `kept` holds what it points to.
+    kernel: its name in the library, without `csdf_`. step: a structure; `kept` holds what it points to,
+    `packed` the weights among that, as the kernel has them.
     """
 
-    __slots__ = ("_run", "function", "kept", "kernel", "step")
+    __slots__ = ("_run", "function", "kept", "kernel", "packed", "step")
 
-    def __init__(self, kernel: str, step: ctypes.Structure, *kept: object) -> None:
-        self.kernel, self.step, self.kept = kernel, step, kept
+    def __init__(
+        self,
+        kernel: str,
+        step: ctypes.Structure,
+        *kept: object,
+        packed: tuple[np.ndarray, ...] = (),
+    ) -> None:
+        self.kernel, self.step, self.kept, self.packed = kernel, step, (*kept, *packed), packed
         self.function = 0
 
     def bound_to(self, library: Library) -> None:
@@ -63,6 +70,7 @@ class Native:
     def changed(self, step: ctypes.Structure, *more: object) -> Native:
         """The same kernel on a step that points to the same things, and to more."""
         made = Native(self.kernel, step, *self.kept, *more)
+        made.packed = self.packed
         made.function, made._run = self.function, self._run
         return made
 

@@ -21,6 +21,7 @@ from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
 from csdfgen.native.strided import Native, joined, translated
 from csdfgen.native.ways import CONV, Variant, Ways, written
+from runtime.executor import Executable
 from tests.builder import Graph, reference
 from tests.native_steps import Convolution, compiler_missing, layer_of
 from tests.op_harness import Arg, Sample, heights
@@ -404,3 +405,39 @@ def test_a_piece_of_one_channel_is_no_channel_for_all() -> None:
     for name, want in reference(model, graph.feeds()).items():
         got = runtime.compile(plan)(graph.feeds())[name]
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_packed_weights_are_counted_once() -> None:
+    """A layer's weights serve all of its firings; those of tiles grow."""
+    rng = np.random.default_rng(3)
+    graph = Graph()
+    x = graph.input("x", (1, 32, 24, 24))
+    weights = rng.standard_normal((32, 32, 3, 3)).astype(np.float32)
+    y = graph.node("Conv", x, graph.constant(weights), pads=[1, 1, 1, 1])
+    network = csdfgen.load(graph.model(y))
+    (layer,), bias = network.layers, 4 * 32
+    for rows, ways, size in (
+        (4, Ways(exact=True), weights.nbytes),
+        (
+            1,
+            Ways(text=written({layer.name: {1: Variant("winograd_row")}})),
+            weights.nbytes * 6 // 3,
+        ),
+        (
+            4,
+            Ways(text=written({layer.name: {1: Variant("winograd", 2)}})),
+            weights.nbytes * 24 // 9,
+        ),
+        (
+            4,
+            Ways(text=written({layer.name: {1: Variant("winograd", 4)}})),
+            weights.nbytes * 36 // 9,
+        ),
+    ):
+        kernels = NativeKernels(load(), ways=ways)
+        plan = csdfgen.plan(network, rows=rows, kernels=kernels, backend="native", fuse="none")
+        packed = Executable(plan, kernels=kernels).packed_bytes
+        assert packed is not None and packed >= size + bias
+        # firings that there is no workspace for are computed in other ways, with weights of their own
+        assert packed == size + bias or not ways.exact
+    assert runtime.compile(csdfgen.plan(network, backend="numpy")).packed_bytes is None

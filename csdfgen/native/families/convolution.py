@@ -411,7 +411,8 @@ class Convolution:
                 made.workspace = address_of(memory[pad.pool]) + pad.offset
                 made.workspace_bytes = pad.size
             made.tile, made.some = way.tile, way.some
-            found.append(Native(f"{way.kernel}_of", made, packed, pieces, tables, out))
+            kept = packed, pieces, tables, out
+            found.append(Native(f"{way.kernel}_of", made, *kept, packed=packed.kept))
         return found
 
 

@@ -89,7 +89,7 @@ class _Product:
             address_of(bias),
             *(ctypes.addressof(one) for one in (sizes, rows, out)),
         )
-        return [Native("gemm_of", made, weights, bias, sizes, rows, out)]
+        return [Native("gemm_of", made, sizes, rows, out, packed=(weights, bias))]
 
 
 def _every(view: View, size: int, memory: Memory) -> list[int]:
