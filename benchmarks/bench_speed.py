@@ -4,9 +4,10 @@
 
 One thread each, thread time, frames in turn in one process, medians. Ours in four plans: the default
 one, one within an eighth of the bytes that onnxruntime has alive (or the least that the network
-allows), one of whole layers, all in native code, and the default one by numpy. Rivals: onnxruntime, and
-openvino where it is installed. Outputs are compared with onnxruntime's. `--write` renews
-docs/performance.md with its CSV and picture, and README's summary.
+allows), one of whole layers, all in native code, and the default one by numpy. Rivals: onnxruntime,
+and openvino and ncnn where they are installed and can run the network (`benchmarks.rivals`). Outputs are
+compared with onnxruntime's. `--write` renews docs/performance.md with its CSV and picture, and README's
+summary.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ import runtime
 from benchmarks.bench_frame import NAMES as FRAMES
 from benchmarks.bench_frame import network as named_network
 from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.rivals import rivals
 from csdfgen.errors import PlanError
 from csdfgen.files import write_bytes
 from csdfgen.model.network import Network
 from csdfgen.native.library import load
 from csdfgen.planning.plan import Plan
+from csdfgen.reading.zoo import build
 from runtime.reference import MismatchError, Reference, compare
 from tests.networks import feeds
 from zoo_models import ZOO
@@ -70,6 +73,7 @@ class Timed:
     numpy: float
     onnxruntime: float
     openvino: float | None
+    ncnn: float | None
     native_bytes: int
     small_bytes: int
     whole_bytes: int
@@ -78,7 +82,7 @@ class Timed:
     @property
     def best(self) -> float:
         """Seconds of the fastest rival."""
-        return min(self.onnxruntime, self.openvino or self.onnxruntime)
+        return min(one for one in (self.onnxruntime, self.openvino, self.ncnn) if one)
 
 
 def source(name: str) -> Any:
@@ -110,9 +114,8 @@ def measure(name: str, repeats: int) -> Timed:
         kind: (lambda program=program: program(x)) for kind, program in programs.items()
     }
     runs["onnxruntime"] = lambda: reference(x)
-    other = _openvino(model, x)
-    if other is not None:
-        runs["openvino"] = other
+    proto = model if isinstance(model, onnx.ModelProto) else build(model)
+    runs |= dict(rivals(proto, x, wanted))
     times = _interleaved(runs, repeats)
     own = times["native"]
     middle = statistics.median(own)
@@ -127,6 +130,7 @@ def measure(name: str, repeats: int) -> Timed:
         medians["numpy"],
         medians["onnxruntime"],
         medians.get("openvino"),
+        medians.get("ncnn"),
         *(_bytes(plans[kind]) for kind in ("native", "small", "whole")),
         live,
     )
@@ -174,26 +178,6 @@ def _live(name: str) -> int:
     return 0
 
 
-def _openvino(model: Any, x: Mapping[str, np.ndarray]) -> Callable[[], object] | None:
-    """A frame of openvino on one thread; None where it is not installed or cannot load the model."""
-    try:
-        import openvino  # type: ignore[import-not-found]
-    except ImportError:
-        return None
-    if not isinstance(model, onnx.ModelProto):
-        from csdfgen.reading.zoo import build
-
-        model = build(model)
-    core = openvino.Core()
-    try:
-        read = core.read_model(model.SerializeToString())
-        settings = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
-        compiled = core.compile_model(read, "CPU", settings)
-    except RuntimeError:
-        return None
-    return lambda: compiled(dict(x))
-
-
 # What is written ---------------------------------------------------------------------------------
 
 
@@ -209,9 +193,9 @@ def mean(values: Sequence[float]) -> float:
 def table(rows: Sequence[Timed]) -> list[str]:
     """Markdown, geometric means, and the conditions of the measurement."""
     lines = [
-        "| network | native, ms | spread | onnxruntime, ms | ratio | openvino, ms | to the best rival | MiB "
+        "| network | native, ms | spread | onnxruntime, ms | ratio | openvino, ms | ncnn, ms | to the best rival | MiB "
         "| small plan: MiB | ms | ratio | whole layers, ms | numpy, ms |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         cells = (
@@ -220,7 +204,7 @@ def table(rows: Sequence[Timed]) -> list[str]:
             f"{row.spread:.0%}",
             f"{1e3 * row.onnxruntime:.2f}",
             f"{row.native / row.onnxruntime:.2f}",
-            "" if row.openvino is None else f"{1e3 * row.openvino:.2f}",
+            *("" if one is None else f"{1e3 * one:.2f}" for one in (row.openvino, row.ncnn)),
             f"{row.native / row.best:.2f}",
             f"{row.native_bytes / MIB:.3f}",
             f"{row.small_bytes / MIB:.3f}",
@@ -241,8 +225,8 @@ def table(rows: Sequence[Timed]) -> list[str]:
         f"{mean(best):.2f}, worst {max(best):.2f}; small plans / onnxruntime {mean(small):.2f}; phased / whole layers, same "
         f"kernels, {mean(phased):.2f}; native / numpy {mean([row.native / row.numpy for row in rows]):.2f}.",
         "",
-        f"Thread time of one thread, medians, frames in turn; kernels for {load().instructions}; {machine('onnxruntime')}. "
-        "Bytes are planned: arena and outputs.",
+        f"Thread time of one thread, medians, frames in turn; kernels for {load().instructions}; "
+        f"{machine('onnxruntime', 'openvino', 'ncnn')}. Bytes are planned: arena and outputs.",
     ]
 
 

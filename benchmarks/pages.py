@@ -8,6 +8,7 @@ import datetime
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from csdfgen.devices import facts
@@ -18,10 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def machine(*packages: str) -> str:
-    """Processor, versions of Python, numpy and the packages, and day."""
+    """Processor, versions of Python, numpy and those of the packages that are there, and day."""
     told = facts.board_facts()["cpu"]
     processor = platform.processor() or platform.machine() if told == facts.NOT_TOLD else told
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", *packages))
+    there = [name for name in ("numpy", *packages) if find_spec(name) is not None]
+    versions = ", ".join(f"{name} {version(name)}" for name in there)
     return f"{processor}; Python {platform.python_version()}, {versions}; {datetime.date.today().isoformat()}"
 
 

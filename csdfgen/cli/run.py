@@ -34,8 +34,9 @@ from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.files import write_json
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import memories_facts
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION
+from csdfgen.model.options import CONVERSION, DEFAULTS
 from csdfgen.native.backends import AUTO, kernels_for
 from csdfgen.pages.trace import FiringTime, LayerTime, by_layer, chrome_trace, timed
 from csdfgen.phases.heights import parse_rows
@@ -109,6 +110,7 @@ def run_model(request: RunRequest) -> None:
         if request.trace is not None or request.layers:
             stage("timing the firings")
             firings = timed(plan, feeds, threads=request.threads)
+        peak = _peak(plan) if request.layers else None
         if request.trace is not None:
             write_json(request.trace, chrome_trace(plan, firings))
         error = None
@@ -116,20 +118,23 @@ def run_model(request: RunRequest) -> None:
             report, error = compare_with_reference(
                 report, request.model, feeds, outputs, request.check, stage=stage
             )
-        profile = profile_for(plan.options)
+        # a plan of one image runs without the files by which its times were predicted
+        several = plan.conversion.frames > 1
+        profile = profile_for(plan.options if several else DEFAULTS)
         told = frames_facts(network, plan, profile)
     spent = by_layer(firings)
     if request.as_json:
         memories = memories_facts(plan)
         values = {**to_json(report), **({"memories": memories} if memories else {})}
         values |= {"frames": told.to_json()} if told is not None else {}
-        values |= {"layer_times": [asdict(one) for one in spent]} if request.layers else {}
+        if request.layers:
+            values |= {"layer_times": [asdict(one) for one in spent], "peak_flops": peak}
         print(json.dumps(values, indent=2, allow_nan=False))
     else:
         _print_report(report, request)
         show_frames(told, profile)
         if request.layers:
-            _print_layers(spent)
+            _print_layers(spent, peak and peak * request.threads)
         if request.trace is not None:
             console().print(
                 f"\n{plain(str(request.trace))}: {counted(len(firings), 'firing')} of one frame"
@@ -362,10 +367,24 @@ _LISTED = 40
 """Layers that are listed; the others take less time than these."""
 
 
-def _print_layers(spent: Sequence[LayerTime]) -> None:
-    """Where the time of a frame goes, the slowest layers first."""
+def _peak(plan: Plan) -> float | None:
+    """Operations a second of multiply-adds on a core's registers; None for a plan that native code does
+    not compute.
+    """
+    if plan.options.backend == NUMPY.name:
+        return None
+    from csdfgen.native.library import load
+
+    return load().peak()
+
+
+def _print_layers(spent: Sequence[LayerTime], peak: float | None) -> None:
+    """Where the time of a frame goes, the slowest layers first. peak: operations a second of multiply-adds
+    on registers, None where that was not measured.
+    """
     out, total = console(), sum(one.seconds for one in spent)
-    right = ("firings", "ms", "share", "GFLOP/s", "MB moved")
+    of_peak = ("of peak",) if peak else ()
+    right = ("firings", "ms", "share", "GFLOP/s", *of_peak, "MB moved")
     made = table("layer", "operator", *right, right=right)
     for one in spent[:_LISTED]:
         made.add_row(
@@ -375,9 +394,15 @@ def _print_layers(spent: Sequence[LayerTime]) -> None:
             f"{1e3 * one.seconds:,.3f}",
             f"{one.seconds / total:.1%}" if total else "",
             f"{one.rate / 1e9:,.1f}" if one.operations else "",
+            *([f"{one.rate / peak:.0%}" if one.operations else ""] if peak else ()),
             f"{one.moved / 1e6:,.2f}",
         )
-    out.print(f"\ntime by layer, {1e3 * total:,.2f} ms in all, the clock included")
+    measured = (
+        f"; peak of {peak / 1e9:,.1f} GFLOP/s measured now, on registers (Winograd does fewer operations than are counted)"
+        if peak
+        else ""
+    )
+    out.print(f"\ntime by layer, {1e3 * total:,.2f} ms in all, the clock included{measured}")
     out.print(made)
     rest = spent[_LISTED:]
     if rest:

@@ -6,8 +6,19 @@ Structures hold addresses: who fills them keeps the arrays alive.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_ssize_t, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int32,
+    c_size_t,
+    c_ssize_t,
+    c_void_p,
+)
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -245,6 +256,10 @@ _KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage
 """Structures in the order of csdf_size_of."""
 
 
+_PEAK_ROUNDS, _PEAK_TIMES = 200_000, 5
+"""Of the loop on registers: about a millisecond; and how often it is timed."""
+
+
 class Library:
     """The kernels of a library that was built; it stays loaded as long as the process.
 
@@ -284,6 +299,8 @@ class Library:
         self.team_end, self.team_run = self._library.csdf_team_end, self._library.csdf_team_run
         self.team_end.restype, self.team_end.argtypes = None, (c_void_p,)
         self.team_run.restype, self.team_run.argtypes = None, (c_void_p, c_void_p, c_int32)
+        self._peak = self._library.csdf_peak
+        self._peak.restype, self._peak.argtypes = c_double, (c_int32, c_void_p)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
         self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
@@ -301,6 +318,19 @@ class Library:
                 raise KeyError(kernel) from None
             found = self._addresses[kernel] = ctypes.cast(function, c_void_p).value or 0
         return found
+
+    def peak(self) -> float:
+        """Floating point operations a second that a core does on registers: measured now, in a few
+        hundredths of a second, the fastest of several times.
+        """
+        kept = ctypes.c_float(1.0)
+        self._peak(_PEAK_ROUNDS, ctypes.byref(kept))  # the clock rises
+        best = 0.0
+        for _ in range(_PEAK_TIMES):
+            start = time.thread_time()
+            operations = self._peak(_PEAK_ROUNDS, ctypes.byref(kept))
+            best = max(best, operations / max(time.thread_time() - start, 1e-9))
+        return float(best)
 
     def winograd_bytes(self, layer: Layer, tile: int, tiles: int, channels: int) -> int:
         """Workspace with which `csdf_winograd` computes so many tiles of `tile` rows at a time, from so

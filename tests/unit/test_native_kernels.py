@@ -328,3 +328,10 @@ def test_winograd_loses_little(library: Library) -> None:
     out = Map.empty((16, 16, 64))
     run(library, layer, step_of(library, layer, [Map.of(x)], out))
     assert np.abs(out.array - want).max() < 8e-6 * np.abs(want).max()
+
+
+def test_a_core_has_a_peak_that_no_kernel_passes() -> None:
+    """Of sums of products; measured anew each time, so that little more is told."""
+    native, peak = load(), max(load().peak() for _ in range(3))
+    lanes = {"avx512": 16, "avx2": 8, "neon": 4, "scalar": 1}[native.instructions]
+    assert 1e8 < peak < 2 * 2 * lanes * 8e9  # two units, twice an operation, 8 GHz

@@ -245,6 +245,7 @@ void csdf_pool_of(const void *step);
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
 const char *csdf_compiler(void);
+double csdf_peak(int32_t rounds, float *kept);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
  * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,

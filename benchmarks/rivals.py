@@ -1,0 +1,125 @@
+"""What else runs these networks? Frames of openvino and ncnn, where they are installed and can.
+
+Each on one thread, in float32. A rival is first tried in a process of its own: a library that ends its
+process must not end a benchmark; and its outputs are compared with onnxruntime's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import shape_inference
+
+__all__ = ["RIVALS", "rivals"]
+
+Frame = Callable[[], list[np.ndarray]]
+"""Runs a frame, gives its outputs in the model's order."""
+
+_SECONDS = 300
+_NEAR = 0.02
+"""Of the largest value; ncnn and openvino round otherwise than onnxruntime does."""
+
+
+def rivals(
+    model: onnx.ModelProto, x: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, Frame]]:
+    """Name and frame of each that computes a model as onnxruntime does."""
+    with tempfile.TemporaryDirectory(prefix="csdfgen-rivals-") as folder:
+        onnx.save(model, Path(folder, "model.onnx"))
+        np.savez(Path(folder, "x.npz"), **{f"x{k}": value for k, value in enumerate(x.values())})
+        for name, make in RIVALS.items():
+            tried = [sys.executable, "-m", "benchmarks.rivals", name, folder]
+            try:
+                ended = subprocess.run(tried, capture_output=True, timeout=_SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                continue
+            if ended.returncode:
+                continue
+            frame = make(Path(folder), list(x.values()))
+            if _alike(frame(), list(wanted.values())):
+                yield name, frame
+
+
+def _alike(found: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
+    return len(found) == len(wanted) and all(
+        got.size == want.size
+        and float(np.abs(got.ravel() - want.ravel()).max()) <= _NEAR * float(np.abs(want).max())
+        for got, want in zip(found, wanted, strict=True)
+    )
+
+
+def _openvino(folder: Path, x: list[np.ndarray]) -> Frame:
+    """Raises ImportError, or what the library does."""
+    import openvino  # type: ignore[import-not-found]
+
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    settings |= {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(folder / "model.onnx"), "CPU", settings)
+
+    def frame() -> list[np.ndarray]:
+        found = compiled(x)
+        return [found[output] for output in compiled.outputs]
+
+    return frame
+
+
+def _ncnn(folder: Path, x: list[np.ndarray]) -> Frame:
+    """Converted by pnnx. Raises ImportError, or ValueError for what that cannot."""
+    import ncnn  # type: ignore[import-not-found]
+
+    if not (folder / "model.ncnn.param").exists():
+        _converted(folder)
+    net = ncnn.Net()
+    net.opt.num_threads = 1
+    for name in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
+        setattr(net.opt, f"use_{name}", False)
+    if net.load_param(str(folder / "model.ncnn.param")) or net.load_model(
+        str(folder / "model.ncnn.bin")
+    ):
+        raise ValueError("cannot be loaded")
+
+    def frame() -> list[np.ndarray]:
+        extractor = net.create_extractor()
+        for name, value in zip(net.input_names(), x, strict=True):
+            extractor.input(name, ncnn.Mat(value[0]))
+        return [np.array(extractor.extract(name)[1]) for name in net.output_names()]
+
+    return frame
+
+
+def _converted(folder: Path) -> None:
+    found = find_spec("pnnx")
+    if found is None or found.origin is None:
+        raise ImportError("pnnx")
+    tool = Path(found.origin).with_name("pnnx")
+    model = shape_inference.infer_shapes(onnx.load(folder / "model.onnx"))
+    onnx.save(model, folder / "model.onnx")
+    subprocess.run(
+        [tool, "model.onnx"], cwd=folder, capture_output=True, timeout=_SECONDS, check=True
+    )
+
+
+RIVALS: Mapping[str, Callable[[Path, list[np.ndarray]], Frame]] = {
+    "openvino": _openvino,
+    "ncnn": _ncnn,
+}
+
+
+def main(name: str, folder: str) -> int:
+    """Try a rival: whether it loads the model and ends a frame."""
+    with np.load(Path(folder, "x.npz")) as saved:
+        x = [saved[f"x{k}"] for k in range(len(saved.files))]
+    RIVALS[name](Path(folder), x)()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
