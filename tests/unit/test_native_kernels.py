@@ -125,6 +125,18 @@ def test_convolution_of_few_channels(library: Library, seed: int) -> None:
     assert np.allclose(out.array, convolved(layer, x), atol=1e-4) and out.intact
 
 
+@pytest.mark.parametrize("outs", [1, 2, 3, 5, 7, 9, 10, 15])
+def test_convolution_of_few_outputs(library: Library, outs: int) -> None:
+    """Where pixels lie side by side blocks write into those that come next, but not behind a row."""
+    rng = np.random.default_rng(outs)
+    layer = Convolution(numbers(rng, outs, 24, 1, 1), numbers(rng, outs))
+    x = numbers(rng, 6, 45, 24)
+    out = Map.empty(layer.out_shape(6, 45), rng.permutation(6))
+    for rows in ((4, 6), (0, 3), (3, 4)):
+        run(library, layer, step_of(library, layer, [Map.of(x)], out, rows))
+    assert np.allclose(out.array, convolved(layer, x), atol=1e-4) and out.intact
+
+
 @pytest.mark.parametrize(
     ("ins", "kernel"), [(2600, 1), (700, 3), (5, 17), (1500, 2), (1281, 1), (6, 31)]
 )

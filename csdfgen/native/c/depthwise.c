@@ -9,6 +9,7 @@ enum {
     STRIP = 8,
     POINTERS = 512, /* of a table: 4 KiB where pointers have 8 bytes */
     TAPS = 64,      /* of a table: taps, or rows of taps */
+    BAND = 4,       /* rows of an output that take turns, where a table has the taps of all of them */
     CHANNELS = 96,  /* that a table is used for: with what they see they stay in a first-level cache */
     NEAR = 1 << 16  /* floats that stay in a second-level cache */
 };
@@ -92,44 +93,46 @@ typedef struct part {
     int32_t channels;
 } part;
 
-/* Rows of a table: for each of them a line of the input, the column of its first tap (from that of the
- * output pixel on), and the weights. */
+/* Rows of tables: for each of them a line of the input, the column of its first tap (from that of the
+ * output pixel on), and the weights. Output row i of a band has `counts[i]` of them, from i * `room` on. */
 typedef struct lines {
-    int32_t count;
+    int32_t room, counts[BAND];
     const float *at[TAPS];
     int32_t column[TAPS];
     const float *weights[TAPS];
 } lines;
 
-/* Taps [tap, ...) of an output row that see no padding above or below, as many as a table has; where the
- * next ones begin. single: one tap a line, else one row of the kernel. */
-static int32_t gather(const csdf_conv_step *step, const part *p, int32_t row, int32_t single, int32_t tap,
-    lines *found)
+/* Taps [tap, ...) of an output row, the `turn`th of its band, that see no padding above or below, as many
+ * as there is room for; where the next ones begin. single: one tap a line, else one row of the kernel. */
+static int32_t gather(const csdf_conv_step *step, const part *p, int32_t row, int32_t turn, int32_t single,
+    int32_t tap, lines *found)
 {
     const csdf_layer *layer = step->layer;
     const int32_t across = single ? layer->kernel_w : 1, apart = single ? 1 : layer->kernel_w;
     const int32_t columns = single ? STRIP : (STRIP - 1) * layer->stride_w + layer->kernel_w;
-    int32_t y = tap / across, x = tap % across;
-    found->count = 0;
-    for (; y < layer->kernel_h && found->count < least(TAPS, POINTERS / columns); tap++) {
-        const float *at = p->piece->rows[row * layer->stride_h + y * layer->dilation_h];
+    const int32_t room = least(found->room, POINTERS / columns);
+    int32_t y = tap / across, x = tap % across, count = 0;
+    for (; y < layer->kernel_h && count < room; tap++) {
+        const float *at = p->piece->rows[(row + turn) * layer->stride_h + y * layer->dilation_h];
         if (at) {
-            found->at[found->count] = at + p->source;
-            found->column[found->count] = x * layer->dilation_w;
-            found->weights[found->count++] =
-                layer->weights + (ptrdiff_t)tap * apart * layer->out_channels + p->target;
+            const int32_t k = turn * found->room + count++;
+            found->at[k] = at + p->source;
+            found->column[k] = x * layer->dilation_w;
+            found->weights[k] = layer->weights + (ptrdiff_t)tap * apart * layer->out_channels + p->target;
         }
         if (++x == across) {
             x = 0;
             y++;
         }
     }
+    found->counts[turn] = count;
     return tap;
 }
 
-/* `pixels` pixels of an output row from column x on; begins, ends: with the first, the last taps. */
+/* `pixels` pixels of an output row, the `turn`th of its band from `row` on, from column x on; begins, ends:
+ * with the first, the last taps. */
 static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_shape *shape,
-    const lines *seen, int32_t row, int32_t x, int32_t pixels, int32_t begins, int32_t ends)
+    const lines *seen, int32_t row, int32_t turn, int32_t x, int32_t pixels, int32_t begins, int32_t ends)
 {
     const csdf_layer *layer = step->layer;
     const csdf_source *residual = step->residual;
@@ -137,39 +140,42 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
     const int32_t single = shape->kernel == 1;
     const int32_t spread = single ? layer->stride_w : 1;
     const int32_t first = x * layer->stride_w - layer->pad_left;
+    const int32_t from = turn * seen->room, count = seen->counts[turn];
+    const float *const *at = seen->at + from;
+    const int32_t *column = seen->column + from;
     const float *table[POINTERS];
     csdf_strip s;
 
     s.columns = single ? pixels : (pixels - 1) * shape->stride + shape->kernel;
     s.even = 1;
-    for (int32_t k = 0; k < seen->count; k++) {
-        const int32_t in = first + seen->column[k];
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t in = first + column[k];
         s.even = s.even && in >= 0 && in + (s.columns - 1) * spread < step->width;
     }
     if (s.even) {
-        for (int32_t k = 0; k < seen->count; k++)
-            table[k] = seen->at[k] + (first + seen->column[k]) * stride;
+        for (int32_t k = 0; k < count; k++)
+            table[k] = at[k] + (first + column[k]) * stride;
     } else {
         const float **entry = table;
-        for (int32_t k = 0; k < seen->count; k++) {
-            int32_t in = first + seen->column[k];
-            ptrdiff_t at = in * stride;
-            for (int32_t i = 0; i < s.columns; i++, in += spread, at += spread * stride)
-                *entry++ = in >= 0 && in < step->width ? seen->at[k] + at : csdf_zeros;
+        for (int32_t k = 0; k < count; k++) {
+            int32_t in = first + column[k];
+            ptrdiff_t shift = in * stride;
+            for (int32_t i = 0; i < s.columns; i++, in += spread, shift += spread * stride)
+                *entry++ = in >= 0 && in < step->width ? at[k] + shift : csdf_zeros;
         }
     }
     s.far = (ptrdiff_t)layer->kernel_h * step->width * stride > NEAR;
     s.table = table;
-    s.weights = seen->weights;
+    s.weights = seen->weights + from;
     s.step = spread * stride;
-    s.rows = seen->count;
+    s.rows = count;
     s.kernel = shape->kernel;
     s.stride = shape->stride;
     s.pixels = pixels;
     s.channels = layer->out_channels;
     s.bias = layer->bias + p->target;
     s.pace = step->out.stride;
-    s.out = step->out.rows[row] + x * s.pace + p->target;
+    s.out = step->out.rows[row + turn] + x * s.pace + p->target;
     s.init = NULL;
     s.init_pace = 0;
     if (!begins) {
@@ -178,7 +184,7 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
         s.init_pace = s.pace;
     } else if (residual) {
         s.init_pace = residual->stride;
-        s.init = residual->rows[row] + x * s.init_pace + p->target;
+        s.init = residual->rows[row + turn] + x * s.init_pace + p->target;
     }
     s.activation = layer->activation;
     if (!ends)
@@ -218,33 +224,50 @@ static void multiplied(const csdf_conv_step *step, const part *p, int32_t each, 
     }
 }
 
+/* Rows [row, row + count) of the output. All of them take their turn with the pixels of a strip: what one
+ * has read is still near when the next one reads it again. */
+static void band(const csdf_conv_step *step, const part *p, const csdf_strip_shape *shape, int32_t row,
+    int32_t count)
+{
+    const csdf_layer *layer = step->layer;
+    const csdf_target *out = &step->out;
+    const int32_t single = shape->kernel == 1;
+    const int32_t window = layer->kernel_h * (single ? layer->kernel_w : 1);
+    lines seen;
+    seen.room = TAPS / count;
+    for (int32_t tap = 0, next = window; tap < window; tap = next) {
+        int32_t parts = (out->columns + STRIP - 1) / STRIP;
+        for (int32_t turn = 0; turn < count; turn++)
+            next = gather(step, p, row, turn, single, tap, &seen);
+        for (int32_t x = 0; x < out->columns; parts--) {
+            const int32_t pixels = (out->columns - x + parts - 1) / parts;
+            for (int32_t turn = 0; turn < count; turn++)
+                strip(step, p, shape, &seen, row, turn, out->column + x, pixels, !tap, next >= window);
+            x += pixels;
+        }
+    }
+}
+
 static void slab(const csdf_conv_step *step, const part *p, int32_t each)
 {
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
     const csdf_strip_shape *shape = strips;
+    if (each > 1) {
+        for (int32_t row = 0; row < out->count; row++)
+            for (int32_t x = out->column; x < out->column + out->columns; x++)
+                multiplied(step, p, each, row, x);
+        return;
+    }
     while (shape->kernel > 1
         && (shape->kernel != layer->kernel_w || shape->stride != layer->stride_w || layer->dilation_w > 1))
         shape++;
-    for (int32_t row = 0; row < out->count; row++) {
-        if (each > 1) {
-            for (int32_t x = out->column; x < out->column + out->columns; x++)
-                multiplied(step, p, each, row, x);
-            continue;
-        }
-        const int32_t single = shape->kernel == 1;
-        const int32_t window = layer->kernel_h * (single ? layer->kernel_w : 1);
-        for (int32_t tap = 0, next; tap < window; tap = next) {
-            lines seen;
-            int32_t count = (out->columns + STRIP - 1) / STRIP;
-            next = gather(step, p, row, single, tap, &seen);
-            for (int32_t x = 0; x < out->columns; count--) {
-                const int32_t pixels = (out->columns - x + count - 1) / count;
-                strip(step, p, shape, &seen, row, out->column + x, pixels, !tap, next >= window);
-                x += pixels;
-            }
-        }
-    }
+    const int32_t single = shape->kernel == 1;
+    const int32_t columns = single ? STRIP : (STRIP - 1) * layer->stride_w + layer->kernel_w;
+    const int32_t window = layer->kernel_h * (single ? layer->kernel_w : 1);
+    const int32_t rows = window <= least(TAPS / BAND, POINTERS / columns) ? BAND : 1;
+    for (int32_t row = 0; row < out->count; row += rows)
+        band(step, p, shape, row, least(rows, out->count - row));
 }
 
 void csdf_depthwise(const csdf_conv_step *step)

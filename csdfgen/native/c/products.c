@@ -56,6 +56,35 @@ static void tail(csdf_pass pass, csdf_block *block, int32_t pixel, int32_t pixel
             pass.out[pixel + i][shift + c] = out[i][c];
 }
 
+/* Pixels from `pixel` on that may be written as blocks of `lanes` lanes although fewer channels exist:
+ * what is written behind the channels of each of them are pixels of the pass, which come later. */
+static uint32_t overlaid(const csdf_pass *pass, uint32_t pixel, int32_t lanes)
+{
+    const uint32_t pixels = (uint32_t)pass->pixels, behind = (uint32_t)(lanes - 1) / (uint32_t)pass->channels;
+    uint32_t next = pixel + 1;
+    if (pass->init)
+        return 0;
+    while (next < pixels && pass->out[next] == pass->out[next - 1] + pass->channels)
+        next++;
+    return next - pixel > behind ? next - pixel - behind : 0;
+}
+
+/* `times` blocks of `size` pixels with fewer channels than lanes. */
+static void few(const csdf_pass *pass, csdf_block *block, uint32_t pixel, uint32_t size, uint32_t times,
+    int32_t lanes)
+{
+    while (times > 0) {
+        /* each pixel covers up what the one before has left behind its channels */
+        const uint32_t some = overlaid(pass, pixel, lanes) / size, whole = some < times ? some : times;
+        if (whole)
+            block(pass, pass->table + pixel, NULL, pass->out + pixel, 0, 0, (int32_t)whole, CSDF_TURN);
+        else
+            tail(*pass, block, (int32_t)pixel, (int32_t)size, pass->channels, lanes);
+        pixel += (whole ? whole : 1) * size;
+        times -= whole ? whole : 1;
+    }
+}
+
 void csdf_products(const csdf_pass *whole)
 {
     csdf_pass pass = *whole;
@@ -78,8 +107,7 @@ void csdf_products(const csdf_pass *whole)
                 continue;
             csdf_block *block = shape->blocks[single][n - 1];
             if (pass.channels + pass.spare < lanes)
-                for (uint32_t k = 0; k < times; k++)
-                    tail(pass, block, (int32_t)(pixel + k * n), (int32_t)n, pass.channels, lanes);
+                few(&pass, block, pixel, n, times, lanes);
             else
                 block(&pass, pass.table + pixel, pass.init ? pass.init + pixel : NULL,
                     pass.out + pixel, ahead, larger ? 0 : (int32_t)more, (int32_t)times, (int32_t)count);
