@@ -6,20 +6,28 @@ of each layer for every price of memory; a layer that is taller there than at `a
 takes that height, all others stay. Of some such steps the one with the least bytes * seconds^2 is
 taken. Bytes are lower bounds of peaks: they take a fraction of a plan's time, and are met within a
 few percent.
+
+Where so much is alive that rows have left the near caches when they are read again, that counts too: a
+window of three rows that makes one row a phase reads every row three times, at four rows a phase 1.5
+times. No layer by itself tells that, so whole plans are compared there (`few_phases`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import heights_of, seconds_of
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.planner import prepare, rough_bound
+from csdfgen.phases.conversion import Read
+from csdfgen.phases.heights import layer_height
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import Prepared, prepare, rough_bound
 
-__all__ = ["raised_rows"]
+__all__ = ["FewPhases", "few_phases", "raised_rows"]
 
 GROWTHS = (1.05, 1.2)
 """Bytes, in those of `auto`: the last steps within the one and within the other are compared. What
@@ -28,6 +36,18 @@ memory and time are worth jumps where a map becomes whole, and is best just befo
 
 TIME = 2.0
 """How much more a percent of time counts than one of memory."""
+
+FAR = 8 * 2**20
+"""Bytes alive above which what is read again comes from far away."""
+
+FAR_BYTE = 0.06e-9
+"""Seconds to read one from there: about 17 GB/s."""
+
+SLAB = 4
+"""Rows that every phase then has at least."""
+
+GAIN = 0.97
+"""Part of the time that few phases must leave to be worth a plan of their own."""
 
 
 def raised_rows(
@@ -60,3 +80,64 @@ def raised_rows(
     within = {level: one for level, one in found.items() if one[0] <= GROWTHS[-1]}
     best = min(within, key=lambda level: within[level][0] * within[level][1] ** TIME)
     return levels[best]
+
+
+@dataclass(frozen=True, slots=True)
+class FewPhases:
+    """Heights, as text, with `SLAB` rows a phase at least wherever there are so many; time: of a frame
+    with them, as a part of what it was.
+    """
+
+    rows: str
+    time: float
+
+    def better(self, taller: Plan, usual: Plan) -> bool:
+        """Whether bytes * seconds^2 fall, and bytes do not grow by more than the default allows."""
+        grown = _bytes(taller) / _bytes(usual)
+        return grown <= GROWTHS[-1] and grown * self.time**TIME < 1
+
+
+def few_phases(network: Network, plan: Plan, profile: DeviceProfile) -> FewPhases | None:
+    """What few phases would bring a plan; None where rows that are read again are near, or little is
+    gained.
+    """
+    if plan.figures["peak_live"] < FAR:
+        return None
+    spec = plan.conversion.rows
+    heights = {layer.name: layer_height(spec, layer) for layer in plan.network.layers}
+    for tensor in plan.network.inputs:
+        heights[tensor.name] = spec.height(tensor.name, tensor, tensor.rows), tensor.rows
+    low = {
+        name: min(SLAB, total)
+        for name, (rows, total) in heights.items()
+        if isinstance(rows, int) and rows < min(SLAB, total)
+    }
+    rows = str(replace(spec, layers=MappingProxyType({**spec.layers, **low})))
+    usual, taller = (
+        _seconds(prepare(network, replace(plan.options, rows=one)), profile)
+        for one in (str(spec), rows)
+    )
+    return FewPhases(rows, taller / usual) if taller <= GAIN * usual else None
+
+
+def _seconds(prepared: Prepared, profile: DeviceProfile) -> float:
+    """Predicted seconds of a frame, with those for reading rows again."""
+    again = sum(
+        (sum(map(len, read.rows)) - _distinct(read)) * read.tensor.row_bytes
+        for work in prepared.conversion.actors
+        if work.kind == "layer" and work.name not in prepared.sharing.silent
+        for read in work.reads
+    )
+    return seconds_of(prepared, profile) + FAR_BYTE * again
+
+
+def _distinct(read: Read) -> int:
+    """Rows that are read at all."""
+    held = [rows for rows in read.rows if rows]
+    if not held:
+        return 0
+    return max(rows.stop for rows in held) - min(rows.start for rows in held)
+
+
+def _bytes(plan: Plan) -> int:
+    return plan.planned_bytes + plan.figures.get("outputs", 0)

@@ -18,7 +18,7 @@ from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
-from csdfgen.goals.balance import raised_rows
+from csdfgen.goals.balance import few_phases, raised_rows
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
@@ -165,6 +165,7 @@ def _chosen(
     if wish is None or given:
         raised = wish is None and not given and isinstance(network, Network)
         made = planner(network, _raised(network, options) if raised else options)
+        made = _in_few_phases(network, made, planner) if raised else made
         fits = given or made.interrupted or not _above_whole_layers(made)
         if wish is None and not fits:
             wish = _Wish(explored.no_more_than_whole, explored.balanced)
@@ -267,11 +268,27 @@ def _keeps(found: Found, options: PlanOptions) -> bool:
 
 def _raised(network: Network, options: PlanOptions) -> PlanOptions:
     """The options with taller layers where native code gains by them (`goals.balance`)."""
-    cut_once = options.recompute == 1 and not options.tiles
-    in_order = options.policy == DEFAULTS.policy and options.frames == 1
-    if options.backend == NUMPY.name or not (cut_once and in_order):
+    if options.backend == NUMPY.name or not _cut_once(options):
         return options
     return replace(options, rows=raised_rows(network, options, profile_for(options)))
+
+
+def _in_few_phases(network: Network, made: Plan, planner: Planner) -> Plan:
+    """The plan, or one of few phases where that reads less from far away (`goals.balance`)."""
+    options = made.options
+    if options.backend == NUMPY.name or made.interrupted or options.seconds is not None:
+        return made
+    few = few_phases(network, made, profile_for(options)) if _cut_once(options) else None
+    if few is None:
+        return made
+    other = planner(network, replace(options, rows=few.rows))
+    return other if few.better(other, made) else made
+
+
+def _cut_once(options: PlanOptions) -> bool:
+    """Whether every layer computes each of its rows once, in the order that is found to be the best."""
+    once = options.recompute == 1 and not options.tiles
+    return once and options.policy == DEFAULTS.policy and options.frames == 1
 
 
 def _above_whole_layers(made: Plan) -> bool:

@@ -17,9 +17,10 @@ from csdfgen.devices.catalogue import DEFAULT_DEVICES, device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
-from csdfgen.goals.balance import GROWTHS, raised_rows
+from csdfgen.goals import balance, choice
+from csdfgen.goals.balance import GROWTHS, few_phases, raised_rows
 from csdfgen.goals.choice import chosen, front
-from csdfgen.goals.facts import given_up, holders, schedule_facts
+from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
 from csdfgen.goals.heights import Heights, heights_of, seconds_of
 from csdfgen.goals.search import Found, bytes_of, not_dominated
 from csdfgen.model.network import Network
@@ -178,6 +179,43 @@ def test_only_the_default_of_native_code_is_raised(chain: Network) -> None:
     for asked in ({"backend": "numpy"}, {"rows": "2"}, {"policy": "layers"}):
         options = csdfgen.plan(chain, **{"backend": "native", **asked}).options
         assert options.rows == asked.get("rows", "auto")
+
+
+def test_few_phases_where_rows_are_read_again_from_far_away(
+    chain: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never where they are near; all layers then have so many rows; the growth is kept."""
+    usual = planned(chain, rows=1)
+    assert few_phases(chain, usual, NATIVE) is None
+    monkeypatch.setattr(balance, "FAR", 1)
+    few = few_phases(chain, usual, NATIVE)
+    assert few is not None and 0 < few.time < balance.GAIN
+    taller = planned(chain, rows=few.rows)
+    for work in taller.conversion.actors:
+        if work.kind == "layer":
+            assert heights_used(taller)[work.name] >= min(balance.SLAB, work.writes[0].tensor.rows)
+    monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
+    dear = few_phases(chain, usual, NATIVE)
+    assert dear is not None and dear.time < few.time, "windows read their rows again"
+    grown = bytes_of(taller) / bytes_of(usual)
+    assert few.better(taller, usual) == (grown <= GROWTHS[-1] and grown * few.time**2 < 1)
+    assert not replace(few, time=1.0).better(taller, usual) and replace(few, time=0.1).better(
+        usual, usual
+    )
+
+
+@needs_compiler
+def test_the_default_takes_few_phases_where_they_are_better(
+    chain: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balance, "FAR", 1)
+    monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
+    monkeypatch.setattr(choice, "raised_rows", lambda *what: "1")
+    for growth, few in ((9.0, True), (1.0, False)):
+        monkeypatch.setattr(balance, "GROWTHS", (1.0, growth))
+        found = csdfgen.plan(chain, backend="native")
+        assert (found.options.rows != "1") == few
+    assert csdfgen.plan(chain, backend="numpy").options.rows == "auto"
 
 
 @needs_compiler
