@@ -365,6 +365,8 @@ def handed_over(job: Job, total: np.ndarray) -> list[Call]:
     if job.add:
         return [(np.add, (job.out, total, job.out))]
     biased = [] if job.bias is None else [(np.add, (total, job.bias, total))]
+    if job.into is not None:
+        return [*biased, *job.into.calls(total, job.out)]
     return [*biased, (np.copyto, (job.out, total))]
 
 
@@ -389,7 +391,7 @@ def _factors(
         calls: list[Call] = []
         for group in range(groups):
             start = group * width + box[n][0]
-            calls += fill(axes, job.image, view[group], (start, start + channels))
+            calls += fill(axes, job.image, view[group], (start, start + channels), job.beside)
         shape = (groups, job.pixels, depth) if groups > 1 else (job.pixels, depth)
         yield calls, view.reshape(shape), slice(row, row + depth)
         row += depth
