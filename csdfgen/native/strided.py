@@ -410,6 +410,18 @@ def _taken(
     )
 
 
+def _looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Native]:
+    """An element of a table for every index."""
+    if index.itemsize != 8 or table.dtype != out.dtype or not table.flags.c_contiguous:
+        raise PlanError(
+            f"looking up {table.dtype} by {index.dtype} into {out.dtype} has no native kernel"
+        )
+    still = (table, (0,) * out.ndim)
+    return _step(
+        f"look_{out.itemsize}", out.shape, out, out.strides, _over(index, out.shape), still, still
+    )
+
+
 def _position(name: str) -> Callable[..., list[Native]]:
     def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[Native]:
         axis %= array.ndim
@@ -437,5 +449,6 @@ _FUNCTIONS: dict[Any, Callable[..., list[Native]]] = {
     primitives.maximum: _two("maximum"),
     primitives.minimum: _two("minimum"),
     primitives.einsum: _einsum,
+    primitives.looked_up: _looked_up,
 }
 """Function of a prepared call -> what makes kernels of its arguments."""

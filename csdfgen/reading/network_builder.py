@@ -50,14 +50,16 @@ _Known = Tensor | np.ndarray | None
 _Value = Tensor | np.ndarray | _Unknown | None
 
 
-def fold_constants(graph: Graph, folder: Folder) -> Graph:
+def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset()) -> Graph:
     """The graph without the operations that need no network input; their results are among its
-    constants.
+    constants. but: operators that are left alone.
     """
     rest = []
     for operation in graph.operations:
-        if not _can_fold(operation) or any(
-            n and n not in graph.constants for n in operation.inputs
+        if (
+            operation.op_type in but
+            or not _can_fold(operation)
+            or any(n and n not in graph.constants for n in operation.inputs)
         ):
             rest.append(operation)
             continue
