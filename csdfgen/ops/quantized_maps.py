@@ -255,7 +255,7 @@ def _concat_kernel(layer: Layer) -> Emit:
 
         def make(arrays: Sequence[np.ndarray], taken: Scratch) -> list[Call]:
             out, x = arrays
-            return _looked_up(tables[position], x, taken.take(out.shape, np.intp), out)
+            return _looked_up(tables[position], x, taken.take(out.shape, "intp"), out)
 
         return in_blocks(make, (target, source), range(target.ndim), scratch)
 
@@ -478,7 +478,7 @@ def _softmax_kernel(layer: Layer) -> Emit:
         assert slab is not None
         x, out = (np.moveaxis(a, dims, range(-len(dims), 0)) for a in (slab, result))
         flat = (*x.shape[: x.ndim - len(dims)], terms)
-        index, top = scratch.take(flat, np.intp), scratch.take((*flat[:-1], 1), np.intp)
+        index, top = scratch.take(flat, "intp"), scratch.take((*flat[:-1], 1), "intp")
         powers, sums = scratch.take(flat, "float32"), scratch.take(flat, "float32")
         calls: list[Call] = [
             (np.copyto, (index.reshape(x.shape), x)),

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +21,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._integers import STORED, checked_scales, limits, rounded
-from csdfgen.ops._operands import normal_axis, output_elements
+from csdfgen.ops._operands import normal_axis, source_of
 from csdfgen.ops._reducing import constant, data_input
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
 from csdfgen.ops.elementwise import Task, elementwise
@@ -202,11 +201,10 @@ _DEQUANTIZE = elementwise(
 
 def _build_dynamic(node: Node) -> Layer:
     tensor = data_input(node, ("float32",))
-    shapes = ((tensor.shape, "uint8", tensor.row_axis), ((), "float32", None), ((), "uint8", None))
+    made = ((tensor.shape, "uint8"), ((), "float32"), ((), "uint8"))
     named = [(k, name) for k, name in enumerate(node.outputs) if name]
-    outputs = tuple(
-        Tensor(name, shapes[k][0], Format(shapes[k][1]), shapes[k][2]) for k, name in named
-    )
+    # one row each: outputs of a layer have equally many
+    outputs = tuple(Tensor(name, made[k][0], Format(made[k][1])) for k, name in named)
     return Layer(
         node.name,
         node.op_type,
@@ -218,7 +216,7 @@ def _build_dynamic(node: Node) -> Layer:
 
 
 def _dynamic_kernel(layer: Layer) -> Emit:
-    made = layer.attributes["made"]
+    made, tensor = layer.attributes["made"], source_of(layer)
     one, none, top = (constant(value, "float32") for value in (1, 0, 255))
 
     def emit(
@@ -229,6 +227,7 @@ def _dynamic_kernel(layer: Layer) -> Emit:
     ) -> list[Call]:
         x = slabs[0]
         assert x is not None
+        x = tensor.to_onnx(x)[None]
         dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
         low, high, scale, zero = (scratch.take(ones, "float32") for _ in range(4))
         flat = scratch.take(ones, "bool")
@@ -264,9 +263,7 @@ def _dynamic_kernel(layer: Layer) -> Emit:
 
 
 def _dynamic_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return (Rows(0, tensor.rows),)
+    return (Rows(0, source_of(layer).rows),)
 
 
 OPERATORS: tuple[Operator, ...] = (
@@ -277,9 +274,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build_dynamic,
         input_rows=_dynamic_rows,
         kernel=_dynamic_kernel,
-        cost=lambda layer, out: (
-            prod(layer.outputs[0].shape) if out else output_elements(layer, out)
-        ),
+        cost=lambda layer, out: source_of(layer).elements,
         since=11,
         mode=lambda layer: Mode.WHOLE,
         structure="whole",

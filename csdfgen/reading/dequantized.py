@@ -32,12 +32,11 @@ _CLOSE = 1e-4
 _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""
 
-_MOVING = frozenset(
-    """
-    DepthToSpace Dropout Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Split
-    Squeeze Tile Transpose Unsqueeze
-    """.split()
-)
+_MOVING_NAMES = """
+    DepthToSpace Dropout Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Tile
+    Transpose Unsqueeze
+"""
+_MOVING = frozenset(_MOVING_NAMES.split())
 """Operators that move values, or take the largest, and so mean the same on integers."""
 
 
@@ -57,8 +56,8 @@ class _Quantized:
         return self.name, self.scale, self.zero
 
 
-class _Broken(Exception):
-    """A pattern does not hold: the float operation stays."""
+class _NoPatternError(Exception):
+    """No pattern holds: the float operation stays."""
 
 
 def as_integers(graph: Graph) -> Graph:
@@ -91,7 +90,7 @@ class _Rewriting:
                 continue
             try:
                 self._try(operation)
-            except _Broken:
+            except _NoPatternError:
                 continue
         found: list[Operation] = []
         for operation in self._operations:
@@ -99,16 +98,16 @@ class _Rewriting:
         return replace(self._graph, operations=tuple(_read(found, self._graph.outputs)))
 
     def _try(self, operation: Operation) -> None:
-        """Replace an operation, what clips it and what quantizes it. Raises _Broken."""
+        """Replace an operation, what clips it and what quantizes it. Raises _NoPatternError."""
         if len([o for o in operation.outputs if o]) != 1:
-            raise _Broken
+            raise _NoPatternError
         end, clips = operation, []
         while True:
             after = self._only_reader(end)
             if after.op_type == "QuantizeLinear":
                 break
             if after.op_type not in ("Relu", "Clip") or operation.op_type in ("Relu", "Clip"):
-                raise _Broken
+                raise _NoPatternError
             clips.append(after)
             end = after
         made = self._format_of(after)
@@ -126,13 +125,13 @@ class _Rewriting:
     # What a name is -------------------------------------------------------------------------------
 
     def _only_reader(self, operation: Operation) -> Operation:
-        """The one operation that reads an operation's result. Raises _Broken."""
+        """The one operation that reads an operation's result. Raises _NoPatternError."""
         (name,) = (o for o in operation.outputs if o)
         readers = self._readers.get(name, [])
         if name in self._graph.outputs or len(readers) != 1 or readers[0].inputs[:1] != (name,):
-            raise _Broken
+            raise _NoPatternError
         if readers[0].domain or name in (*readers[0].inputs[1:], *readers[0].captured):
-            raise _Broken
+            raise _NoPatternError
         return readers[0]
 
     def _dequantized(self, name: str) -> _Quantized | str:
@@ -143,15 +142,15 @@ class _Rewriting:
         return self._format_of(maker)
 
     def _format_of(self, operation: Operation) -> _Quantized:
-        """The integers that a QuantizeLinear makes, or a DequantizeLinear reads. Raises _Broken."""
+        """The integers that a QuantizeLinear makes, or a DequantizeLinear reads. Raises _NoPatternError."""
         inputs = (*operation.inputs, "")[:3]
         scale, zero = self.constant(inputs[1]), inputs[2]
         if "block_size" in operation.attributes and operation.attributes["block_size"].i:
-            raise _Broken
+            raise _NoPatternError
         if operation.op_type == "QuantizeLinear":
             code = operation.attributes.get("output_dtype")
             if code is not None and code.i and not zero:
-                raise _Broken
+                raise _NoPatternError
             name = operation.outputs[0]
             dtype = str(self.constant(zero).dtype) if zero else "uint8"
         else:
@@ -162,7 +161,7 @@ class _Rewriting:
             given = operation.attributes.get("axis")
             axis = 1 if given is None else given.i
         if scale.dtype != np.float32:
-            raise _Broken
+            raise _NoPatternError
         return _Quantized(name, inputs[1], zero, axis, dtype)
 
     def _type_of(self, name: str, zero: str) -> str:
@@ -171,12 +170,12 @@ class _Rewriting:
             return str(self.constant(zero).dtype)
         if name in self._graph.constants:
             return str(self._graph.constants[name].dtype)
-        raise _Broken
+        raise _NoPatternError
 
     def constant(self, name: str) -> np.ndarray:
-        """The constant of a name. Raises _Broken."""
+        """The constant of a name. Raises _NoPatternError."""
         if not name or name not in self._graph.constants:
-            raise _Broken
+            raise _NoPatternError
         return self._graph.constants[name]
 
     def is_constant(self, name: str) -> bool:
@@ -200,14 +199,14 @@ class _Rewriting:
     # Ranges ---------------------------------------------------------------------------------------
 
     def _range(self, clips: Iterable[Operation], made: _Quantized) -> tuple[int, int]:
-        """Lowest and highest integer that Relu and Clip leave. Raises _Broken."""
+        """Lowest and highest integer that Relu and Clip leave. Raises _NoPatternError."""
         low, high = limits(made.dtype)
         for clip in clips:
             least, most = (0.0, np.inf) if clip.op_type == "Relu" else self._bounds(clip)
             low = max(low, self._as_integer(least, made))
             high = min(high, self._as_integer(most, made))
         if low > high:
-            raise _Broken
+            raise _NoPatternError
         return low, high
 
     def _bounds(self, clip: Operation) -> tuple[float, float]:
@@ -279,15 +278,15 @@ def _read(operations: Sequence[Operation], outputs: Iterable[str]) -> list[Opera
 
 Operands = Sequence[_Quantized | str]
 Pattern = Callable[[_Rewriting, Operation, Operands, _Quantized], Sequence[Operation]]
-"""(rewriting, float operation, operands, what is made) -> operations that make it. Raises _Broken."""
+"""(rewriting, float operation, operands, what is made) -> operations that make it. Raises _NoPatternError."""
 
 
 def _bytes(operand: _Quantized | str, *, axis: int | None = None) -> _Quantized:
     """An operand of one byte an element, quantized as a whole or along an axis."""
     if not isinstance(operand, _Quantized) or operand.dtype not in BYTES:
-        raise _Broken
+        raise _NoPatternError
     if operand.axis is not None and operand.axis != axis:
-        raise _Broken
+        raise _NoPatternError
     return operand
 
 
@@ -320,7 +319,7 @@ def _operation(
 
 def _same_type(made: _Quantized, *operands: _Quantized) -> None:
     if any(operand.dtype != made.dtype for operand in operands):
-        raise _Broken
+        raise _NoPatternError
 
 
 def _bias(
@@ -331,7 +330,7 @@ def _bias(
         return ""
     bias = operands[2]
     if not isinstance(bias, _Quantized) or bias.dtype != "int32":
-        raise _Broken
+        raise _NoPatternError
     product = rewriting.scale_of(x) * rewriting.scale_of(w)
     scale = rewriting.scale_of(bias)
     if scale.size not in (1, product.size) or np.any(np.abs(scale - product) > _CLOSE * product):
@@ -342,7 +341,7 @@ def _bias(
             where=f"layer '{operation.name}' ({label(operation.op_type)})",
         )
     if bias.zero and np.any(rewriting.constant(bias.zero)):
-        raise _Broken
+        raise _NoPatternError
     return bias.name
 
 
@@ -351,7 +350,7 @@ def _conv(
 ) -> Sequence[Operation]:
     x, w = _bytes(operands[0]), _bytes(operands[1], axis=0)
     if not rewriting.is_constant(w.name):
-        raise _Broken
+        raise _NoPatternError
     bias = _bias(rewriting, operation, operands, x, w)
     _same_type(made, x)
     inputs = (*x.three, *w.three, made.scale, made.zero, *([bias] if bias else []))
@@ -388,7 +387,7 @@ def _matmul(
     b = _bytes(b, axis=None if rank is None else rank - 1)
     _same_type(made, a)
     if rewriting.is_constant(a.name):
-        raise _Broken
+        raise _NoPatternError
     inputs = _zeros(
         rewriting, (*a.three, *b.three, made.scale, made.zero), (2, a), (5, b), (7, made)
     )
@@ -400,9 +399,9 @@ def _gemm(
 ) -> Sequence[Operation]:
     given = operation.attributes
     if len(operands) > 2 and "beta" in given and given["beta"].f != 1:
-        raise _Broken
+        raise _NoPatternError
     if "alpha" in given and given["alpha"].f != 1:
-        raise _Broken  # the bias would be scaled with the product
+        raise _NoPatternError  # the bias would be scaled with the product
     transposed = "transB" in given and given["transB"].i
     a, b = _bytes(operands[0]), _bytes(operands[1], axis=0 if transposed else 1)
     bias = _bias(rewriting, operation, operands, a, b)
@@ -432,7 +431,7 @@ def _one(op_type: str, *names: str, **more: Any) -> Pattern:
     ) -> Sequence[Operation]:
         x = _bytes(operands[0])
         if len(operands) != 1:
-            raise _Broken
+            raise _NoPatternError
         _same_type(made, x)
         inputs = (*x.three, made.scale, made.zero)
         return [_operation(operation, op_type, inputs, made, domain=MICROSOFT, keep=names, **more)]
@@ -445,7 +444,7 @@ def _average(
 ) -> Sequence[Operation]:
     holes = operation.attributes.get("dilations")
     if holes is not None and any(d != 1 for d in holes.ints):
-        raise _Broken
+        raise _NoPatternError
     names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
     return _one("QLinearAveragePool", *names)(rewriting, operation, operands, made)
 
@@ -475,9 +474,9 @@ def _moved(
     x, *rest = operands
     x = _bytes(x)
     if operation.opset < _BYTES_SINCE.get(operation.op_type, 0):
-        raise _Broken
+        raise _NoPatternError
     if any(isinstance(operand, _Quantized) for operand in rest) or not rewriting.equal(x, made):
-        raise _Broken
+        raise _NoPatternError
     return [replace(operation, inputs=(x.name, *operation.inputs[1:]), outputs=(made.name,))]
 
 
@@ -486,7 +485,7 @@ def _resized(
 ) -> Sequence[Operation]:
     mode = operation.attributes.get("mode")
     if mode is not None and mode.s != b"nearest":
-        raise _Broken
+        raise _NoPatternError
     return _moved(rewriting, operation, operands, made)
 
 

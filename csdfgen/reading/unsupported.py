@@ -37,7 +37,8 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
     advice = []
     if any(_is_quantized(op) for op in found):
         advice.append(
-            "quantize the model with operators of that list (onnxruntime.quantization writes them)"
+            "leave the layers of other quantized operators in float when the model is quantized "
+            "(nodes_to_exclude)"
         )
     if _CONTROL_FLOW & set(found):
         advice.append(
