@@ -30,6 +30,7 @@ from csdfgen.ops._im2col import (
 )
 from csdfgen.ops._window_products import (
     CALL,
+    FINISHING,
     halves,
     handed_over,
     in_groups,
@@ -89,6 +90,7 @@ class _Apart:
     dense: bool
     held: tuple[bool, bool]
     itemsize: int
+    finished: bool
 
     def blocks(self, pixels: int, channels: int) -> _Depthwise:
         """The job cut into boxes of at most so many pixels and channels: elements, and cost."""
@@ -110,6 +112,8 @@ class _Apart:
         cost = number * len(parts) * (EINSUM + loops * taps * INNER)
         cost += copies * (len(parts) * COPIES * CALL + copied * self.channels)
         held = points * width if self.held[not whole] else 0
+        if self.finished:
+            cost += FINISHING * (number * len(parts) * CALL + number * points * self.channels)
         return _Depthwise(cost, points, width, copied * width, held)
 
     def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
@@ -182,6 +186,7 @@ def _apart_shape(job: Job) -> _Apart:
         lies and under is not None and _is_dense(under, job.weights.dtype),
         (_held(job, whole=True), _held(job, whole=False)),
         job.weights.itemsize,
+        job.into is not None,
     )
 
 
