@@ -302,6 +302,7 @@ class Operator:
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
     constant_inputs: positions that must be constants.
     domain: whose operator it is, "" for ONNX's own.
+    multiplies: whether its cost is in multiply-accumulates, not elements.
     attributes: accepted attributes and their defaults; any other is refused.
     """
 
@@ -324,6 +325,7 @@ class Operator:
     structure: str = "row-phased"
     notes: str = ""
     domain: str = ""
+    multiplies: bool = False
 
     @property
     def url(self) -> str:

@@ -505,6 +505,7 @@ _ATTRIBUTES = {
 
 CONV = Operator(
     op_type="Conv",
+    multiplies=True,
     build=_build_conv,
     input_rows=_conv_rows,
     kernel=_conv_kernel,
@@ -523,6 +524,7 @@ CONV = Operator(
 
 CONV_TRANSPOSE = Operator(
     op_type="ConvTranspose",
+    multiplies=True,
     build=_build_transpose,
     input_rows=_transpose_rows,
     kernel=_transpose_kernel,

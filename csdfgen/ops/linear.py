@@ -498,6 +498,7 @@ _STRUCTURE = "row-phased; whole when no axis of rows survives the product"
 
 GEMM = Operator(
     op_type="Gemm",
+    multiplies=True,
     build=_build_gemm,
     input_rows=_input_rows,
     kernel=_kernel,
@@ -511,6 +512,7 @@ GEMM = Operator(
 
 MATMUL = Operator(
     op_type="MatMul",
+    multiplies=True,
     build=_build_matmul,
     input_rows=_input_rows,
     kernel=_kernel,

@@ -89,30 +89,60 @@ def _build_two(base: Operator) -> Callable[[Node], Layer]:
     return build
 
 
-def _finished(task: Task) -> list[Call]:
-    """Calls that round the values in the result to integers of the output."""
-    return rounded(task.out, zero_of(task.layer, "y"), *limits(task.layer.output.dtype))
+@remembered
+def _addends(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """By byte of either operand a float64, so that their sum, rounded to float32, is what is rounded
+    to an integer: a fused multiply-add of one operand to what one of the other gave, as onnxruntime
+    has it where the processor can.
+    """
+    by = scale_of(layer, "y")
+    factors = [np.float64(np.float32(scale_of(layer, role) / by)) for role in "xw"]
+    zeros = [zero_of(layer, role) for role in "xw"]
+    moved = np.float32(factors[0] * zeros[0] + np.float64(np.float32(factors[1] * zeros[1])))
+    rest = np.float64(np.float32(zero_of(layer, "y")) - moved)
+    integers = [
+        np.arange(256, dtype=np.uint8).view(layer.attributes[role].dtype).astype(np.float64)
+        for role in "xw"
+    ]
+    inner = 0 if _first_alone(layer) else 1
+    found = [values * factor for values, factor in zip(integers, factors, strict=True)]
+    found[inner] = (found[inner] + rest).astype(np.float32).astype(np.float64)
+    return found[0], found[1]
+
+
+def _first_alone(layer: Layer) -> bool:
+    """Whether one element of the first operand meets many of the second: then it comes first."""
+    shapes = [
+        layer.constants[k].shape if tensor is None else tensor.shape
+        for k, tensor in enumerate(layer.inputs[:2])
+    ]
+    rank = len(layer.output.shape)
+    padded = [(*(1,) * (rank - len(shape)), *shape) for shape in shapes]
+    for first, second in zip(padded[0][::-1], padded[1][::-1], strict=True):
+        if (first, second) != (1, 1):
+            return first == 1
+    return True
 
 
 def _add(task: Task) -> list[Call]:
-    """x * rx + (y * ry + rest), in this order: another one rounds otherwise."""
     a, b = task.operands
-    by = scale_of(task.layer, "y")
-    of_a, of_b = (np.float32(scale_of(task.layer, role) / by) for role in "xw")
-    zeros = (np.float32(zero_of(task.layer, role)) for role in "xw")
-    moved = [factor * zero for factor, zero in zip((of_a, of_b), zeros, strict=True)]
-    rest = np.float32(zero_of(task.layer, "y")) - (moved[0] + moved[1])
-    other, out = task.temporary(), task.out
+    index = task.scratch.take(task.out.shape, "intp")
+    sums, other = (task.scratch.take(task.out.shape, "float64") for _ in range(2))
+    values = task.scratch.take(task.out.shape, "float32")
+    calls: list[Call] = []
+    for array, table, into in zip((a, b), _addends(task.layer), (sums, other), strict=True):
+        calls += _looked_up(table, array, index, into)
     return [
-        (np.multiply, (b, of_b, other)),
-        (np.add, (other, rest, other)),
-        (np.multiply, (a, of_a, out)),
-        (np.add, (out, other, out)),
-        *rounded(out, 0, *limits(task.layer.output.dtype)),
+        *calls,
+        (np.add, (sums, other, sums)),
+        (np.copyto, (values, sums)),
+        *rounded(values, 0, *limits(task.layer.output.dtype)),
+        (np.copyto, (task.out, values, "unsafe")),
     ]
 
 
 def _multiply(task: Task) -> list[Call]:
+    """The zero point is added before rounding here."""
     factor = np.float32(
         scale_of(task.layer, "x") * scale_of(task.layer, "w") / scale_of(task.layer, "y")
     )
@@ -129,18 +159,23 @@ def _multiply(task: Task) -> list[Call]:
         *calls,
         (np.multiply, (*differences, task.out)),
         (np.multiply, (task.out, factor, task.out)),
-        *_finished(task),
+        (np.add, (task.out, task.scalar(zero_of(task.layer, "y")), task.out)),
+        *rounded(task.out, 0, *limits(task.layer.output.dtype)),
     ]
 
 
-def _two(op_type: str, recipe: Callable[[Task], list[Call]]) -> Operator:
+def _two(
+    op_type: str,
+    recipe: Callable[[Task], list[Call]],
+    compute_in: Callable[[str], str] | None = None,
+) -> Operator:
     base = elementwise(
         op_type,
         recipe,
         same(BYTES),
         operands=2,
         since=1,
-        compute_in=lambda dtype: "float32",
+        compute_in=compute_in,
         constant_inputs=frozenset({1, 2, 4, 5, 6, 7}),
     )
     return replace(base, build=_build_two(base), domain=MICROSOFT)
@@ -505,7 +540,7 @@ def _softmax_kernel(layer: Layer) -> Emit:
 
 OPERATORS: tuple[Operator, ...] = (
     _two("QLinearAdd", _add),
-    _two("QLinearMul", _multiply),
+    _two("QLinearMul", _multiply, lambda dtype: "float32"),
     _function("QLinearSigmoid", _logistic),
     _function("QLinearLeakyRelu", _leaky, alpha=0.01),
     replace(

@@ -477,6 +477,8 @@ def _moved(
         raise _NoPatternError
     if any(isinstance(operand, _Quantized) for operand in rest) or not rewriting.equal(x, made):
         raise _NoPatternError
+    if operation.op_type == "Dropout":  # which takes no integers, and drops nothing
+        return [_operation(operation, "Identity", (x.name,), made)]
     return [replace(operation, inputs=(x.name, *operation.inputs[1:]), outputs=(made.name,))]
 
 

@@ -1,5 +1,5 @@
 /* Copies, conversions, chosen elements: csdf_copy_BYTES, csdf_put_BYTES, csdf_take_BYTES,
- * csdf_from_TYPE_to_TYPE.
+ * csdf_look_BYTES, csdf_from_TYPE_to_TYPE.
  */
 #include "strided.h"
 
