@@ -500,7 +500,7 @@ def _softmax_kernel(layer: Layer) -> Emit:
     terms = prod(tensor.shape[axis] for axis in axes)
     table = _powers(float(scale_of(layer, "x")), terms)
     whole = np.float32(floor(np.float32(1) / scale_of(layer, "y")))
-    zero, signed = zero_of(layer, "y"), layer.attributes["y"].dtype == "int8"
+    zero, (low, high) = zero_of(layer, "y"), limits(layer.attributes["y"].dtype)
     dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
 
     def emit(
@@ -514,7 +514,8 @@ def _softmax_kernel(layer: Layer) -> Emit:
         x, out = (np.moveaxis(a, dims, range(-len(dims), 0)) for a in (slab, result))
         flat = (*x.shape[: x.ndim - len(dims)], terms)
         index, top = scratch.take(flat, "intp"), scratch.take((*flat[:-1], 1), "intp")
-        powers, sums = scratch.take(flat, "float32"), scratch.take(flat, "float32")
+        powers = scratch.take(flat, "float32")
+        sums = index.view(np.float32)[..., :terms]  # in its bytes, between its two uses
         calls: list[Call] = [
             (np.copyto, (index.reshape(x.shape), x)),
             (np.maximum.reduce, (index, (index.ndim - 1,), None, top, True)),
@@ -529,9 +530,11 @@ def _softmax_kernel(layer: Layer) -> Emit:
         ]
         if zero:
             calls.append((np.add, (index, np.intp(zero), index)))
-        if not signed:  # onnxruntime lets int8 wrap around
-            calls.append((np.ndarray.clip, (index, np.intp(0), np.intp(255), index)))
-        return [*calls, (np.copyto, (out, index.reshape(out.shape), "unsafe"))]
+        return [
+            *calls,
+            (np.ndarray.clip, (index, np.intp(low), np.intp(high), index)),
+            (np.copyto, (out, index.reshape(out.shape), "unsafe")),
+        ]
 
     return emit
 
@@ -584,6 +587,5 @@ OPERATORS: tuple[Operator, ...] = (
         domain=MICROSOFT,
         attributes=MappingProxyType({"axis": None, "opset": 0}),
         structure="row-phased; whole along the row axis",
-        notes="int8 results wrap around, as in onnxruntime",
     ),
 )

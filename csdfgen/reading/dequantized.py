@@ -64,9 +64,54 @@ def as_integers(graph: Graph) -> Graph:
     """The graph with patterns on integers of one byte replaced. Raises ModelError for a bias whose
     scale is not the product of those of input and weights.
     """
-    if not any(op.op_type == "DequantizeLinear" for op in graph.operations):
-        return graph
-    return _Rewriting(graph).done()
+    if any(op.op_type == "DequantizeLinear" for op in graph.operations):
+        graph = _Rewriting(graph).done()
+    if any(op.op_type == "QLinearConcat" for op in graph.operations):
+        graph = _translated_apart(graph)
+    return graph
+
+
+def _translated_apart(graph: Graph) -> Graph:
+    """The graph in which what a QLinearConcat joins has its scale and zero point: an operand of
+    others is translated before, byte by byte, which its maker can do in its own slab.
+    """
+    found: list[Operation] = []
+    taken = {n for op in graph.operations for n in (*op.inputs, *op.outputs)}
+    for operation in graph.operations:
+        if (operation.domain, operation.op_type) != (MICROSOFT, "QLinearConcat"):
+            found.append(operation)
+            continue
+        made, inputs = operation.inputs[:2], list(operation.inputs)
+        for k in range(2, len(inputs) - 2, 3):
+            x, *form = inputs[k : k + 3]
+            if x in graph.constants or _same(graph, form, made):
+                continue
+            name = f"{operation.name}_{k}"
+            while name in taken or name in graph.constants:
+                name += "'"
+            taken.add(name)
+            identity = {"alpha": helper.make_attribute("alpha", 1.0)}
+            found.append(
+                replace(
+                    operation,
+                    name=name,
+                    op_type="QLinearLeakyRelu",
+                    attributes=identity,
+                    inputs=(x, *form, *made),
+                    outputs=(name,),
+                )
+            )
+            inputs[k : k + 3] = name, *made
+        found.append(replace(operation, inputs=tuple(inputs)))
+    return replace(graph, operations=tuple(found))
+
+
+def _same(graph: Graph, one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether scales and zero points are constants with the same values."""
+    if any(name not in graph.constants for name in (*one, *other)):
+        return True  # an error, for who builds the layer to tell
+    pairs = zip(one, other, strict=True)
+    return all(np.array_equal(graph.constants[a], graph.constants[b]) for a, b in pairs)
 
 
 class _Rewriting:

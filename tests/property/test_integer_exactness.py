@@ -87,7 +87,7 @@ def test_sums_that_end_in_ties(seed: int) -> None:
     ends = zeros[0, ...], zeros[1, ...]
     weights = rng.integers(-127, 128, (16, 16, 1, 1)).astype(np.int8)
     none, quarter = np.zeros((), np.int8), np.array(0.25, np.float32)
-    out = (of_x * np.float32(64 if seed % 2 else 32)).reshape(())
+    out = np.asarray(of_x * np.float32(64 if seed % 2 else 32))
     check(
         Sample(
             "QLinearConv",
