@@ -89,7 +89,7 @@ def translated(call: Call) -> list[Native]:
     if isinstance(owner, np.ufunc) and name == "accumulate":
         return _accumulated(owner, *arguments)
     if isinstance(owner, np.ndarray) and name == "fill":
-        return _copied(owner, np.asarray(arguments[0], owner.dtype))
+        return _copied(owner, _filled_with(arguments[0], owner.dtype.name))
     make = _FUNCTIONS.get(function)
     if make is None:
         raise PlanError(f"{name or function} has no native kernel")
@@ -121,6 +121,8 @@ def _continues(some: Sequence[Native], after: Native) -> bool:
     one, two, new = (cast(Strided, kernel.step) for kernel in (some[0], some[-1], after))
     if new.rank >= RANK or _rows(new) != _rows(one):
         return False
+    if not any(dim[1] for dim in _rows(one)) and not one.a == two.a == new.a:
+        return False  # numbers of their own, whose distance means nothing once they are written out
     return len(some) == 1 or (new.a - two.a, new.out - two.out) == (
         two.a - one.a,
         two.out - one.out,
@@ -241,6 +243,14 @@ def _short(dtype: np.dtype[Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _number(value: Any, dtype: str) -> np.ndarray:
+    return np.array(value, dtype)
+
+
+@lru_cache(maxsize=1024)
+def _filled_with(value: float, dtype: str) -> np.ndarray:
+    """What an array is filled with, the same one for equal numbers: such copies can be joined. No
+    operator fills with a negative zero.
+    """
     return np.array(value, dtype)
 
 

@@ -5,6 +5,7 @@ what is refused.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.native.backends import settled
 from tests.builder import Graph
+from tests.emitted import Program
+from tests.native_steps import compiler_missing
 from tests.networks import check_touched
 from tests.quantized_models import FORMS, feeds_of, of_zoo, onnxruntime_outputs, quantized
 
@@ -81,6 +84,17 @@ def csdfgen_float() -> onnx.ModelProto:
     b = g.node("Relu", g.node("Add", g.conv(a, 8), a))
     pooled = g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
     return g.model(g.node("GlobalAveragePool", g.conv(pooled, 5, kernel=1)))
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_emitted_code(tmp_path: Path) -> None:
+    """C source of a network in int8: the same bits."""
+    model = quantized(csdfgen_float(), "QDQ")
+    feeds = feeds_of(model)
+    plan = csdfgen.plan(csdfgen.load(model), rows=2, backend="native")
+    found = Program(plan, tmp_path)(feeds)
+    for name, array in onnxruntime_outputs(model, feeds).items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_int16_activations() -> None:
