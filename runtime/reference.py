@@ -252,6 +252,8 @@ class Reference:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
+        # else it computes int8 models in QDQ form in float on x86
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
         if sparing:
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         if folder is not None:

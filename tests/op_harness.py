@@ -124,7 +124,11 @@ class Sample:
         graph = helper.make_graph(
             [
                 helper.make_node(
-                    self.op_type, names, [t.name for t in layer.outputs], **dict(self.attributes)
+                    self.op_type,
+                    names,
+                    [t.name for t in layer.outputs],
+                    domain=self.operator.domain,
+                    **dict(self.attributes),
                 )
             ],
             "sample",
@@ -144,7 +148,12 @@ class Sample:
             ],
         )
         return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8
+            graph,
+            opset_imports=[
+                helper.make_opsetid("", self.opset),
+                *([helper.make_opsetid(self.operator.domain, 1)] if self.operator.domain else []),
+            ],
+            ir_version=10 if self.opset > 20 else 8,
         )
 
     def reference(self, layer: Layer, feeds: Mapping[int, np.ndarray]) -> list[np.ndarray]:
@@ -182,10 +191,17 @@ class Sample:
         return [np.asarray(a) for a in session.run(None, named)]
 
 
+def fed(feeds: Mapping[int, np.ndarray], tensor: Tensor) -> np.ndarray:
+    """The array for an operand: feeds are by ONNX position, which a sample's tensors are named after
+    (`i3`); a layer may have it elsewhere.
+    """
+    return feeds[int(tensor.name[1:])]
+
+
 def _in_storage(layer: Layer, feeds: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """The operands as the runtime stores them."""
     return {
-        k: np.ascontiguousarray(t.to_storage(feeds[k]))
+        k: np.ascontiguousarray(t.to_storage(fed(feeds, t)))
         for k, t in enumerate(layer.inputs)
         if t is not None
     }

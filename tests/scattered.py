@@ -166,7 +166,7 @@ def run_scattered(
     for k, view in enumerate(operands):
         tensor = layer.inputs[k]
         if view is not None and tensor is not None:
-            array = np.ascontiguousarray(tensor.to_storage(feeds[k]))
+            array = np.ascontiguousarray(tensor.to_storage(feeds[int(tensor.name[1:])]))
             for _, (target, source) in _reversed(array, view, memory):
                 np.copyto(target, source)
     for number, step in enumerate(steps):

@@ -34,9 +34,10 @@ from csdfgen.devices.profile import (
     Quantity,
     Series,
 )
-from csdfgen.devices.work import MULTIPLYING, kernel_class, layer_key, phase_works
+from csdfgen.devices.work import kernel_class, layer_key, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
@@ -275,7 +276,7 @@ def rows_and_work(actor: ActorWork) -> tuple[list[int], float]:
 
 def _unit(layer: Layer) -> str:
     """What the time of a layer's kind is given per."""
-    return "MAC" if layer.op_type in MULTIPLYING else "input"
+    return "MAC" if operator_of(layer).multiplies else "input"
 
 
 def mean_point(points: Sequence[Point]) -> Point:
@@ -351,7 +352,7 @@ def kinds_of(layer: Layer | None) -> list[Kind]:
     """
     if layer is None:
         return []
-    if layer.op_type not in MULTIPLYING:
+    if not operator_of(layer).multiplies:
         return [(layer.op_type, "", "input"), ("*", "", "input")]
     return list(
         dict.fromkeys([(layer.op_type, kernel_class(layer), "MAC"), (layer.op_type, "", "MAC")])

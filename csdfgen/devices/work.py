@@ -17,10 +17,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 
-__all__ = ["MULTIPLYING", "PhaseWork", "kernel_class", "layer_key", "phase_works", "tensor_key"]
-
-MULTIPLYING = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Operators whose cost is in multiply-accumulates; that of all others is in elements."""
+__all__ = ["PhaseWork", "kernel_class", "layer_key", "phase_works", "tensor_key"]
 
 DEPTHWISE = "depthwise"
 
@@ -96,6 +93,7 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
     """What each phase of an actor that computes a layer does."""
     layer = work.layer
     assert layer is not None
+    multiplies = operator_of(layer).multiplies
     count, by_rows = len(work.phases), operator_of(layer).mode(layer) is Mode.ROWS
     elements, written = sum(t.elements for t in layer.outputs), sum(t.nbytes for t in layer.outputs)
     in_slab = len(layer.epilogue)
@@ -104,7 +102,7 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
         part = len(phase.out) / layer.output.rows if by_rows else 1 / count
         own = work.times[number]
         amounts = {
-            "MAC": own if layer.op_type in MULTIPLYING else 0,
+            "MAC": own if multiplies else 0,
             "element": elements * part,
             "input": sum(len(read.rows[number]) * read.tensor.row_elements for read in work.reads),
             "tap": _taps(layer) * part,
@@ -116,7 +114,7 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
         yield PhaseWork(
             rows=_rows(work, number),
             amounts=MappingProxyType(amounts),
-            operations=own * (2 if layer.op_type in MULTIPLYING else 1) + in_slab * elements * part,
+            operations=own * (2 if multiplies else 1) + in_slab * elements * part,
             moved=moved + round(written * part),
         )
 

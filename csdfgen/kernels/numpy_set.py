@@ -360,9 +360,11 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
     if function is not np.copyto or not isinstance(arguments[1], np.ndarray) or len(arguments) > 2:
         return (call,)
     target, source = arguments
+    if target.dtype != source.dtype:
+        return (call,)
     if _address(target) == _address(source) and _steps(target) == _steps(source):
         return ()
-    if target.dtype != source.dtype or not _share_memory(target, source):
+    if not _share_memory(target, source):
         return (call,)
     scratch.rewind(scratch.end)  # behind all that other calls use
     between = scratch.take(source.shape, source.dtype)

@@ -135,7 +135,8 @@ class Node(Pickled):
 class Layer(Pickled):
     """One operation of the network, shapes settled and attributes normalised by its operator.
 
-    inputs: by ONNX position, None where the operand is a constant (then in `constants`) or absent.
+    inputs: by ONNX position, None where the operand is a constant (then in `constants`) or absent; of
+        an operator on integers where its float twin has them, scales and zero points apart.
     input_axes: the row axis along which the operator reads each input; where that is not the
         tensor's own row axis the input is read whole and presented in the wanted order.
     epilogue: elementwise layers applied in place to every slab that this layer writes.

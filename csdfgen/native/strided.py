@@ -97,7 +97,7 @@ def translated(call: Call) -> list[Native]:
     if isinstance(owner, np.ufunc) and name == "accumulate":
         return _accumulated(owner, *arguments)
     if isinstance(owner, np.ndarray) and name == "fill":
-        return _copied(owner, np.asarray(arguments[0], owner.dtype))
+        return _copied(owner, _filled_with(arguments[0], owner.dtype.name))
     make = _FUNCTIONS.get(function)
     if make is None:
         raise PlanError(f"{name or function} has no native kernel")
@@ -129,6 +129,8 @@ def _continues(some: Sequence[Native], after: Native) -> bool:
     one, two, new = (cast(Strided, kernel.step) for kernel in (some[0], some[-1], after))
     if new.rank >= RANK or _rows(new) != _rows(one):
         return False
+    if not any(dim[1] for dim in _rows(one)) and not one.a == two.a == new.a:
+        return False  # numbers of their own, whose distance means nothing once they are written out
     return len(some) == 1 or (new.a - two.a, new.out - two.out) == (
         two.a - one.a,
         two.out - one.out,
@@ -249,6 +251,14 @@ def _short(dtype: np.dtype[Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _number(value: Any, dtype: str) -> np.ndarray:
+    return np.array(value, dtype)
+
+
+@lru_cache(maxsize=1024)
+def _filled_with(value: float, dtype: str) -> np.ndarray:
+    """What an array is filled with, the same one for equal numbers: such copies can be joined. No
+    operator fills with a negative zero.
+    """
     return np.array(value, dtype)
 
 
@@ -418,6 +428,18 @@ def _taken(
     )
 
 
+def _looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Native]:
+    """An element of a table for every index."""
+    if index.itemsize != 8 or table.dtype != out.dtype or not table.flags.c_contiguous:
+        raise PlanError(
+            f"looking up {table.dtype} by {index.dtype} into {out.dtype} has no native kernel"
+        )
+    still = (table, (0,) * out.ndim)
+    return _step(
+        f"look_{out.itemsize}", out.shape, out, out.strides, _over(index, out.shape), still, still
+    )
+
+
 def _position(name: str) -> Callable[..., list[Native]]:
     def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[Native]:
         axis %= array.ndim
@@ -445,5 +467,6 @@ _FUNCTIONS: dict[Any, Callable[..., list[Native]]] = {
     primitives.maximum: _two("maximum"),
     primitives.minimum: _two("minimum"),
     primitives.einsum: _einsum,
+    primitives.looked_up: _looked_up,
 }
 """Function of a prepared call -> what makes kernels of its arguments."""

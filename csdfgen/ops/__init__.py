@@ -15,6 +15,9 @@ from csdfgen.ops import (
     normalization,
     padding,
     pooling,
+    quantized_maps,
+    quantized_products,
+    quantizing,
     reduction,
     resampling,
     reshaping,
@@ -35,6 +38,9 @@ _FAMILIES = (
     joining,
     padding,
     resampling,
+    quantizing,
+    quantized_products,
+    quantized_maps,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -30,6 +30,7 @@ from csdfgen.ops._im2col import (
 )
 from csdfgen.ops._window_products import (
     CALL,
+    FINISHING,
     halves,
     handed_over,
     in_groups,
@@ -89,6 +90,7 @@ class _Apart:
     dense: bool
     held: tuple[bool, bool]
     itemsize: int
+    finished: bool
 
     def blocks(self, pixels: int, channels: int) -> _Depthwise:
         """The job cut into boxes of at most so many pixels and channels: elements, and cost."""
@@ -110,6 +112,8 @@ class _Apart:
         cost = number * len(parts) * (EINSUM + loops * taps * INNER)
         cost += copies * (len(parts) * COPIES * CALL + copied * self.channels)
         held = points * width if self.held[not whole] else 0
+        if self.finished:
+            cost += FINISHING * (number * len(parts) * CALL + number * points * self.channels)
         return _Depthwise(cost, points, width, copied * width, held)
 
     def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
@@ -182,6 +186,7 @@ def _apart_shape(job: Job) -> _Apart:
         lies and under is not None and _is_dense(under, job.weights.dtype),
         (_held(job, whole=True), _held(job, whole=False)),
         job.weights.itemsize,
+        job.into is not None,
     )
 
 
@@ -276,21 +281,21 @@ def _depthwise_windows(job: Job, copies: Store) -> tuple[list[Call], np.ndarray]
     if job.copies_taps:
         panel = copies.view((*job.taps, *job.counts, job.channels))
         view = panel.transpose(*range(n, 2 * n), *range(n), 2 * n)
-        return fill(job.axes, job.image, view), view
+        return fill(job.axes, job.image, view, beside=job.beside), view
     plain = [Axis(axis.span, axis.first) for axis in job.axes]
     if not _gathers(job, copies):
         if job.under is not None:
             return [], windows(job.under, job.axes)
         copy = copies.view((*job.spans, job.channels))
         view = copy.reshape((*job.spans, *(1,) * n, job.channels))
-        return fill(plain, job.image, view), windows(copy, job.axes)
+        return fill(plain, job.image, view, beside=job.beside), windows(copy, job.axes)
     # whole lead axes, pixels and taps of the last one
     *lead, last = job.axes
     apart = copies.view(_gathered_shape(job))
     panel = np.moveaxis(apart, n - 1, n).reshape(
         *job.spans[:-1], last.count, *(1,) * (n - 1), last.taps, job.channels
     )
-    calls = fill([*plain[:-1], last], job.image, panel)
+    calls = fill([*plain[:-1], last], job.image, panel, beside=job.beside)
     # the last axis is now two: a tap is a step along the first, an output pixel one along the
     # second
     view = windows(apart, (*lead, Axis(1, 0, taps=last.taps), Axis(last.count, 0)))

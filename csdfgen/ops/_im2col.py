@@ -3,11 +3,11 @@ padding, out of rows wherever they lie.
 
 A convolution over any number of axes is a `Job`: per axis an `Axis` record (which input index does
 output pixel t read through tap u?), an image, weights, and where the result goes. Whatever lies
-outside the image reads as zero, so padding, cropping and the edges of a slab are one and the same
+outside the image reads as one number, mostly zero, so padding, cropping and the edges of a slab are one and the same
 thing.
 `_window_products` computes jobs; here they are cut into boxes of bounded size and their windows are
 copied: one copy for every part of a window in which rows are evenly spaced and no pixel reads
-beside the image.
+beside the image. Integers read as their zero point there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -26,7 +26,18 @@ from csdfgen.model.network import Shape
 from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops.base import Call, Scratch
 
-__all__ = ["Axis", "Job", "Store", "balanced", "boxes", "fill", "merged", "split", "windows"]
+__all__ = [
+    "Axis",
+    "Into",
+    "Job",
+    "Store",
+    "balanced",
+    "boxes",
+    "fill",
+    "merged",
+    "split",
+    "windows",
+]
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -83,6 +94,16 @@ class Axis:
         return self.first >= 0 and self.first + self.span <= size
 
 
+class Into(Protocol):
+    """How complete sums become the output, where they are not it."""
+
+    def between(self, channels: slice) -> Into:
+        """The same for some of the output's channels."""
+
+    def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
+        """Calls that write the output; the sums may be lost."""
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """out[t..., :] = bias + sum over taps u of image[first + t*stride + u*dilation ..., :] times
@@ -94,6 +115,8 @@ class Job:
     weights: in the dtype that is computed in; laid out as the function that computes the job wants
         them.
     add: the result is added to what `out` holds; then there is no bias.
+    beside: what is read beside the image. into: how sums become an output of another type; without
+    one they are rounded to it.
     """
 
     axes: tuple[Axis, ...]
@@ -102,6 +125,8 @@ class Job:
     out: np.ndarray
     bias: np.ndarray | None = None
     add: bool = False
+    beside: float = 0
+    into: Into | None = None
 
     @property
     def channels(self) -> int:
@@ -148,6 +173,7 @@ class Job:
             weights=self.weights[start:stop] if grouped else self.weights[..., start:stop],
             out=self.out[..., made],
             bias=None if self.bias is None else self.bias[made],
+            into=None if self.into is None else self.into.between(made),
         )
 
     @cached_property
@@ -322,9 +348,13 @@ def _beside(axis: Axis, size: int) -> tuple[_Region, ...]:
 
 
 def fill(
-    axes: Sequence[Axis], image: Spread, target: np.ndarray, channels: tuple[int, int] | None = None
+    axes: Sequence[Axis],
+    image: Spread,
+    target: np.ndarray,
+    channels: tuple[int, int] | None = None,
+    beside: float = 0,
 ) -> list[Call]:
-    """Calls that fill `target` (counts..., taps..., channels) with what the windows read, zeros
+    """Calls that fill `target` (counts..., taps..., channels) with what the windows read, `beside`
     beside the image; of the channels [start, stop) if given.
     """
     n = len(axes)
@@ -334,7 +364,7 @@ def fill(
         for region in _beside(axis, image.shape[k]):
             index: list[slice] = [slice(None)] * (2 * n)
             index[k], index[n + k] = slice(*region.pixels), slice(*region.taps)
-            calls.append((target[tuple(index)].fill, (0,)))
+            calls.append((target[tuple(index)].fill, (beside,)))
     inner = [
         _regions(axis, ((0, size),)) for axis, size in zip(axes[1:], image.shape[1:], strict=False)
     ]

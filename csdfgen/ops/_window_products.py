@@ -32,6 +32,7 @@ from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 
 __all__ = [
     "CALL",
+    "FINISHING",
     "SLOWEST",
     "halves",
     "handed_over",
@@ -54,6 +55,9 @@ CALL, PACKED, MULTIPLIED = 3000, 1.5, 0.08
 multiply-accumulate: in elements copied.
 """
 
+FINISHING = 5
+"""Calls, over all elements, that turn sums of integers into an output."""
+
 SLOWEST = 1.25
 """A plan never asks for so little workspace that a layer would cost more than this many times its
 least.
@@ -72,7 +76,7 @@ class _Shape:
 
     counts: of pixels; depth: of a group's window: taps, then channels. columns: of a group. copied:
     whether windows go through a panel. apart: whether results do; parted: those of some groups;
-    rounded: in another type.
+    rounded: in another type; finished: by calls that make another output of them.
     """
 
     counts: Shape
@@ -84,6 +88,7 @@ class _Shape:
     apart: bool
     parted: bool
     rounded: bool
+    finished: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,9 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
                 + tall * deep * shape.columns * PACKED
                 + 2 * passes
             )
+            if shape.finished:
+                cost += cuts * tall * FINISHING * CALL
+                cost += FINISHING * everything * shape.columns * shape.groups
             found[one] = (cost, one.bytes(shape.itemsize), one)
     return tuple(sorted(found.values(), key=lambda way: way[:2]))
 
@@ -241,6 +249,7 @@ def _shape(job: Job) -> _Shape:
         job.add or job.target is None,
         job.add or job.target is None or job.bias is not None,
         job.out.dtype != job.weights.dtype,
+        job.into is not None,
     )
 
 
@@ -365,6 +374,8 @@ def handed_over(job: Job, total: np.ndarray) -> list[Call]:
     if job.add:
         return [(np.add, (job.out, total, job.out))]
     biased = [] if job.bias is None else [(np.add, (total, job.bias, total))]
+    if job.into is not None:
+        return [*biased, *job.into.calls(total, job.out)]
     return [*biased, (np.copyto, (job.out, total))]
 
 
@@ -389,7 +400,7 @@ def _factors(
         calls: list[Call] = []
         for group in range(groups):
             start = group * width + box[n][0]
-            calls += fill(axes, job.image, view[group], (start, start + channels))
+            calls += fill(axes, job.image, view[group], (start, start + channels), job.beside)
         shape = (groups, job.pixels, depth) if groups > 1 else (job.pixels, depth)
         yield calls, view.reshape(shape), slice(row, row + depth)
         row += depth

@@ -29,6 +29,7 @@ from csdfgen.model.rows import Rows, Slab, Window, slabs
 
 __all__ = [
     "LEAST",
+    "MICROSOFT",
     "PREFERRED",
     "REQUIRED",
     "Alias",
@@ -63,6 +64,9 @@ __all__ = [
 ]
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
 
 REQUIRED: Any = object()
 """Marks an attribute without a default."""
@@ -256,6 +260,9 @@ def _row_phased(layer: Layer) -> Mode:
     return Mode.ROWS
 
 
+_CONTRIBUTED = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
+
+
 def onnx_page(op_type: str) -> str:
     """The page of an operator in the ONNX documentation."""
     return f"https://onnx.ai/onnx/operators/onnx__{op_type}.html"
@@ -294,6 +301,8 @@ class Operator:
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
     constant_inputs: positions that must be constants.
+    domain: whose operator it is, "" for ONNX's own.
+    multiplies: whether its cost is in multiply-accumulates, not elements.
     attributes: accepted attributes and their defaults; any other is refused.
     """
 
@@ -315,11 +324,17 @@ class Operator:
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     structure: str = "row-phased"
     notes: str = ""
+    domain: str = ""
+    multiplies: bool = False
 
     @property
     def url(self) -> str:
-        """The operator's page in the ONNX documentation."""
-        return onnx_page(self.op_type)
+        """The operator's page in the documentation of its domain."""
+        return (
+            f"{_CONTRIBUTED}#{self.domain}.{self.op_type}"
+            if self.domain
+            else onnx_page(self.op_type)
+        )
 
     def repeats(self, layer: Layer) -> bool:
         """Whether interior phases of this layer differ by a shift alone, so that equal addresses

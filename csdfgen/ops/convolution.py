@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import accumulator_of
+from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._depthwise_products import depthwise_products, tiled
-from csdfgen.ops._im2col import Axis, Job
+from csdfgen.ops._im2col import Axis, Into, Job
 from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops._spread import Spread
 from csdfgen.ops._window_products import matrix_products
@@ -44,7 +44,7 @@ from csdfgen.ops.base import (
     require_tensor,
 )
 
-__all__ = ["OPERATORS", "window"]
+__all__ = ["CONV", "OPERATORS", "conv_kernel", "conv_layer", "window"]
 
 ROW_AXIS = 2
 
@@ -56,10 +56,6 @@ def _operands(node: Node) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
     x = require_tensor(node, 0)
     weights = require_constant(node, 1)
     bias = None if node.operand(2) is None else require_constant(node, 2)
-    if not 3 <= len(x.shape) <= 5:
-        raise ModelError(
-            f"input of rank {len(x.shape)}; convolutions of rank 3, 4 and 5 (1-D to 3-D) are supported"
-        )
     if x.dtype not in FLOATS:
         raise ModelError(f"dtype {x.dtype} is not one of {', '.join(FLOATS)}")
     for name, array in (("weights", weights), ("bias", bias)):
@@ -67,11 +63,19 @@ def _operands(node: Node) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
             raise ModelError(
                 f"{name} are {array.dtype}, the input is {x.dtype}; they must be the same"
             )
+    _check_shapes(x, weights)
+    return x, weights, bias
+
+
+def _check_shapes(x: Tensor, weights: np.ndarray) -> None:
+    if not 3 <= len(x.shape) <= 5:
+        raise ModelError(
+            f"input of rank {len(x.shape)}; convolutions of rank 3, 4 and 5 (1-D to 3-D) are supported"
+        )
     if weights.ndim != len(x.shape):
         raise ModelError(f"weights of rank {weights.ndim} for an input of rank {len(x.shape)}")
     if 0 in x.shape or 0 in weights.shape:
         raise ModelError(f"empty operands: input {x.shape}, weights {weights.shape}")
-    return x, weights, bias
 
 
 def _attributes(operator: Operator, node: Node, x: Tensor, weights: np.ndarray) -> dict[str, Any]:
@@ -94,6 +98,7 @@ def _layer(
     attributes: Mapping[str, Any],
     channels: int,
     sizes: Sequence[int],
+    stored: Format | None = None,
 ) -> Layer:
     if min(sizes) < 1:
         raise ModelError(
@@ -101,7 +106,7 @@ def _layer(
         )
     if bias is not None and bias.shape != (channels,):
         raise ModelError(f"bias of shape {bias.shape} for {channels} output channels")
-    output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), x.format, ROW_AXIS)
+    output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), stored or x.format, ROW_AXIS)
     constants = {1: weights} if bias is None else {1: weights, 2: bias}
     return Layer(
         name=node.name,
@@ -120,6 +125,21 @@ def _layer(
 
 def _build_conv(node: Node) -> Layer:
     x, weights, bias = _operands(node)
+    return conv_layer(node, x, weights, bias)
+
+
+def conv_layer(
+    node: Node,
+    x: Tensor,
+    weights: np.ndarray,
+    bias: np.ndarray | None,
+    stored: Format | None = None,
+) -> Layer:
+    """The layer of a node that convolves x with weights, inputs and constants where a Conv has them.
+
+    stored: format of the output, where it is not the input's. Raises ModelError.
+    """
+    _check_shapes(x, weights)
     attributes = _attributes(CONV, node, x, weights)
     group = attributes["group"]
     if weights.shape[1] * group != x.shape[1]:
@@ -132,7 +152,9 @@ def _build_conv(node: Node) -> Layer:
         (size + w.pad_top + w.pad_bottom - w.extent) // w.stride + 1
         for size, w in zip(x.shape[2:], windows_of(attributes), strict=True)
     ]
-    return _layer(node, x, _channels_last(weights), bias, attributes, weights.shape[0], sizes)
+    return _layer(
+        node, x, _channels_last(weights), bias, attributes, weights.shape[0], sizes, stored
+    )
 
 
 def _channels_last(weights: np.ndarray) -> np.ndarray:
@@ -173,12 +195,28 @@ def _conv_cost(layer: Layer, out: Rows) -> int:
 
 
 def _conv_kernel(layer: Layer) -> Emit:
+    return conv_kernel(layer, layer.constants[1], _bias(layer), accumulator_of(layer.output.dtype))
+
+
+def conv_kernel(
+    layer: Layer,
+    weights: np.ndarray,
+    bias: np.ndarray | None,
+    dtype: str,
+    beside: float = 0,
+    into: Into | None = None,
+) -> Emit:
+    """The kernel of a layer whose windows are those of a Conv.
+
+    weights: (out, in / group, kernel...). bias: (out,), of the type that is computed in. beside,
+    into: see `Job`; of sums that are complete, so not of a layer that accumulates.
+    """
     rows, *inner = (
         Axis(count, -w.pad_top, w.stride, w.kernel, w.dilation)
         for count, w in zip(layer.output.shape[2:], windows_of(layer.attributes), strict=True)
     )
-    arithmetic, bias = _Arithmetic.of(layer), _bias(layer)
-    weights = arithmetic.pack(_by_group(layer).swapaxes(1, 2))
+    arithmetic = _Arithmetic.of(layer, dtype)
+    packed = arithmetic.pack(_by_group(layer, weights).swapaxes(1, 2))
     accumulates = _conv_mode(layer) is Mode.ACCUMULATE
 
     def emit(
@@ -190,14 +228,14 @@ def _conv_kernel(layer: Layer) -> Emit:
         slab, held = slabs[0], phase.ins[0]
         assert slab is not None and held is not None
         row = rows.part(phase.out.start, phase.out.stop).moved(held.start)
-        own, starts = weights, True
+        own, starts = packed, True
         if accumulates:
             # of the one window, the taps that meet the rows at hand
             taps, starts = row.reached(len(held)), phase.first
-            row, own = row.through(*taps), arithmetic.rows_of(weights, *taps)
+            row, own = row.through(*taps), arithmetic.rows_of(packed, *taps)
         axes = _two_axes(row, *inner)
         jobs = [
-            Job(axes, image, own, out, bias if starts else None, add=not starts)
+            Job(axes, image, own, out, bias if starts else None, not starts, beside, into)
             for image, out in zip(_images(slab), _results(results[0]), strict=True)
         ]
         return arithmetic.products(jobs, scratch)
@@ -220,13 +258,13 @@ class _Arithmetic:
     dtype: np.dtype[Any]
 
     @classmethod
-    def of(cls, layer: Layer) -> _Arithmetic:
+    def of(cls, layer: Layer, dtype: str) -> _Arithmetic:
         depthwise = 1 < layer.attributes["group"] == _input(layer).shape[1] == layer.output.shape[1]
         return cls(
             depthwise,
             len(layer.output.shape) - 2,
             layer.output.shape[-1],
-            np.dtype(accumulator_of(layer.output.dtype)),
+            np.dtype(dtype),
         )
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
@@ -262,9 +300,8 @@ def _bias(layer: Layer) -> np.ndarray | None:
     )
 
 
-def _by_group(layer: Layer) -> np.ndarray:
+def _by_group(layer: Layer, weights: np.ndarray) -> np.ndarray:
     """Weights (a, b, kernel...) as (group, a / group, b, kernel...)."""
-    weights = layer.constants[1]
     return weights.reshape(layer.attributes["group"], -1, *weights.shape[1:])
 
 
@@ -408,7 +445,8 @@ def _transpose_kernel(layer: Layer) -> Emit:
     axes = [
         _Residues(w.stride, w.pad_top, w.kernel, w.dilation) for w in windows_of(layer.attributes)
     ]
-    arithmetic, bias, by_group = _Arithmetic.of(layer), _bias(layer), _by_group(layer)
+    arithmetic = _Arithmetic.of(layer, accumulator_of(layer.output.dtype))
+    bias, by_group = _bias(layer), _by_group(layer, layer.constants[1])
     classes = [
         (residues, [axis.classes[r] for axis, r in zip(axes, residues, strict=True)])
         for residues in product(*(axis.classes for axis in axes))
@@ -467,6 +505,7 @@ _ATTRIBUTES = {
 
 CONV = Operator(
     op_type="Conv",
+    multiplies=True,
     build=_build_conv,
     input_rows=_conv_rows,
     kernel=_conv_kernel,
@@ -485,6 +524,7 @@ CONV = Operator(
 
 CONV_TRANSPOSE = Operator(
     op_type="ConvTranspose",
+    multiplies=True,
     build=_build_transpose,
     input_rows=_transpose_rows,
     kernel=_transpose_kernel,

@@ -7,7 +7,7 @@ row axis itself Concat and Slice only shift the rows that a phase reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from types import MappingProxyType
@@ -45,7 +45,10 @@ from csdfgen.ops.base import (
     require_tensor,
 )
 
-__all__ = ["OPERATORS"]
+__all__ = ["CONCAT", "OPERATORS", "concat_kernel"]
+
+Copied = Callable[[int, np.ndarray, np.ndarray, Scratch], Iterable[Call]]
+"""(position of an operand, target, source, scratch) -> calls that copy the operand."""
 
 
 # Concat ------------------------------------------------------------------------------------------
@@ -129,7 +132,14 @@ def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
     )
 
 
-def _concat_kernel(layer: Layer) -> Emit:
+def _as_it_is(
+    position: int, target: np.ndarray, source: np.ndarray, scratch: Scratch
+) -> list[Call]:
+    return [(np.copyto, (target, source))]
+
+
+def concat_kernel(layer: Layer, copied: Copied = _as_it_is) -> Emit:
+    """The kernel of a layer that joins computed operands, each copied in some way, and constants."""
     output, sizes = layer.output, layer.attributes["sizes"]
     starts, along_rows = _starts(sizes), _along_rows(layer)
     place = storage_axis(output, layer.attributes["axis"])
@@ -157,7 +167,8 @@ def _concat_kernel(layer: Layer) -> Emit:
             if slab is None:
                 calls.append((np.copyto, (target, constants[position][rows.start : rows.stop])))
             else:
-                calls += Spread.of(slab).copies(target)
+                for _, (into, source) in Spread.of(slab).copies(target):
+                    calls += copied(position, into, source, scratch)
         return calls
 
     return emit
@@ -167,7 +178,7 @@ CONCAT = Operator(
     "Concat",
     _build_concat,
     _concat_rows,
-    _concat_kernel,
+    concat_kernel,
     output_elements,
     aliases=_concat_aliases,
     rowwise=True,

@@ -24,6 +24,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
+from csdfgen.ops._im2col import Into
 from csdfgen.ops.base import (
     Call,
     Emit,
@@ -35,7 +36,7 @@ from csdfgen.ops.base import (
     in_the_accumulator,
 )
 
-__all__ = ["OPERATORS", "flattened_gemm"]
+__all__ = ["GEMM", "MATMUL", "OPERATORS", "flattened_gemm", "product_kernel", "product_layer"]
 
 _ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
 
@@ -115,12 +116,21 @@ def _read_along(tensor: Tensor, becomes: Sequence[int | None], output: Tensor) -
     return tensor.row_axis
 
 
-def _layer(node: Node, operands: Sequence[Operand | None], attributes: Mapping[str, Any]) -> Layer:
+def product_layer(
+    node: Node,
+    operands: Sequence[Operand | None],
+    attributes: Mapping[str, Any],
+    stored: Format | None = None,
+) -> Layer:
+    """The layer of a node that multiplies the first two operands and adds the third, if there is
+    one. stored: format of the output, where it is not the operands'. Raises ModelError.
+    """
     a, b, c, *_ = (() if operand is None else operand.shape for operand in (*operands, None))
     shape = _product_shape(attributes, a, b)
     axes = _output_axes(attributes, len(a), len(b), len(c))
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Tensor))
-    output = Tensor(node.outputs[0], shape, Format(dtype), _row_axis(operands, axes, shape))
+    stored = stored or Format(str(dtype))
+    output = Tensor(node.outputs[0], shape, stored, _row_axis(operands, axes, shape))
     inputs = tuple(operand if isinstance(operand, Tensor) else None for operand in operands)
     return Layer(
         name=node.name,
@@ -251,8 +261,27 @@ def _ready(
 def _kernel(layer: Layer) -> Emit:
     if _is_flattened(layer):
         return _flattened_kernel(layer)
-    axes, dtype = _axes(layer), np.dtype(accumulator_of(layer.output.dtype))
-    constants, alpha, beta = _scaled(layer, dtype)
+    dtype = np.dtype(accumulator_of(layer.output.dtype))
+    return product_kernel(layer, dtype, *_scaled(layer, dtype))
+
+
+def product_kernel(
+    layer: Layer,
+    dtype: np.dtype[Any],
+    constants: Mapping[int, np.ndarray],
+    alpha: Any = 1,
+    beta: Any = 1,
+    zeros: Mapping[int, int | None] = MappingProxyType({}),
+    into: Into | None = None,
+) -> Emit:
+    """The kernel of a layer of `product_layer`.
+
+    dtype: of the product; constants: operands in it. zeros: what is subtracted from a computed
+    operand first: None for what operand 2 holds, which then is no addend. into: how the product
+    becomes an output of another type.
+    """
+    axes = _axes(layer)
+    adds = _has_addend(layer) and None not in zeros.values()
     trans_a, trans_b = layer.attributes.get("transA"), layer.attributes.get("transB")
 
     def operand(position: int, phase: Phase, slabs: Sequence[np.ndarray | None]) -> np.ndarray:
@@ -287,6 +316,18 @@ def _kernel(layer: Layer) -> Emit:
         if a.ndim == 1:
             a, out = a[None], out[..., None, :]
         a, b = (_ready(array, dtype, scratch, calls) for array in (a, b))
+        for position, array in ((0, a), (1, b)):
+            zero = zeros.get(position, 0)
+            if zero is None:
+                (given,) = slabs[2:3]
+                assert given is not None
+                held = scratch.take(given.shape, dtype)
+                calls += [
+                    (np.copyto, (held, given)),
+                    (np.subtract, (array, held.reshape(()), array)),
+                ]
+            elif zero:
+                calls.append((np.subtract, (array, dtype.type(zero), array)))
         total = (
             out
             if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out))
@@ -295,13 +336,15 @@ def _kernel(layer: Layer) -> Emit:
         calls.append((np.matmul, (a, b, total)))
         if alpha != 1:
             calls.append((np.multiply, (total, alpha, total)))
-        if _has_addend(layer):
+        if adds:
             c = operand(2, phase, slabs)
             if c.dtype != dtype or beta != 1:
                 scaled = scratch.take(c.shape, dtype)
                 calls += [(np.copyto, (scaled, c)), (np.multiply, (scaled, beta, scaled))]
                 c = scaled
             calls.append((np.add, (total, c, total)))
+        if into is not None:
+            return calls + into.calls(total, out)
         return calls if total is out else [*calls, (np.copyto, (out, total))]
 
     return emit
@@ -427,7 +470,7 @@ def _flattened_kernel(layer: Layer) -> Emit:
 
 def _build_matmul(node: Node) -> Layer:
     a, b, _ = _operands(node)
-    return _layer(node, (a, b), {})
+    return product_layer(node, (a, b), {})
 
 
 def _build_gemm(node: Node) -> Layer:
@@ -448,13 +491,14 @@ def _build_gemm(node: Node) -> Layer:
         or any(n not in (1, m) for n, m in zip(c.shape[::-1], shape[::-1], strict=False))
     ):
         raise ModelError(f"input 2 of shape {c.shape} does not broadcast to {shape}")
-    return _layer(node, (a, b, c), attributes)
+    return product_layer(node, (a, b, c), attributes)
 
 
 _STRUCTURE = "row-phased; whole when no axis of rows survives the product"
 
 GEMM = Operator(
     op_type="Gemm",
+    multiplies=True,
     build=_build_gemm,
     input_rows=_input_rows,
     kernel=_kernel,
@@ -468,6 +512,7 @@ GEMM = Operator(
 
 MATMUL = Operator(
     op_type="MatMul",
+    multiplies=True,
     build=_build_matmul,
     input_rows=_input_rows,
     kernel=_kernel,

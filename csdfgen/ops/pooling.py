@@ -25,6 +25,7 @@ from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import balanced
+from csdfgen.ops._integers import BYTES
 from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, sum_over
 from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
@@ -42,7 +43,14 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.primitives import maximum
 
-__all__ = ["OPERATORS", "counted"]
+__all__ = [
+    "AVERAGE_POOL",
+    "GLOBAL_AVERAGE_POOL",
+    "OPERATORS",
+    "counted",
+    "pool_over_all",
+    "pool_sliding",
+]
 
 
 # Folding along one axis ---------------------------------------------------------------------------
@@ -450,13 +458,16 @@ def _own_attributes(node: Node) -> dict[str, Any]:
 
 
 def _build_sliding(node: Node) -> Layer:
+    return pool_sliding(node, (*FLOATS, *(BYTES if node.op_type == "MaxPool" else ())))
+
+
+def pool_sliding(node: Node, dtypes: Sequence[str]) -> Layer:
+    """The layer of a node whose windows slide over input 0, of one of the types. Raises ModelError."""
     if any(node.outputs[1:]):
         raise ModelError(
             f"output 1 ('{node.outputs[1]}', the indices of the maxima) is not computed; remove what reads it"
         )
-    tensor = data_input(
-        node, (*FLOATS, "int8", "uint8") if node.op_type == "MaxPool" else FLOATS, least_rank=3
-    )
+    tensor = data_input(node, dtypes, least_rank=3)
     spatial = tensor.shape[2:]
     if "kernel_shape" not in node.attributes:
         raise ModelError("attribute 'kernel_shape' is missing")
@@ -481,11 +492,18 @@ def _build_sliding(node: Node) -> Layer:
 
 
 def _build_global(node: Node) -> Layer:
-    tensor = data_input(node, least_rank=3)
+    return pool_over_all(node, FLOATS)
+
+
+def pool_over_all(node: Node, dtypes: Sequence[str]) -> Layer:
+    """The layer of a node with one window as large as input 0, of one of the types. Raises
+    ModelError.
+    """
+    tensor = data_input(node, dtypes, least_rank=3)
     spatial = tensor.shape[2:]
     rank = len(spatial)
     ones = (1,) * rank
-    attributes = {
+    attributes: dict[str, Any] = {
         "kernel_shape": spatial,
         "strides": ones,
         "dilations": ones,
@@ -607,18 +625,21 @@ _AS_ONNXRUNTIME = (
     "With ceil_mode a last window counts if it starts inside the input or its beginning padding."
 )
 
+AVERAGE_POOL = _operator(
+    "AveragePool",
+    _AVERAGE,
+    {"count_include_pad": 0},
+    f"{_AS_ONNXRUNTIME} With count_include_pad the part of such a window beyond the end padding does not count.",
+)
+GLOBAL_AVERAGE_POOL = _operator("GlobalAveragePool", _AVERAGE, {}, "")
+
 OPERATORS: tuple[Operator, ...] = (
     _operator(
         "MaxPool", _MAX, {"storage_order": 0}, f"The output Indices is refused. {_AS_ONNXRUNTIME}"
     ),
-    _operator(
-        "AveragePool",
-        _AVERAGE,
-        {"count_include_pad": 0},
-        f"{_AS_ONNXRUNTIME} With count_include_pad the part of such a window beyond the end padding does not count.",
-    ),
+    AVERAGE_POOL,
     _operator("LpPool", _LP, {"p": 2}, _AS_ONNXRUNTIME),
     _operator("GlobalMaxPool", _MAX, {}, ""),
-    _operator("GlobalAveragePool", _AVERAGE, {}, ""),
+    GLOBAL_AVERAGE_POOL,
     _operator("GlobalLpPool", _LP, {"p": 2}, ""),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["einsum", "maximum", "minimum"]
+__all__ = ["einsum", "looked_up", "maximum", "minimum"]
 
 
 def maximum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
@@ -25,3 +25,10 @@ def minimum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
 def einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """`numpy.einsum` of two operands into `out`; subscripts are letters, a comma and an arrow."""
     np.einsum(subscripts, a, b, out=out)
+
+
+def looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
+    """out = table[index]. table: one dimension; index: intp, each within the table, of the output's
+    shape.
+    """
+    np.take(table, index, None, out, "clip")  # any other mode goes through memory of numpy's own

@@ -58,9 +58,6 @@ __all__ = [
     "searched",
 ]
 
-MULTIPLYING = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Operators whose cost is in multiply-accumulates."""
-
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 """Columns of a tile that are tried."""
 
@@ -77,9 +74,8 @@ def multiply_accumulates(network: Network) -> int:
 
 
 def _cost(layer: Layer) -> int:
-    if layer.op_type not in MULTIPLYING:
-        return 0
-    return operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+    operator = operator_of(layer)
+    return operator.cost(layer, Rows(0, layer.output.rows)) if operator.multiplies else 0
 
 
 # What a region takes -------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ _ELEMENTWISE = """
     Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Sqrt Sub Sum Tan Tanh Where Xor
 """
 _REARRANGING = """
-    Cast Concat CumSum DequantizeLinear Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    Cast Concat CumSum Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
     ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Slice Split Squeeze Transpose Trilu Unsqueeze
 """
 _ELEMENT_BY_ELEMENT = """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.onnx_graph import Constants, Graph, Operation
 
 __all__ = ["image_axes_of_input", "row_axis_of_input"]
@@ -19,19 +20,24 @@ _AxisMap = tuple[int | None, ...]
 
 _SPATIAL_NAMES = """
     AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
-    GroupNormalization InstanceNormalization LRN LpPool MaxPool Resize SpaceToDepth Upsample
+    ConvInteger GroupNormalization InstanceNormalization LRN LpPool MaxPool QLinearAveragePool QLinearConv
+    QLinearGlobalAveragePool Resize SpaceToDepth Upsample
 """
 _SPATIAL = frozenset(_SPATIAL_NAMES.split())
 """Operators whose axes are batch, channel, rows, …"""
 
 _AXIS_KEEPING_NAMES = """
-    Abs Add Cast Ceil Clip Concat Div Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max
-    Mean Min Mul Neg PRelu Pad Pow Reciprocal Relu Selu Sigmoid Slice Softplus Softsign Split Sqrt Sub Sum Swish Tanh Where
+    Abs Add Cast Ceil Clip Concat DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Erf Exp Floor Gelu HardSigmoid
+    HardSwish Identity LeakyRelu Log Max Mean Min Mul Neg PRelu Pad Pow QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul
+    QLinearSigmoid QuantizeLinear Reciprocal Relu Selu Sigmoid Slice Softplus Softsign Split Sqrt Sub Sum Swish Tanh Where
 """
 _AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split())
 """Operators whose result has the axes of its operand, in the same order."""
 
 _IMAGE_RANK = 4
+
+_WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
+"""Convolutions, and where their weights are among their inputs."""
 
 _DEFAULTS = {_IMAGE_RANK: 2}
 """By rank, where no spatial operator says otherwise: NCHW has its rows along axis 2, others have
@@ -66,8 +72,9 @@ def _channels(operation: Operation, constants: Constants) -> int | None:
     """How many channels a convolution of an image takes, by its weights; None for any other
     operation.
     """
-    weights = operation.inputs[1] if len(operation.inputs) > 1 else ""
-    if operation.op_type not in ("Conv", "ConvTranspose") or weights not in constants:
+    place = _WEIGHTS.get(operation.op_type, len(operation.inputs))
+    weights = operation.inputs[place] if len(operation.inputs) > place else ""
+    if weights not in constants:
         return None
     shape = constants[weights].shape
     if len(shape) != _IMAGE_RANK:
@@ -84,7 +91,7 @@ def _first_spatial(graph: Graph, name: str, rank: int) -> tuple[Operation, _Axis
     maps: dict[str, _AxisMap] = {name: tuple(range(rank))}
     for operation in graph.operations:
         position = next((k for k, n in enumerate(operation.inputs) if n in maps), None)
-        if position is None or operation.domain:
+        if position is None or operation.domain not in ("", MICROSOFT):
             continue
         axes = maps[operation.inputs[position]]
         if operation.op_type in _SPATIAL:

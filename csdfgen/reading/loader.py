@@ -19,6 +19,7 @@ from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import obstacle, one_by_one, split_batch
+from csdfgen.reading.dequantized import as_integers
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.input_axes import row_axis_of_input
 from csdfgen.reading.input_shapes import AskedShapes, input_shapes
@@ -61,7 +62,8 @@ def load(
         graph = _graph(file)
         folder = Folder(file.directory)
         try:
-            graph = fold_constants(graph, folder)
+            graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
+            graph = fold_constants(as_integers(graph), folder)
             sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)

@@ -16,12 +16,14 @@ import numpy as np
 from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import ComputedOperandError, require_constant
+from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.lifting import lifted
+from csdfgen.reading.microsoft_schema import microsoft_signature
 from csdfgen.reading.onnx_file import ModelFile, label
 from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, operators_named
 from csdfgen.reading.onnx_schema import (
+    Signature,
     attribute_values,
     check_attributes,
     check_operands,
@@ -48,14 +50,16 @@ _Known = Tensor | np.ndarray | None
 _Value = Tensor | np.ndarray | _Unknown | None
 
 
-def fold_constants(graph: Graph, folder: Folder) -> Graph:
+def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset()) -> Graph:
     """The graph without the operations that need no network input; their results are among its
-    constants.
+    constants. but: operators that are left alone.
     """
     rest = []
     for operation in graph.operations:
-        if not _can_fold(operation) or any(
-            n and n not in graph.constants for n in operation.inputs
+        if (
+            operation.op_type in but
+            or not _can_fold(operation)
+            or any(n and n not in graph.constants for n in operation.inputs)
         ):
             rest.append(operation)
             continue
@@ -113,7 +117,7 @@ def refuse_unknown(file: ModelFile) -> None:
     """
     found: dict[str, list[str]] = {}
     for domain, op_type, name in operators_named(file):
-        if domain or not (op_type in OPERATORS or op_type == "If" or is_foldable(op_type)):
+        if not _is_named(domain, op_type):
             found.setdefault(f"{domain}::{op_type}" if domain else op_type, []).append(name)
     if found:
         raise unsupported_error(found)
@@ -123,26 +127,40 @@ def _where(operation: Operation) -> str:
     return f"layer '{operation.name}' ({label(operation.op_type)})"
 
 
-def _is_onnx(operation: Operation) -> bool:
-    return not operation.domain and signature(operation.op_type, operation.opset) is not None
+def _is_named(domain: str, op_type: str) -> bool:
+    """Whether an operator of that name and domain may be one that is known."""
+    if op_type in OPERATORS:
+        return OPERATORS[op_type].domain == domain
+    return not domain and (op_type == "If" or is_foldable(op_type))
+
+
+def _signature(operation: Operation) -> Signature | None:
+    """What the schema of its operator says; None where there is none."""
+    if operation.domain == MICROSOFT:
+        return microsoft_signature(operation.op_type)
+    return None if operation.domain else signature(operation.op_type, operation.opset)
+
+
+def _is_known(operation: Operation) -> bool:
+    return _is_named(operation.domain, operation.op_type) and _signature(operation) is not None
 
 
 def _can_fold(operation: Operation) -> bool:
-    return _is_onnx(operation) and is_foldable(operation.op_type)
+    return _is_known(operation) and is_foldable(operation.op_type)
 
 
 def _can_build(operation: Operation) -> bool:
-    return _is_onnx(operation) and operation.op_type in OPERATORS
+    return _is_known(operation) and operation.op_type in OPERATORS
 
 
 def _can_open(operation: Operation) -> bool:
     """Whether it is an If, whose branch takes its place once the condition is a constant."""
-    return _is_onnx(operation) and operation.op_type == "If"
+    return _is_known(operation) and operation.op_type == "If"
 
 
 def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
     """The node with its operands; ModelError if it is not what its operator's schema says."""
-    allowed = signature(operation.op_type, operation.opset)
+    allowed = _signature(operation)
     assert allowed is not None
     check_attributes(allowed, operation.attributes)
     check_operands(allowed, operands, len(operation.outputs))

@@ -18,6 +18,8 @@ import onnx
 from onnx import AttributeProto
 
 from csdfgen.errors import ModelError
+from csdfgen.ops.base import MICROSOFT
+from csdfgen.reading.microsoft_schema import SAME_AS_ONNX
 from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
 
@@ -25,6 +27,9 @@ __all__ = ["Constants", "Graph", "GraphInput", "Operation", "operators_named", "
 
 MAX_OPERATIONS = 200_000
 """Functions that call functions can stand for any number of operations."""
+
+_WITH_16_BITS = 21
+"""The first opset in which ONNX quantizes to 16 bits."""
 
 _FunctionKey = tuple[str, str, str]
 """Domain, name, overload."""
@@ -356,6 +361,9 @@ def _node_name(node: onnx.NodeProto, index: int) -> str:
 
 def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
     op_type, domain = text(node.op_type), _domain(node.domain)
+    opset = scope.opsets.get(domain, 0)
+    if domain == MICROSOFT and op_type in SAME_AS_ONNX:
+        domain, opset = "", max(scope.opsets.get("", 0), _WITH_16_BITS)
     name = scope.prefix + _node_name(node, index)
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
@@ -374,7 +382,7 @@ def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
         name=name,
         op_type=op_type,
         domain=domain,
-        opset=scope.opsets.get(domain, 0),
+        opset=opset,
         attributes=attributes,
         inputs=tuple(scope.resolve(text(i)) for i in node.input),
         outputs=tuple(scope.resolve(text(o)) for o in node.output),

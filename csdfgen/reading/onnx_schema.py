@@ -22,7 +22,14 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Tensor
 from csdfgen.reading.onnx_file import label, text
 
-__all__ = ["Signature", "attribute_values", "check_attributes", "check_operands", "signature"]
+__all__ = [
+    "Formal",
+    "Signature",
+    "attribute_values",
+    "check_attributes",
+    "check_operands",
+    "signature",
+]
 
 _KINDS = {v: k for k, v in AttributeProto.AttributeType.items()}
 
@@ -32,7 +39,7 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Formal:
+class Formal:
     """A formal input: its type variable (or one fixed type), and the element types allowed for it."""
 
     variable: str
@@ -51,7 +58,7 @@ class Signature:
     attributes: name -> (kind, whether it is required).
     """
 
-    inputs: tuple[_Formal, ...]
+    inputs: tuple[Formal, ...]
     min_inputs: int
     max_inputs: int
     max_outputs: int
@@ -73,7 +80,7 @@ def signature(op_type: str, opset: int) -> Signature | None:
     for formal in schema.inputs:
         dtypes = constraints.get(formal.type_str) or frozenset([_element(formal.type_str)])
         agrees = formal.is_homogeneous or formal.option != _OPTION.Variadic
-        formals.append(_Formal(formal.type_str, dtypes, agrees, formal.option == _OPTION.Single))
+        formals.append(Formal(formal.type_str, dtypes, agrees, formal.option == _OPTION.Single))
     return Signature(
         inputs=tuple(formals),
         min_inputs=schema.min_input,

@@ -36,7 +36,10 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
         listed.append(f"{len(found) - _MOST_OPERATORS} more")
     advice = []
     if any(_is_quantized(op) for op in found):
-        advice.append("quantized operators are not supported yet; export the float model")
+        advice.append(
+            "leave the layers of other quantized operators in float when the model is quantized "
+            "(nodes_to_exclude)"
+        )
     if _CONTROL_FLOW & set(found):
         advice.append(
             "control flow is not supported; export the model with fixed sizes and loops unrolled"

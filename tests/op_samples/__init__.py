@@ -14,6 +14,7 @@ from tests.op_samples import (
     normalization,
     padding,
     pooling,
+    quantized,
     reduction,
     resampling,
     reshaping,
@@ -33,6 +34,7 @@ SAMPLES: list[Sample] = [
         joining,
         padding,
         resampling,
+        quantized,
     )
     for sample in family.SAMPLES
 ]

@@ -7,7 +7,7 @@ import pytest
 
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import CountingScratch, Mode, phases, presented, stored_rows
-from tests.op_harness import Sample, check_rows, heights, run_in_slabs
+from tests.op_harness import Sample, check_rows, fed, heights, run_in_slabs
 from tests.op_samples import SAMPLES
 
 IDS = [str(s) for s in SAMPLES]
@@ -56,7 +56,7 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
         pytest.skip("only row-phased floating-point layers declare rows a phase at a time")
     feeds = sample.feeds()
     stored = {
-        k: np.ascontiguousarray(t.to_storage(feeds[k]))
+        k: np.ascontiguousarray(t.to_storage(fed(feeds, t)))
         for k, t in enumerate(layer.inputs)
         if t is not None
     }

@@ -15,7 +15,7 @@ from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Alias, AliasKind, Mode
-from tests.op_harness import Sample, run_in_slabs
+from tests.op_harness import Sample, fed, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.op_samples.reshaping import ints
 
@@ -44,7 +44,7 @@ def test_an_alias_says_where_the_elements_are(sample: Sample) -> None:
             and tensor.rows == output.rows
         )
         stored, written = (
-            tensor.to_storage(feeds[alias.position]),
+            tensor.to_storage(fed(feeds, tensor)),
             output.to_storage(results[alias.output]),
         )
         if alias.dim is None:

@@ -1,5 +1,5 @@
 /* Copies, conversions, chosen elements: csdf_copy_BYTES, csdf_put_BYTES, csdf_take_BYTES,
- * csdf_from_TYPE_to_TYPE.
+ * csdf_look_BYTES, csdf_from_TYPE_to_TYPE.
  */
 #include "strided.h"
 
@@ -78,6 +78,15 @@
         for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, c += l->sc, out += l->so) \
             if (*c) \
                 *(type *)(void *)out = *(const type *)(const void *)a; \
+    } \
+    /* out = c[a], a of 64 bits, c one table for all */ \
+    CSDF_KERNEL(look_##bytes) \
+    { \
+        const char *a = l->a; \
+        const type *table = (const void *)l->c; \
+        char *out = l->out; \
+        for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, out += l->so) \
+            *(type *)(void *)out = table[*(const int64_t *)(const void *)a]; \
     } \
     /* out[i] = a[index[i]] for i below count, along a dimension that `dims` does not have */ \
     void csdf_take_##bytes(const void *step); \

@@ -1,0 +1,291 @@
+"""How do integers stand for values, and when is floating point exact for sums of their products?
+
+Sources: https://onnx.ai/onnx/operators/ (QLinearConv and its kin); what is rounded, and where, is
+onnxruntime's, so that results agree to the last bit.
+
+A stored integer q stands for `(q - zero point) * scale`. The numbers that a layer needs for that
+are `Format`s among its attributes: "x" of its input, "w" of its weights, "y" of its output.
+Matrix products of integers go through BLAS in floating point, which is exact as long as no partial
+sum, in any order, can leave the integers that the type has: 2^24 in float32. The weights of a layer
+say which sums are possible, so that a layer is float32 where those fit, and float64 where they do
+not; either way every sum is the true one, whatever the order, the slab and the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.ops.base import Call, require_constant
+
+__all__ = [
+    "BYTES",
+    "LARGEST",
+    "STORED",
+    "Rescaled",
+    "Scaled",
+    "Truncated",
+    "checked_scales",
+    "exact_type",
+    "factor_of",
+    "limits",
+    "quantization",
+    "rounded",
+    "scalar_of",
+    "scale_of",
+    "table_of",
+    "zero_of",
+]
+
+BYTES = ("int8", "uint8")
+"""What products are formed of."""
+
+STORED = (*BYTES, "int16", "uint16")
+"""Types that a quantized tensor may have."""
+
+LARGEST = {"float32": 2**24, "float64": 2**53}
+"""Up to which every integer has a value of its own in a type."""
+
+_SCALES = ("float32", "float16")
+
+
+# What a node says --------------------------------------------------------------------------------
+
+
+def quantization(
+    node: Node,
+    scale: int,
+    zero_point: int | None,
+    dtype: str,
+    what: str,
+    *,
+    axis: int | None = None,
+    channels: int = 1,
+) -> Format:
+    """The format that the constants at two positions give to integers of a type.
+
+    what: the operand, as errors call it. axis, channels: along which, and how many, there may be
+    values of their own; else there is one. Raises ModelError, for constants that are none too.
+    """
+    scales = require_constant(node, scale)
+    given = None if zero_point is None else node.operand(zero_point)
+    zeros = np.zeros((), dtype)
+    if given is not None:
+        assert zero_point is not None
+        zeros = require_constant(node, zero_point)
+    if scales.dtype.name not in _SCALES:
+        raise ModelError(f"the scale of {what} is {scales.dtype}, it must be float32")
+    if zeros.dtype != np.dtype(dtype):
+        raise ModelError(
+            f"the zero point of {what} is {zeros.dtype}, {what} is {dtype}; they must be the same"
+        )
+    for name, array in (("scale", scales), ("zero point", zeros)):
+        if array.size not in (1, channels) or array.ndim > 1:
+            wanted = "1 value" if channels == 1 else f"1 value or {channels}"
+            raise ModelError(
+                f"the {name} of {what} has shape {array.shape}; {wanted} is what there can be"
+            )
+    checked_scales(scales, what)
+    several = max(scales.size, zeros.size) > 1
+    return Format(
+        dtype,
+        tuple(float(value) for value in scales.reshape(-1)),
+        tuple(int(value) for value in zeros.reshape(-1)),
+        axis if several else None,
+    )
+
+
+def checked_scales(scales: np.ndarray, what: str) -> None:
+    """ModelError for a scale that is not above 0, or no number."""
+    for value in scales.reshape(-1).tolist():
+        if not (isfinite(value) and value > 0):
+            raise ModelError(f"the scale of {what} is {value:g}, it must be above 0")
+
+
+def scale_of(layer: Layer, role: str) -> np.ndarray:
+    """The scale of an operand, float32: one number, or one a channel."""
+    values = np.array(_format(layer, role).scale, np.float32)
+    return values.reshape(()) if values.size == 1 else values
+
+
+def zero_of(layer: Layer, role: str) -> int:
+    """The zero point of an operand that has one."""
+    zeros = _format(layer, role).zero_point
+    assert zeros is not None and len(zeros) == 1
+    return zeros[0]
+
+
+def _format(layer: Layer, role: str) -> Format:
+    found = layer.attributes[role]
+    assert isinstance(found, Format)
+    return found
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Lowest and highest integer of a type.
+
+    >>> limits("int8"), limits("uint16")
+    ((-128, 127), (0, 65535))
+    """
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def scalar_of(node: Node, position: int, dtype: str, what: str) -> int | Tensor:
+    """A zero point of one element that may be computed at run time; 0 where it is absent. Raises
+    ModelError.
+    """
+    given = node.operand(position)
+    if given is None:
+        return 0
+    if str(given.dtype) != dtype:
+        raise ModelError(
+            f"the zero point of {what} is {given.dtype}, {what} is {dtype}; they must be the same"
+        )
+    if int(np.prod(given.shape)) != 1:
+        raise ModelError(
+            f"the zero point of {what} has shape {tuple(given.shape)}; one element is supported"
+        )
+    return given if isinstance(given, Tensor) else int(given.reshape(-1)[0])
+
+
+# Exact sums --------------------------------------------------------------------------------------
+
+
+def exact_type(weights: np.ndarray, read: Sequence[tuple[int, int]], more: np.ndarray | int) -> str:
+    """The type in which sums of `weights` (outputs, terms) times integers are exact in any order.
+
+    read: lowest and highest of the integers. more: what is added to the sums, once they are
+    complete: the result is then rounded once, as if it had been an integer before.
+
+    >>> exact_type(np.full((1, 518), 127), [(0, 255)], 0), exact_type(np.full((1, 519), 127), [(0, 255)], 0)
+    ('float32', 'float64')
+    """
+    low, high = min(a for a, _ in read), max(b for _, b in read)
+    above = np.maximum(weights, 0).sum(1, dtype=np.int64)
+    below = above - weights.sum(1, dtype=np.int64)
+    most = np.maximum(
+        above * max(high, 0) + below * max(-low, 0), above * max(-low, 0) + below * max(high, 0)
+    )
+    bias = np.asarray(more, np.int64)
+    fits = most.max(initial=0) <= LARGEST["float32"]
+    return "float32" if fits and bool(np.all(bias.astype(np.float32) == bias)) else "float64"
+
+
+# From sums to integers ---------------------------------------------------------------------------
+
+
+def factor_of(layer: Layer, alpha: float = 1.0) -> np.ndarray:
+    """What sums are multiplied by: the scales of the two operands over that of the output, in this
+    order; without an output scale, the values of the sums.
+    """
+    product = np.float32(alpha) * scale_of(layer, "x") * scale_of(layer, "w")
+    return np.asarray(product / scale_of(layer, "y") if "y" in layer.attributes else product)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rescaled:
+    """Sums become integers of the output: round(sum * factor) + zero, from low to high.
+
+    factor: float32, one number or one a channel.
+    """
+
+    factor: np.ndarray
+    zero: int
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, layer: Layer, alpha: float = 1.0) -> Rescaled:
+        """As a layer's formats say. An activation that it has taken in narrows the range."""
+        low, high = layer.attributes.get("range") or limits(layer.attributes["y"].dtype)
+        return cls(factor_of(layer, alpha), zero_of(layer, "y"), low, high)
+
+    def between(self, channels: slice) -> Rescaled:
+        """The same for some of the channels."""
+        return self if self.factor.ndim == 0 else replace(self, factor=self.factor[channels])
+
+    def in_place(self, sums: np.ndarray) -> list[Call]:
+        """Calls that leave the integers where the sums were."""
+        calls, narrow = self._rounded(sums)
+        return calls if narrow is sums else [*calls, (np.copyto, (sums, narrow))]
+
+    def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
+        """Calls that write the integers into the output; the sums are lost."""
+        calls, narrow = self._rounded(sums)
+        return [*calls, (np.copyto, (out, narrow, "unsafe"))]
+
+    def _rounded(self, sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
+        """Calls that make the integers in the bytes of the sums, as float32, and where they are."""
+        calls, narrow = in_float32(sums)
+        calls.append((np.multiply, (narrow, self.factor, narrow)))
+        return calls + rounded(narrow, self.zero, self.low, self.high), narrow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """Sums become values: sum * factor. factor: float32, one number or one a channel."""
+
+    factor: np.ndarray
+
+    def between(self, channels: slice) -> Scaled:
+        """The same for some of the channels."""
+        return self if self.factor.ndim == 0 else replace(self, factor=self.factor[channels])
+
+    def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
+        """Calls that write the values into the output; the sums are lost."""
+        calls, narrow = in_float32(sums)
+        return [*calls, (np.multiply, (narrow, self.factor, out))]
+
+
+class Truncated:
+    """Sums that are the output: integers already, in another type."""
+
+    def between(self, channels: slice) -> Truncated:
+        """The same for some of the channels."""
+        return self
+
+    def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
+        """Calls that write the sums into the output."""
+        return [(np.copyto, (out, sums, "unsafe"))]
+
+
+def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
+    """Calls that round sums to float32, in the same bytes, as integers of 32 bits are when they
+    become values; and where they are.
+    """
+    if sums.dtype == np.float32:
+        return [], sums
+    narrow = sums.view(np.float32)[..., ::2]
+    return [(np.copyto, (narrow, sums))], narrow
+
+
+def rounded(values: np.ndarray, zero: int, low: int, high: int) -> list[Call]:
+    """Calls that round values in place, half to even, and add a zero point, from low to high."""
+    number: Any = values.dtype.type
+    calls: list[Call] = [(np.rint, (values, values))]
+    if zero:
+        calls.append((np.add, (values, number(zero), values)))
+    return [*calls, (np.ndarray.clip, (values, number(low), number(high), values))]
+
+
+def table_of(function: Any, x: Format, y: Format) -> np.ndarray:
+    """An output for each of the 256 inputs of one byte, by the byte: what a function of one value
+    becomes on quantized tensors.
+
+    function: float32 array -> float32 array.
+    """
+    assert x.scale is not None and x.zero_point is not None
+    assert y.scale is not None and y.zero_point is not None
+    integers = np.arange(256, dtype=np.uint8).view(x.dtype).astype(np.int32)
+    values = np.float32(x.scale[0]) * (integers - x.zero_point[0]).astype(np.float32)
+    quotients = np.asarray(function(values), np.float32) / np.float32(y.scale[0])
+    low, high = limits(y.dtype)
+    return np.clip(np.rint(quotients) + y.zero_point[0], low, high).astype(y.dtype)

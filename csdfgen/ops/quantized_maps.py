@@ -1,0 +1,591 @@
+"""What do operators on quantized tensors do that have no weights? QLinearAdd, QLinearMul,
+QLinearConcat, pools, activations.
+
+Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. All are operators
+of onnxruntime's own domain, whose outputs are met to the last bit: so each rounds where
+onnxruntime does, and sums in its order. A function of one byte is a table of 256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from math import floor, log, prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Node, remembered
+from csdfgen.model.rows import Rows
+from csdfgen.ops._blocks import in_blocks
+from csdfgen.ops._integers import (
+    BYTES,
+    LARGEST,
+    Rescaled,
+    limits,
+    quantization,
+    rounded,
+    scale_of,
+    table_of,
+    zero_of,
+)
+from csdfgen.ops._operands import first_only, normal_axis, one_input_layer, output_elements
+from csdfgen.ops._reducing import constant, data_input, rows_apart, slab_dims, sum_over
+from csdfgen.ops._windows import taps, windows_of
+from csdfgen.ops.base import (
+    MICROSOFT,
+    Alias,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    Takes,
+)
+from csdfgen.ops.elementwise import Task, elementwise, same
+from csdfgen.ops.joining import CONCAT, concat_kernel
+from csdfgen.ops.pooling import (
+    AVERAGE_POOL,
+    GLOBAL_AVERAGE_POOL,
+    counted,
+    pool_over_all,
+    pool_sliding,
+)
+from csdfgen.ops.primitives import looked_up
+
+__all__ = ["OPERATORS"]
+
+
+def _role(node: Node, position: int, what: str, scale: int, zero: int) -> Format:
+    """The format of an operand of one byte an element."""
+    operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent")
+    if str(operand.dtype) not in BYTES:
+        raise ModelError(f"{what} is {operand.dtype}; {', '.join(BYTES)} are supported")
+    return quantization(node, scale, zero, str(operand.dtype), what)
+
+
+def _made(node: Node, scale: int, zero: int, like: Format) -> Format:
+    """The format of the output, which has the input's type."""
+    return quantization(node, scale, zero, like.dtype, "the output")
+
+
+# Sums and products of two tensors ----------------------------------------------------------------
+
+
+def _build_two(base: Operator) -> Callable[[Node], Layer]:
+    def build(node: Node) -> Layer:
+        first = _role(node, 0, "input a", 1, 2)
+        forms = {"x": first, "w": _role(node, 3, "input b", 4, 5), "y": _made(node, 6, 7, first)}
+        layer = base.build(replace(node, inputs=(node.operand(0), node.operand(3)), attributes={}))
+        return replace(layer, attributes=MappingProxyType(forms))
+
+    return build
+
+
+@remembered
+def _addends(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """By byte of either operand a float64, so that their sum, rounded to float32, is what is rounded
+    to an integer: a fused multiply-add of one operand to what one of the other gave, as onnxruntime
+    has it where the processor can.
+    """
+    by = scale_of(layer, "y")
+    factors = [np.float64(np.float32(scale_of(layer, role) / by)) for role in "xw"]
+    zeros = [zero_of(layer, role) for role in "xw"]
+    moved = np.float32(factors[0] * zeros[0] + np.float64(np.float32(factors[1] * zeros[1])))
+    rest = np.float64(np.float32(zero_of(layer, "y")) - moved)
+    integers = [
+        np.arange(256, dtype=np.uint8).view(layer.attributes[role].dtype).astype(np.float64)
+        for role in "xw"
+    ]
+    inner = 0 if _first_alone(layer) else 1
+    found = [values * factor for values, factor in zip(integers, factors, strict=True)]
+    found[inner] = (found[inner] + rest).astype(np.float32).astype(np.float64)
+    return found[0], found[1]
+
+
+def _first_alone(layer: Layer) -> bool:
+    """Whether one element of the first operand meets many of the second: then it comes first."""
+    shapes = [
+        layer.constants[k].shape if tensor is None else tensor.shape
+        for k, tensor in enumerate(layer.inputs[:2])
+    ]
+    rank = len(layer.output.shape)
+    padded = [(*(1,) * (rank - len(shape)), *shape) for shape in shapes]
+    for first, second in zip(padded[0][::-1], padded[1][::-1], strict=True):
+        if (first, second) != (1, 1):
+            return first == 1
+    return True
+
+
+def _add(task: Task) -> list[Call]:
+    a, b = task.operands
+    index = task.scratch.take(task.out.shape, "intp")
+    sums, other = (task.scratch.take(task.out.shape, "float64") for _ in range(2))
+    values = task.scratch.take(task.out.shape, "float32")
+    calls: list[Call] = []
+    for array, table, into in zip((a, b), _addends(task.layer), (sums, other), strict=True):
+        calls += _looked_up(table, array, index, into)
+    return [
+        *calls,
+        (np.add, (sums, other, sums)),
+        (np.copyto, (values, sums)),
+        *rounded(values, 0, *limits(task.layer.output.dtype)),
+        (np.copyto, (task.out, values, "unsafe")),
+    ]
+
+
+def _multiply(task: Task) -> list[Call]:
+    """The zero point is added before rounding here."""
+    factor = np.float32(
+        scale_of(task.layer, "x") * scale_of(task.layer, "w") / scale_of(task.layer, "y")
+    )
+    calls: list[Call] = []
+    differences = []
+    for array, role in zip(task.operands, "xw", strict=True):
+        zero = zero_of(task.layer, role)
+        if zero:
+            moved = task.scratch.take(array.shape, array.dtype)
+            calls.append((np.subtract, (array, task.scalar(zero), moved)))
+            array = moved
+        differences.append(array)
+    return [
+        *calls,
+        (np.multiply, (*differences, task.out)),
+        (np.multiply, (task.out, factor, task.out)),
+        (np.add, (task.out, task.scalar(zero_of(task.layer, "y")), task.out)),
+        *rounded(task.out, 0, *limits(task.layer.output.dtype)),
+    ]
+
+
+def _two(
+    op_type: str,
+    recipe: Callable[[Task], list[Call]],
+    compute_in: Callable[[str], str] | None = None,
+) -> Operator:
+    base = elementwise(
+        op_type,
+        recipe,
+        same(BYTES),
+        operands=2,
+        since=1,
+        compute_in=compute_in,
+        constant_inputs=frozenset({1, 2, 4, 5, 6, 7}),
+    )
+    return replace(base, build=_build_two(base), domain=MICROSOFT)
+
+
+# Functions of one byte ---------------------------------------------------------------------------
+
+
+def _build_function(base: Operator) -> Callable[[Node], Layer]:
+    def build(node: Node) -> Layer:
+        x = _role(node, 0, "the input", 1, 2)
+        forms = {"x": x, "y": _made(node, 3, 4, x)}
+        layer = base.build(replace(node, inputs=node.inputs[:1]))
+        return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
+
+    return build
+
+
+def _logistic(layer: Layer) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda x: 1 / (1 + np.exp(-x.astype(np.float64)))
+
+
+def _leaky(layer: Layer) -> Callable[[np.ndarray], np.ndarray]:
+    alpha = np.float32(layer.attributes["alpha"])
+    return lambda x: np.where(x >= 0, x, alpha * x)
+
+
+def _by_table(
+    function: Callable[[Layer], Callable[[np.ndarray], np.ndarray]],
+) -> Callable[[Task], list[Call]]:
+    @remembered
+    def table(layer: Layer) -> np.ndarray:
+        return table_of(function(layer), layer.attributes["x"], layer.attributes["y"])
+
+    def recipe(task: Task) -> list[Call]:
+        index = task.temporary(np.intp)
+        return _looked_up(table(task.layer), task.x, index, task.out)
+
+    return recipe
+
+
+def _looked_up(table: np.ndarray, x: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Call]:
+    """Calls that write table[byte] of every element; `index` is room for as many intp."""
+    return [(np.copyto, (index, x.view(np.uint8))), (looked_up, (table, index, out))]
+
+
+def _function(
+    op_type: str,
+    function: Callable[[Layer], Callable[[np.ndarray], np.ndarray]],
+    **attributes: Any,
+) -> Operator:
+    base = elementwise(
+        op_type,
+        _by_table(function),
+        same(BYTES),
+        since=1,
+        attributes=attributes,
+        constant_inputs=frozenset({1, 2, 3, 4}),
+        notes="a table of 256",
+    )
+    return replace(base, build=_build_function(base), domain=MICROSOFT)
+
+
+# QLinearConcat -----------------------------------------------------------------------------------
+
+
+def _build_concat(node: Node) -> Layer:
+    count = (len(node.inputs) - 2) // 3
+    if count < 1 or len(node.inputs) != 2 + 3 * count:
+        raise ModelError(
+            f"has {len(node.inputs)} inputs; scale and zero point of the output, then tensor, scale and "
+            "zero point of each operand are needed"
+        )
+    places = range(2, len(node.inputs), 3)
+    forms = tuple(_role(node, k, f"input {k}", k + 1, k + 2) for k in places)
+    layer = CONCAT.build(replace(node, inputs=tuple(node.operand(k) for k in places)))
+    y = _made(node, 0, 1, forms[0])
+    return replace(
+        layer, attributes=MappingProxyType({**layer.attributes, "operands": forms, "y": y})
+    )
+
+
+def _translated(layer: Layer) -> dict[int, np.ndarray]:
+    """Tables of the operands whose formats are not the output's."""
+    y = layer.attributes["y"]
+    return {
+        k: table_of(lambda values: values, x, y)
+        for k, x in enumerate(layer.attributes["operands"])
+        if (x.scale, x.zero_point) != (y.scale, y.zero_point)
+    }
+
+
+def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
+    """Operands of the output's own format may lie in it."""
+    other = _translated(layer)
+    return tuple(alias for alias in CONCAT.aliases(layer) if alias.position not in other)
+
+
+def _concat_kernel(layer: Layer) -> Emit:
+    """That of a Concat, but operands of another format are looked up on the way."""
+    tables = _translated(layer)
+    constants = {
+        k: tables[k][array.view(np.uint8)] if k in tables else array
+        for k, array in layer.constants.items()
+    }
+
+    def copied(
+        position: int, target: np.ndarray, source: np.ndarray, scratch: Scratch
+    ) -> list[Call]:
+        if position not in tables:
+            return [(np.copyto, (target, source))]
+
+        def make(arrays: Sequence[np.ndarray], taken: Scratch) -> list[Call]:
+            out, x = arrays
+            return _looked_up(tables[position], x, taken.take(out.shape, "intp"), out)
+
+        return in_blocks(make, (target, source), range(target.ndim), scratch)
+
+    return concat_kernel(replace(layer, constants=MappingProxyType(constants)), copied)
+
+
+# Averages ----------------------------------------------------------------------------------------
+
+
+def _refuse_channels_last(node: Node) -> None:
+    if int(node.attributes.get("channels_last", 0)):
+        raise ModelError("channels_last=1 is not supported; export the model with channels first")
+
+
+def _build_pool(base: Callable[[Node, Sequence[str]], Layer]) -> Callable[[Node], Layer]:
+    def build(node: Node) -> Layer:
+        _refuse_channels_last(node)
+        x = _role(node, 0, "the input", 1, 2)
+        layer = base(replace(node, inputs=node.inputs[:1]), BYTES)
+        forms = {"x": x, "y": _made(node, 3, 4, x)}
+        return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
+
+    return build
+
+
+def _sum_type(layer: Layer) -> str:
+    """The type in which the sum over a map of bytes is exact."""
+    return "float32" if 255 * _pixels(layer) <= LARGEST["float32"] else "float64"
+
+
+def _pixels(layer: Layer) -> int:
+    return prod(layer.attributes["kernel_shape"])
+
+
+def _whole_map_kernel(layer: Layer) -> Emit:
+    """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
+    dtype, pixels = np.dtype(_sum_type(layer)), _pixels(layer)
+    factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
+    rescaled = Rescaled(
+        np.asarray(factor), zero_of(layer, "y"), *limits(layer.attributes["y"].dtype)
+    )
+    rest = -zero_of(layer, "x") * pixels
+    source = layer.inputs[0]
+    assert source is not None
+    dims = slab_dims(source, range(2, len(source.shape)))
+
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        slab, state = slabs[0], results[0]
+        assert slab is not None
+        part = state if phase.first else scratch.take(state.shape, dtype)
+        values = scratch.take(slab.shape, dtype)
+        calls: list[Call] = [(np.copyto, (values, slab)), sum_over(values, dims, part)]
+        if not phase.first:
+            calls.append((np.add, (state, part, state)))
+        if phase.last:
+            if rest:
+                calls.append((np.add, (state, dtype.type(rest), state)))
+            calls += rescaled.in_place(state)
+        return calls
+
+    return emit
+
+
+def _average_kernel(layer: Layer) -> Emit:
+    """Values are summed one after the other, as onnxruntime does: their sums are rounded."""
+    windows = windows_of(layer.attributes)
+    source = layer.inputs[0]
+    assert source is not None
+    lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
+    zero, scale = np.float32(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
+    columns = [
+        taps(w, Rows(0, count), n)
+        for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
+    ]
+
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        slab, held, out = slabs[0], phase.ins[0], phase.out
+        assert slab is not None and held is not None
+        values = scratch.take(slab.shape, "float32")
+        sums = results[0] if accumulates else scratch.take(results[0].shape, "float32")
+        calls: list[Call] = [(np.copyto, (values, slab))]
+        if zero:
+            calls.append((np.subtract, (values, zero, values)))
+        calls.append((np.multiply, (values, scale, values)))
+        if phase.first or not accumulates:
+            calls.append((sums.fill, (0,)))
+        rows = taps(windows[0], out, lengths[0])
+        if accumulates:
+            top = windows[0].pad_top
+            rows = tuple((row + top, Rows(0, 1)) for row in range(held.start, held.stop))
+        for chosen in product(rows, *columns):
+            read, written = [], []
+            for k, (window, (tap, run)) in enumerate(zip(windows, chosen, strict=True)):
+                first = run.start * window.stride - window.pad_top + tap * window.dilation
+                start = first - (held.start if k == 0 else 0)
+                read.append(slice(start, start + (len(run) - 1) * window.stride + 1, window.stride))
+                low = out.start if k == 0 else 0
+                written.append(slice(run.start - low, run.stop - low))
+            target = sums[tuple(written)]
+            calls.append((np.add, (target, values[tuple(read)], target)))
+        return calls if accumulates and not phase.last else calls + finished(out, sums, results[0])
+
+    def finished(out: Rows, sums: np.ndarray, result: np.ndarray) -> list[Call]:
+        """Zero points are added before rounding here."""
+        y = layer.attributes["y"]
+        calls: list[Call] = [
+            (np.divide, (sums, _counts(layer, out), sums)),
+            (np.divide, (sums, np.float32(scale_of(layer, "y")), sums)),
+            (np.add, (sums, np.float32(zero_of(layer, "y")), sums)),
+            *rounded(sums, 0, *limits(y.dtype)),
+        ]
+        return calls if sums is result else [*calls, (np.copyto, (result, sums, "unsafe"))]
+
+    return emit
+
+
+def _counts(layer: Layer, out: Rows) -> np.ndarray:
+    """What sums are divided by, for output rows `out`: (rows, ..., 1, 1), or one number."""
+    source, attributes = layer.inputs[0], layer.attributes
+    assert source is not None
+    if attributes["count_include_pad"]:
+        return constant(prod(attributes["kernel_shape"]), "float32")
+    spans = (out, *(Rows(0, n) for n in layer.output.shape[3:]))
+    found = np.ones((1,) * (len(spans) + 2), np.float32)
+    for dim, (window, span, length) in enumerate(
+        zip(windows_of(attributes), spans, source.shape[2:], strict=True)
+    ):
+        shape = [1] * found.ndim
+        shape[dim] = len(span)
+        found = found * np.array(counted(window, span, length, False), np.float32).reshape(shape)
+    return found if np.ptp(found) else constant(found.flat[0], "float32")
+
+
+def _pool(
+    twin: Operator,
+    op_type: str,
+    build: Callable[[Node], Layer],
+    kernel: Callable[[Layer], Emit],
+    state: Callable[[Layer], str],
+    attributes: dict[str, Any],
+) -> Operator:
+    return replace(
+        twin,
+        op_type=op_type,
+        build=build,
+        kernel=kernel,
+        state=lambda layer: Format(state(layer)),
+        takes=lambda layer, position: Takes.EVEN,
+        since=1,
+        domain=MICROSOFT,
+        constant_inputs=frozenset({1, 2, 3, 4}),
+        attributes=MappingProxyType({**twin.attributes, **attributes}),
+        notes="",
+    )
+
+
+# QLinearSoftmax ----------------------------------------------------------------------------------
+
+
+def _build_softmax(node: Node) -> Layer:
+    x = _role(node, 0, "the input", 1, 2)
+    tensor = data_input(node, BYTES, least_rank=1)
+    rank, opset = len(tensor.shape), int(node.attributes.get("opset", 0))
+    if opset < 1:
+        raise ModelError("attribute 'opset' is missing")
+    axis = normal_axis(
+        int(
+            (-1 if opset >= 13 else 1)
+            if node.attributes.get("axis") is None
+            else node.attributes["axis"]
+        ),
+        rank,
+    )
+    return one_input_layer(
+        node,
+        tensor,
+        replace(tensor, name=node.outputs[0]),
+        axes=(axis,) if opset >= 13 else tuple(range(axis, rank)),
+        x=x,
+        y=_made(node, 3, 4, x),
+    )
+
+
+def _apart(layer: Layer) -> bool:
+    return rows_apart(layer.output, layer.attributes["axes"])
+
+
+def _powers(scale: float, terms: int) -> np.ndarray:
+    """exp of every difference from the largest, -255 to 0, times what keeps the sum within float32."""
+    most = float(np.float32(np.finfo(np.float32).max) / np.float32(terms))
+    room = max(0.0, log(most) - 5) / scale
+    return np.exp((np.arange(256) - 255 + room) * scale).astype(np.float32)
+
+
+def _softmax_kernel(layer: Layer) -> Emit:
+    tensor, axes = layer.output, layer.attributes["axes"]
+    terms = prod(tensor.shape[axis] for axis in axes)
+    table = _powers(float(scale_of(layer, "x")), terms)
+    whole = np.float32(floor(np.float32(1) / scale_of(layer, "y")))
+    zero, (low, high) = zero_of(layer, "y"), limits(layer.attributes["y"].dtype)
+    dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
+
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        slab, result = slabs[0], results[0]
+        assert slab is not None
+        x, out = (np.moveaxis(a, dims, range(-len(dims), 0)) for a in (slab, result))
+        flat = (*x.shape[: x.ndim - len(dims)], terms)
+        index, top = scratch.take(flat, "intp"), scratch.take((*flat[:-1], 1), "intp")
+        powers = scratch.take(flat, "float32")
+        sums = index.view(np.float32)[..., :terms]  # in its bytes, between its two uses
+        calls: list[Call] = [
+            (np.copyto, (index.reshape(x.shape), x)),
+            (np.maximum.reduce, (index, (index.ndim - 1,), None, top, True)),
+            (np.subtract, (index, top, index)),
+            (np.add, (index, np.intp(255), index)),
+            (looked_up, (table, index, powers)),
+            (np.add.accumulate, (powers, powers.ndim - 1, None, sums)),
+            (np.multiply, (powers, whole, powers)),
+            (np.divide, (powers, sums[..., -1:], powers)),
+            (np.rint, (powers, powers)),
+            (np.copyto, (index, powers, "unsafe")),
+        ]
+        if zero:
+            calls.append((np.add, (index, np.intp(zero), index)))
+        return [
+            *calls,
+            (np.ndarray.clip, (index, np.intp(low), np.intp(high), index)),
+            (np.copyto, (out, index.reshape(out.shape), "unsafe")),
+        ]
+
+    return emit
+
+
+# The records -------------------------------------------------------------------------------------
+
+OPERATORS: tuple[Operator, ...] = (
+    _two("QLinearAdd", _add),
+    _two("QLinearMul", _multiply, lambda dtype: "float32"),
+    _function("QLinearSigmoid", _logistic),
+    _function("QLinearLeakyRelu", _leaky, alpha=0.01),
+    replace(
+        CONCAT,
+        op_type="QLinearConcat",
+        build=_build_concat,
+        kernel=_concat_kernel,
+        aliases=_concat_aliases,
+        since=1,
+        domain=MICROSOFT,
+        notes="operands of the output's own scale and zero point need no copy",
+    ),
+    _pool(
+        AVERAGE_POOL,
+        "QLinearAveragePool",
+        _build_pool(pool_sliding),
+        _average_kernel,
+        lambda layer: "float32",
+        {"channels_last": 0},
+    ),
+    _pool(
+        GLOBAL_AVERAGE_POOL,
+        "QLinearGlobalAveragePool",
+        _build_pool(pool_over_all),
+        _whole_map_kernel,
+        _sum_type,
+        {"channels_last": 0},
+    ),
+    Operator(
+        "QLinearSoftmax",
+        build=_build_softmax,
+        input_rows=lambda layer, out: first_only(
+            layer, out if _apart(layer) else Rows(0, layer.output.rows)
+        ),
+        kernel=_softmax_kernel,
+        cost=output_elements,
+        since=1,
+        mode=lambda layer: Mode.ROWS if _apart(layer) else Mode.WHOLE,
+        shift_invariant=True,
+        constant_inputs=frozenset({1, 2, 3, 4}),
+        domain=MICROSOFT,
+        attributes=MappingProxyType({"axis": None, "opset": 0}),
+        structure="row-phased; whole along the row axis",
+    ),
+)

@@ -1,0 +1,428 @@
+"""How are integers convolved and multiplied? QLinearConv, ConvInteger, QLinearMatMul, MatMulInteger,
+QGemm.
+
+Sources: https://onnx.ai/onnx/operators/onnx__QLinearConv.html and the pages beside it;
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md for QGemm.
+A layer has its data where its float twin has them: input 0, weights 1, bias 2; scales and zero points
+are `Format`s among its attributes (`_integers`). Products are those of the float twin, on integers,
+in a type that is exact for them; what an input's zero point adds is known from the weights alone, so
+that it is part of the bias, and padding reads as the zero point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Node, Tensor, remembered
+from csdfgen.model.rows import Rows
+from csdfgen.ops._im2col import Into
+from csdfgen.ops._integers import (
+    BYTES,
+    Rescaled,
+    Scaled,
+    Truncated,
+    exact_type,
+    factor_of,
+    limits,
+    quantization,
+    scalar_of,
+    zero_of,
+)
+from csdfgen.ops.base import (
+    MICROSOFT,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    Takes,
+    require_constant,
+    require_tensor,
+)
+from csdfgen.ops.convolution import CONV, conv_kernel, conv_layer
+from csdfgen.ops.linear import GEMM, MATMUL, product_kernel, product_layer
+
+__all__ = ["OPERATORS"]
+
+
+def _settled(layer: Layer, **more: Any) -> Layer:
+    return replace(layer, attributes=MappingProxyType({**layer.attributes, **more}))
+
+
+def _bytes(node: Node, position: int, what: str) -> str:
+    """The type of an operand of one byte an element."""
+    operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent")
+    if str(operand.dtype) not in BYTES:
+        raise ModelError(f"{what} is {operand.dtype}; {', '.join(BYTES)} are supported")
+    return str(operand.dtype)
+
+
+def _bias(node: Node, position: int) -> np.ndarray | None:
+    if node.operand(position) is None:
+        return None
+    bias = require_constant(node, position)
+    if bias.dtype != np.int32:
+        raise ModelError(f"the bias is {bias.dtype}, it must be int32")
+    return bias
+
+
+def _centred(layer: Layer) -> np.ndarray:
+    """The weights less their zero points, which are one or one for each index of axis "w"."""
+    weights, form = layer.constants[1], layer.attributes["w"]
+    zeros = np.array(form.zero_point, np.int16)
+    if zeros.size > 1:
+        zeros = zeros.reshape((-1, *(1,) * (weights.ndim - 1 - form.axis)))
+    return np.asarray(weights.astype(np.int16) - zeros)
+
+
+# Convolutions ------------------------------------------------------------------------------------
+
+
+def _build_conv(node: Node) -> Layer:
+    x, weights = require_tensor(node, 0), require_constant(node, 3)
+    channels = weights.shape[0] if weights.ndim else 1
+    forms = {
+        "x": quantization(node, 1, 2, _bytes(node, 0, "the input"), "the input"),
+        "w": quantization(
+            node, 4, 5, _bytes(node, 3, "the weight"), "the weight", axis=0, channels=channels
+        ),
+        "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
+    }
+    layer = conv_layer(node, x, weights, _bias(node, 8), Format(forms["y"].dtype))
+    return _settled(layer, **forms)
+
+
+def _output_type(node: Node, position: int) -> str:
+    """The type of an output, that of its zero point; the input's without one."""
+    zero = node.operand(position)
+    if zero is None:
+        return str(require_tensor(node, 0).dtype)
+    return _bytes(node, position, "the zero point of the output")
+
+
+def _build_conv_integer(node: Node) -> Layer:
+    x, weights = require_tensor(node, 0), require_constant(node, 1)
+    dtype, of_weights = _bytes(node, 0, "the input"), _bytes(node, 1, "the weight")
+    zero = scalar_of(node, 2, dtype, "the input")
+    zeros = np.zeros((), of_weights) if node.operand(3) is None else require_constant(node, 3)
+    if zeros.dtype != weights.dtype or zeros.size not in (1, weights.shape[0]) or zeros.ndim > 1:
+        raise ModelError(
+            f"the zero point of the weight is {zeros.dtype} of shape {zeros.shape}; "
+            f"{weights.dtype}, one or {weights.shape[0]}, is needed"
+        )
+    layer = conv_layer(node, x, weights, None, Format("int32"))
+    if isinstance(zero, Tensor):
+        layer = replace(layer, inputs=(x, None, zero), input_axes=(*layer.input_axes[:2], None))
+    return _settled(
+        layer,
+        x=Format(dtype, (1.0,), (0 if isinstance(zero, Tensor) else zero,)),
+        w=Format(
+            of_weights, (1.0,), tuple(zeros.reshape(-1).tolist()), 0 if zeros.size > 1 else None
+        ),
+    )
+
+
+def _zero_tensor(layer: Layer) -> Tensor | None:
+    """The zero point of the input, where it is computed at run time."""
+    return layer.inputs[2]
+
+
+@remembered
+def _conv_type(layer: Layer) -> str:
+    """The type in which the sums of a convolution are exact."""
+    return exact_type(*_terms(layer))
+
+
+def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]:
+    """Weights (outputs, terms), the range of what they meet, and what is added to each sum."""
+    weights = _centred(layer).reshape(layer.constants[1].shape[0], -1)
+    low, high = limits(layer.attributes["x"].dtype)
+    if _zero_tensor(layer) is not None:
+        return weights, [(low - high, high - low)], np.zeros(len(weights), np.int64)
+    zero = zero_of(layer, "x")
+    bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).astype(np.int64)
+    return weights, [(low, high)], bias - zero * weights.sum(1, dtype=np.int64)
+
+
+def _conv_kernel(layer: Layer) -> Emit:
+    dtype, (_, _, more) = _conv_type(layer), _terms(layer)
+    computed = _zero_tensor(layer)
+    into: Into = Truncated() if layer.output.dtype == "int32" else Rescaled.of(layer)
+    accumulates = CONV.mode(layer) is Mode.ACCUMULATE
+    emit = conv_kernel(
+        layer,
+        _centred(layer),
+        more.astype(dtype) if more.any() else None,
+        dtype,
+        beside=0 if computed is not None else zero_of(layer, "x"),
+        into=None if accumulates else into,
+    )
+    if computed is not None:
+        return _less_the_zero_point(emit, dtype)
+    if not accumulates or not isinstance(into, Rescaled):
+        return emit
+    rescaled = into
+
+    def summed(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        calls = list(emit(phase, slabs, results, scratch))
+        return calls + rescaled.in_place(results[0]) if phase.last else calls
+
+    return summed
+
+
+def _less_the_zero_point(emit: Emit, dtype: str) -> Emit:
+    """A kernel that is handed differences from a zero point, which is operand 2."""
+
+    def centred(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        x, zero = slabs[0], slabs[2]
+        assert x is not None and zero is not None
+        values, by = scratch.take(x.shape, dtype), scratch.take(zero.shape, dtype)
+        calls: list[Call] = [
+            (np.copyto, (values, x)),
+            (np.copyto, (by, zero)),
+            (np.subtract, (values, by.reshape(()), values)),
+        ]
+        return calls + list(emit(phase, [values, None, None], results, scratch))
+
+    return centred
+
+
+def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    rows, weights, _ = CONV.input_rows(layer, out)
+    return rows, weights, None if _zero_tensor(layer) is None else Rows(0, 1)
+
+
+def _conv(op_type: str, build: Callable[[Node], Layer], constants: Sequence[int]) -> Operator:
+    return replace(
+        CONV,
+        op_type=op_type,
+        build=build,
+        input_rows=_conv_rows,
+        kernel=_conv_kernel,
+        since=10,
+        state=lambda layer: Format(_conv_type(layer)),
+        takes=lambda layer, position: Takes.SPREAD if _zero_tensor(layer) is None else Takes.EVEN,
+        constant_inputs=frozenset(constants),
+    )
+
+
+# Matrix products ---------------------------------------------------------------------------------
+
+
+def _build_matmul(node: Node) -> Layer:
+    a, b = require_tensor(node, 0), node.operand(3)
+    if b is None:
+        raise ModelError("input 3 is absent")
+    columns = b.shape[-1] if len(b.shape) > 1 else 1
+    forms = {
+        "x": quantization(node, 1, 2, _bytes(node, 0, "input a"), "input a"),
+        "w": quantization(
+            node,
+            4,
+            5,
+            _bytes(node, 3, "input b"),
+            "input b",
+            axis=len(b.shape) - 1,
+            channels=columns,
+        ),
+        "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
+    }
+    layer = product_layer(node, (a, b), {}, Format(forms["y"].dtype))
+    return _computable(_settled(layer, **forms))
+
+
+def _build_matmul_integer(node: Node) -> Layer:
+    a, b = require_tensor(node, 0), node.operand(1)
+    if b is None:
+        raise ModelError("input 1 is absent")
+    types = _bytes(node, 0, "input a"), _bytes(node, 1, "input b")
+    zero = scalar_of(node, 2, types[0], "input a")
+    zeros = np.zeros((), types[1]) if node.operand(3) is None else require_constant(node, 3)
+    if str(zeros.dtype) != types[1] or zeros.size not in (1, b.shape[-1]) or zeros.ndim > 1:
+        raise ModelError(
+            f"the zero point of input b is {zeros.dtype} of shape {zeros.shape}; "
+            f"{types[1]}, one or {b.shape[-1]}, is needed"
+        )
+    operands = (a, b, zero) if isinstance(zero, Tensor) else (a, b)
+    layer = product_layer(node, operands, {}, Format("int32"))
+    along = len(b.shape) - 1 if zeros.size > 1 else None
+    return _computable(
+        _settled(
+            layer,
+            x=Format(types[0], (1.0,), (0 if isinstance(zero, Tensor) else zero,)),
+            w=Format(types[1], (1.0,), tuple(zeros.reshape(-1).tolist()), along),
+        )
+    )
+
+
+def _build_gemm(node: Node) -> Layer:
+    a, b = require_tensor(node, 0), node.operand(3)
+    if b is None or len(a.shape) != 2 or len(b.shape) != 2:
+        raise ModelError("both operands must be matrices")
+    settings = {name: node.attributes.get(name, QGEMM[name]) for name in ("transA", "transB")}
+    axis = 0 if settings["transB"] else 1
+    forms = {
+        "x": quantization(node, 1, 2, _bytes(node, 0, "input a"), "input a"),
+        "w": quantization(
+            node,
+            4,
+            5,
+            _bytes(node, 3, "input b"),
+            "input b",
+            axis=axis,
+            channels=b.shape[axis],
+        ),
+    }
+    stored = Format()
+    if node.operand(7) is not None:
+        forms["y"] = quantization(node, 7, 8, _output_type(node, 8), "the output")
+        stored = Format(forms["y"].dtype)
+    alpha = float(node.attributes.get("alpha", QGEMM["alpha"]))
+    layer = product_layer(node, (a, b, _bias(node, 6)), settings, stored)
+    return _computable(_settled(layer, alpha=alpha, **forms))
+
+
+QGEMM = {"alpha": 1.0, "transA": 0, "transB": 0}
+"""Attributes of a QGemm and their defaults."""
+
+
+def _computable(layer: Layer) -> Layer:
+    """ModelError where a computed right operand has several zero points or scales."""
+    form = layer.attributes["w"]
+    if 1 not in layer.constants and form.axis is not None:
+        raise ModelError(
+            "input b is computed at run time and has scales of its own for each column"
+        )
+    return layer
+
+
+def _centred_ranges(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Lowest and highest of the two operands, less their zero points."""
+    found = []
+    for position, role in ((0, "x"), (1, "w")):
+        low, high = limits(layer.attributes[role].dtype)
+        if position == 0 and _zero_tensor_of_product(layer):
+            found.append((low - high, high - low))
+        else:
+            zeros = layer.attributes[role].zero_point
+            found.append((low - max(zeros), high - min(zeros)))
+    return found[0], found[1]
+
+
+def _zero_tensor_of_product(layer: Layer) -> bool:
+    return len(layer.inputs) > 2 and layer.inputs[2] is not None
+
+
+@remembered
+def _product_type(layer: Layer) -> str:
+    """The type in which the sums of a product are exact."""
+    read, other = _centred_ranges(layer)
+    more = layer.constants.get(2, 0)
+    if 1 in layer.constants:
+        weights = _centred(layer)
+        if weights.ndim > 1 and not layer.attributes.get("transB"):
+            weights = np.swapaxes(weights, -1, -2)
+        return exact_type(weights.reshape(-1, weights.shape[-1]), [read], more)
+    first = layer.inputs[0]
+    assert first is not None
+    terms = first.shape[0] if layer.attributes.get("transA") else first.shape[-1]
+    return exact_type(np.full((1, terms), max(map(abs, other))), [read], more)
+
+
+def _product_kernel(layer: Layer) -> Emit:
+    dtype = np.dtype(_product_type(layer))
+    constants = {k: array.astype(dtype) for k, array in layer.constants.items() if k != 1}
+    zeros: dict[int, int | None] = {
+        0: None if _zero_tensor_of_product(layer) else zero_of(layer, "x")
+    }
+    if 1 in layer.constants:
+        constants[1] = _centred(layer).astype(dtype)
+    else:
+        zeros[1] = zero_of(layer, "w")
+    alpha = layer.attributes.get("alpha", 1.0)
+    into: Into
+    if "y" in layer.attributes:
+        into = Rescaled.of(layer, alpha)
+    elif layer.output.dtype == "int32":
+        into = Truncated()
+    else:
+        into = Scaled(factor_of(layer, alpha))
+    return product_kernel(layer, dtype, constants, zeros=zeros, into=into)
+
+
+def _product(
+    twin: Operator,
+    op_type: str,
+    build: Callable[[Node], Layer],
+    constants: Sequence[int],
+    **more: Any,
+) -> Operator:
+    return replace(
+        twin,
+        op_type=op_type,
+        build=build,
+        kernel=_product_kernel,
+        constant_inputs=frozenset(constants),
+        structure="row-phased; whole when no axis of rows survives the product",
+        **more,
+    )
+
+
+_EXACT = "sums are exact, whatever their order; rounding is onnxruntime's"
+
+OPERATORS: tuple[Operator, ...] = (
+    replace(
+        _conv("QLinearConv", _build_conv, range(1, 9)),
+        notes=f"1-D to 3-D, any group, scales for each filter; {_EXACT}",
+    ),
+    replace(
+        _conv("ConvInteger", _build_conv_integer, (1, 3)),
+        notes=f"1-D to 3-D, any group; the input's zero point may be computed; {_EXACT}",
+    ),
+    _product(
+        MATMUL,
+        "QLinearMatMul",
+        _build_matmul,
+        (1, 2, 4, 5, 6, 7),
+        since=10,
+        notes=f"scales for each column of a constant operand; {_EXACT}",
+    ),
+    _product(
+        MATMUL,
+        "MatMulInteger",
+        _build_matmul_integer,
+        (3,),
+        since=10,
+        notes=f"the zero point of the left operand may be computed; {_EXACT}",
+    ),
+    _product(
+        GEMM,
+        "QGemm",
+        _build_gemm,
+        (1, 2, 4, 5, 6, 7, 8),
+        since=1,
+        domain=MICROSOFT,
+        attributes=MappingProxyType(QGEMM),
+        notes=f"scales for each column of a constant operand; without an output scale the result is float32; {_EXACT}",
+    ),
+)

@@ -1,0 +1,283 @@
+"""How do values become integers, and integers values? QuantizeLinear, DequantizeLinear,
+DynamicQuantizeLinear.
+
+Sources: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html and the pages beside it. Values are
+divided by the scale, rounded half to even, moved by the zero point and kept within the type; back,
+differences from the zero point are multiplied by the scale. A scale is one for the tensor, one for
+each index along an axis, or one for a block of indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops._integers import STORED, checked_scales, limits, rounded
+from csdfgen.ops._operands import normal_axis, source_of
+from csdfgen.ops._reducing import constant, data_input
+from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
+from csdfgen.ops.elementwise import Task, elementwise
+from csdfgen.ops.primitives import maximum, minimum
+
+__all__ = ["OPERATORS"]
+
+_VALUES = ("float32", "float16")
+
+_CODES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}
+"""ONNX element types that attribute `output_dtype` may name."""
+
+
+# Scales along an axis ----------------------------------------------------------------------------
+
+
+def _spread(node: Node, shape: Sequence[int], array: np.ndarray, what: str) -> np.ndarray:
+    """Constants of the node so that they broadcast against the data: one, one an index of `axis`, or
+    one a block.
+    """
+    if array.size == 1:
+        return array.reshape(())
+    rank = len(shape)
+    axis = normal_axis(int(node.attributes.get("axis", 1)), rank)
+    block = int(node.attributes.get("block_size", 0))
+    if array.ndim == 1 and not block:
+        if len(array) != shape[axis]:
+            raise ModelError(
+                f"the {what} has {len(array)} values, axis {axis} of the input {shape[axis]} indices"
+            )
+        return array.reshape((-1, *(1,) * (rank - 1 - axis)))
+    if array.ndim != rank or not block or -(-shape[axis] // block) != array.shape[axis]:
+        raise ModelError(
+            f"the {what} has shape {array.shape}, which is neither one value, nor one for each of the "
+            f"{shape[axis]} indices of axis {axis}, nor one for blocks of {block}"
+        )
+    index = np.arange(shape[axis]) // block
+    return np.ascontiguousarray(np.take(array, index, axis))
+
+
+def _constants(node: Node, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Scale and zero point, that broadcast against the data. dtype: of the integers."""
+    data = node.inputs[0]
+    assert data is not None
+    scale = require_constant(node, 1)
+    if scale.dtype.name not in _VALUES:
+        raise ModelError(f"the scale is {scale.dtype}; {', '.join(_VALUES)} are supported")
+    checked_scales(scale, "the tensor")
+    zero = np.zeros((), dtype)
+    if node.operand(2) is not None:
+        zero = require_constant(node, 2)
+        if zero.dtype != np.dtype(dtype):
+            raise ModelError(
+                f"the zero point is {zero.dtype}, the integers are {dtype}; they must be the same"
+            )
+        if zero.size != scale.size:
+            raise ModelError(f"{scale.size} scales and {zero.size} zero points; one for each other")
+    shape = data.shape
+    return _spread(node, shape, scale, "scale"), _spread(node, shape, zero, "zero point")
+
+
+def _settings(
+    node: Node, stored: str, scale: np.ndarray, zero: np.ndarray
+) -> MappingProxyType[str, Any]:
+    """Attributes of the layer: the format, where it is one for the tensor or an axis."""
+    if scale.size > 1 and "block_size" in node.attributes and node.attributes["block_size"]:
+        return MappingProxyType({"blocks": int(node.attributes["block_size"])})
+    data = node.inputs[0]
+    assert data is not None
+    axis = None if scale.size == 1 else len(data.shape) - scale.ndim
+    found = Format(
+        stored,
+        tuple(float(value) for value in scale.reshape(-1)),
+        tuple(int(value) for value in zero.reshape(-1)),
+        axis,
+    )
+    return MappingProxyType({"format": found})
+
+
+# QuantizeLinear ----------------------------------------------------------------------------------
+
+
+def _integers_of(node: Node) -> str:
+    """The type that a QuantizeLinear makes."""
+    zero, code = node.operand(2), int(node.attributes.get("output_dtype", 0))
+    named = _CODES.get(code)
+    if code and named is None:
+        raise ModelError(f"output_dtype={code} is not supported; {', '.join(STORED)} are")
+    if zero is None:
+        return named or "uint8"
+    if named is not None and str(zero.dtype) != named:
+        raise ModelError(f"output_dtype is {named}, the zero point {zero.dtype}")
+    if str(zero.dtype) not in STORED:
+        raise ModelError(f"the zero point is {zero.dtype}; {', '.join(STORED)} are supported")
+    return str(zero.dtype)
+
+
+def _build_quantize(node: Node) -> Layer:
+    data_input(node, _VALUES)
+    if int(node.attributes.get("precision", 0)) not in (0, 1):
+        raise ModelError("attribute 'precision' is not float; export the model without it")
+    stored = _integers_of(node)
+    scale, zero = _constants(node, stored)
+    layer = _QUANTIZE.build(replace(node, inputs=(node.inputs[0], scale, zero)))
+    return replace(layer, attributes=_settings(node, stored, scale, zero))
+
+
+def _quantize(task: Task) -> list[Call]:
+    x, scale, zero = task.operands
+    out = task.out
+    low, high = limits(task.layer.output.dtype)
+    calls: list[Call] = [(np.divide, (x, scale, out))]
+    if zero.size == 1:
+        return calls + rounded(out, int(zero.reshape(-1)[0]), low, high)
+    return [
+        *calls,
+        (np.rint, (out, out)),
+        (np.add, (out, zero, out)),
+        (np.ndarray.clip, (out, task.scalar(low), task.scalar(high), out)),
+    ]
+
+
+_QUANTIZE = elementwise(
+    "QuantizeLinear",
+    _quantize,
+    lambda node, dtypes: dtypes[2],
+    operands=3,
+    since=10,
+    attributes={
+        "axis": 1,
+        "block_size": 0,
+        "output_dtype": 0,
+        "precision": 0,
+        "saturate": 1,
+    },
+    compute_in=lambda dtype: "float32",
+    constant_inputs=frozenset({1, 2}),
+    notes="to int8, uint8, int16, uint16; one scale, one an index of an axis, or one a block",
+)
+
+
+# DequantizeLinear --------------------------------------------------------------------------------
+
+
+def _build_dequantize(node: Node) -> Layer:
+    tensor = data_input(node, (*STORED, "int32"))
+    scale, zero = _constants(node, tensor.dtype)
+    code = int(node.attributes.get("output_dtype", 0))
+    if code and code != {"float32": 1, "float16": 10}[scale.dtype.name]:
+        raise ModelError(f"output_dtype={code} differs from the scale's {scale.dtype}")
+    layer = _DEQUANTIZE.build(replace(node, inputs=(tensor, scale, zero)))
+    return replace(layer, attributes=_settings(node, tensor.dtype, scale, zero))
+
+
+def _dequantize(task: Task) -> list[Call]:
+    x, scale, zero = task.operands
+    if not np.any(zero):
+        return [(np.multiply, (x, scale, task.out))]
+    return [(np.subtract, (x, zero, task.out)), (np.multiply, (task.out, scale, task.out))]
+
+
+_DEQUANTIZE = elementwise(
+    "DequantizeLinear",
+    _dequantize,
+    lambda node, dtypes: dtypes[1],
+    operands=3,
+    since=10,
+    attributes={"axis": 1, "block_size": 0, "output_dtype": 0},
+    compute_in=lambda dtype: "float32",
+    constant_inputs=frozenset({1, 2}),
+    notes="from int8, uint8, int16, uint16 and int32 (a bias); one scale, one an index of an axis, or one a block",
+)
+
+
+# DynamicQuantizeLinear ---------------------------------------------------------------------------
+
+
+def _build_dynamic(node: Node) -> Layer:
+    tensor = data_input(node, ("float32",))
+    made = ((tensor.shape, "uint8"), ((), "float32"), ((), "uint8"))
+    named = [(k, name) for k, name in enumerate(node.outputs) if name]
+    # one row each: outputs of a layer have equally many
+    outputs = tuple(Tensor(name, made[k][0], Format(made[k][1])) for k, name in named)
+    return Layer(
+        node.name,
+        node.op_type,
+        (tensor,),
+        outputs,
+        MappingProxyType({"made": tuple(k for k, _ in named)}),
+        input_axes=(tensor.row_axis,),
+    )
+
+
+def _dynamic_kernel(layer: Layer) -> Emit:
+    made, tensor = layer.attributes["made"], source_of(layer)
+    one, none, top = (constant(value, "float32") for value in (1, 0, 255))
+
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        x = slabs[0]
+        assert x is not None
+        x = tensor.to_onnx(x)[None]
+        dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
+        low, high, scale, zero = (scratch.take(ones, "float32") for _ in range(4))
+        flat = scratch.take(ones, "bool")
+        values = scratch.take(x.shape, "float32")
+        calls: list[Call] = [
+            (np.minimum.reduce, (x, dims, None, low, True)),
+            (np.maximum.reduce, (x, dims, None, high, True)),
+            (minimum, (low, none, low)),
+            (maximum, (high, none, high)),
+            (np.subtract, (high, low, scale)),
+            (np.divide, (scale, top, scale)),
+            (np.equal, (scale, none, flat)),
+            (np.copyto, (scale, one, "same_kind", flat)),
+            (np.negative, (low, zero)),
+            (np.divide, (zero, scale, zero)),
+            *rounded(zero, 0, 0, 255),
+        ]
+        found = dict(zip(made, results, strict=True))
+        if 0 in found:
+            calls += [
+                (np.divide, (x, scale, values)),
+                (np.rint, (values, values)),
+                (np.add, (values, zero, values)),
+                (np.ndarray.clip, (values, np.float32(0), np.float32(255), values)),
+                (np.copyto, (found[0], values, "unsafe")),
+            ]
+        for k, array in ((1, scale), (2, zero)):
+            if k in found:
+                calls.append((np.copyto, (found[k], array.reshape(found[k].shape), "unsafe")))
+        return calls
+
+    return emit
+
+
+def _dynamic_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    return (Rows(0, source_of(layer).rows),)
+
+
+OPERATORS: tuple[Operator, ...] = (
+    replace(_QUANTIZE, build=_build_quantize),
+    replace(_DEQUANTIZE, build=_build_dequantize),
+    Operator(
+        "DynamicQuantizeLinear",
+        build=_build_dynamic,
+        input_rows=_dynamic_rows,
+        kernel=_dynamic_kernel,
+        cost=lambda layer, out: source_of(layer).elements,
+        since=11,
+        mode=lambda layer: Mode.WHOLE,
+        structure="whole",
+        notes="the range is known when all rows are",
+    ),
+)

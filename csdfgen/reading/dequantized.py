@@ -1,0 +1,555 @@
+"""Which float operations between DequantizeLinear and QuantizeLinear mean one operation on integers?
+
+A model in QDQ form says how every tensor is quantized by a QuantizeLinear and a DequantizeLinear
+behind it, and leaves float operators in between. Where all that an operation reads has just been
+dequantized, and what it makes is quantized at once, the three are one operation on integers
+(QLinearConv and its kin), with weights of one byte; where it only moves values, or takes the largest,
+it is that operation on the integers themselves. Relu and Clip in between become a range of the
+integers. This is done on the graph of the file, before constants are folded: weights would have
+become float otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, helper
+
+from csdfgen.errors import ModelError
+from csdfgen.ops._integers import BYTES, limits
+from csdfgen.ops.base import MICROSOFT
+from csdfgen.reading.onnx_file import label
+from csdfgen.reading.onnx_graph import Graph, Operation
+
+__all__ = ["as_integers"]
+
+_CLOSE = 1e-4
+"""By how much, of it, the scale of a bias may differ from the product that it has to be."""
+
+_BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
+"""First opset in which an operator takes integers of one byte; others take them in any."""
+
+_MOVING_NAMES = """
+    DepthToSpace Dropout Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Tile
+    Transpose Unsqueeze
+"""
+_MOVING = frozenset(_MOVING_NAMES.split())
+"""Operators that move values, or take the largest, and so mean the same on integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantized:
+    """A name that stands for integers, with the names of their scale and zero point ("": none)."""
+
+    name: str
+    scale: str
+    zero: str
+    axis: int | None
+    dtype: str
+
+    @property
+    def three(self) -> tuple[str, str, str]:
+        """As operands of an operation."""
+        return self.name, self.scale, self.zero
+
+
+class _NoPatternError(Exception):
+    """No pattern holds: the float operation stays."""
+
+
+def as_integers(graph: Graph) -> Graph:
+    """The graph with patterns on integers of one byte replaced. Raises ModelError for a bias whose
+    scale is not the product of those of input and weights.
+    """
+    if any(op.op_type == "DequantizeLinear" for op in graph.operations):
+        graph = _Rewriting(graph).done()
+    if any(op.op_type == "QLinearConcat" for op in graph.operations):
+        graph = _translated_apart(graph)
+    return graph
+
+
+def _translated_apart(graph: Graph) -> Graph:
+    """The graph in which what a QLinearConcat joins has its scale and zero point: an operand of
+    others is translated before, byte by byte, which its maker can do in its own slab.
+    """
+    found: list[Operation] = []
+    taken = {n for op in graph.operations for n in (*op.inputs, *op.outputs)}
+    for operation in graph.operations:
+        if (operation.domain, operation.op_type) != (MICROSOFT, "QLinearConcat"):
+            found.append(operation)
+            continue
+        made, inputs = operation.inputs[:2], list(operation.inputs)
+        for k in range(2, len(inputs) - 2, 3):
+            x, *form = inputs[k : k + 3]
+            if x in graph.constants or _same(graph, form, made):
+                continue
+            name = f"{operation.name}_{k}"
+            while name in taken or name in graph.constants:
+                name += "'"
+            taken.add(name)
+            identity = {"alpha": helper.make_attribute("alpha", 1.0)}
+            found.append(
+                replace(
+                    operation,
+                    name=name,
+                    op_type="QLinearLeakyRelu",
+                    attributes=identity,
+                    inputs=(x, *form, *made),
+                    outputs=(name,),
+                )
+            )
+            inputs[k : k + 3] = name, *made
+        found.append(replace(operation, inputs=tuple(inputs)))
+    return replace(graph, operations=tuple(found))
+
+
+def _same(graph: Graph, one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether scales and zero points are constants with the same values."""
+    if any(name not in graph.constants for name in (*one, *other)):
+        return True  # an error, for who builds the layer to tell
+    pairs = zip(one, other, strict=True)
+    return all(np.array_equal(graph.constants[a], graph.constants[b]) for a, b in pairs)
+
+
+class _Rewriting:
+    """One walk over the operations: each float one that a QuantizeLinear follows is tried."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._operations = list(graph.operations)
+        self._maker = {o: op for op in graph.operations for o in op.outputs if o}
+        self._readers: dict[str, list[Operation]] = {}
+        for op in graph.operations:
+            for name in (*op.inputs, *op.captured):
+                self._readers.setdefault(name, []).append(op)
+        self._replaced: dict[int, list[Operation]] = {}
+        self._taken = {n for op in graph.operations for n in (*op.inputs, *op.outputs)}
+
+    def done(self) -> Graph:
+        """The graph with what could be replaced, without operations that nothing reads any more."""
+        for operation in self._graph.operations:
+            if operation.domain or operation.op_type not in _PATTERNS:
+                continue
+            try:
+                self._try(operation)
+            except _NoPatternError:
+                continue
+        found: list[Operation] = []
+        for operation in self._operations:
+            found += self._replaced.get(id(operation), [operation])
+        return replace(self._graph, operations=tuple(_read(found, self._graph.outputs)))
+
+    def _try(self, operation: Operation) -> None:
+        """Replace an operation, what clips it and what quantizes it. Raises _NoPatternError."""
+        if len([o for o in operation.outputs if o]) != 1:
+            raise _NoPatternError
+        end, clips = operation, []
+        while True:
+            after = self._only_reader(end)
+            if after.op_type == "QuantizeLinear":
+                break
+            if after.op_type not in ("Relu", "Clip") or operation.op_type in ("Relu", "Clip"):
+                raise _NoPatternError
+            clips.append(after)
+            end = after
+        made = self._format_of(after)
+        low, high = self._range(clips, made)
+        kept = (low, high) == limits(made.dtype)
+        name = made.name if kept else self._fresh(made.name)
+        operands = [self._dequantized(n) for n in operation.inputs if n]
+        new = list(
+            _PATTERNS[operation.op_type](self, operation, operands, replace(made, name=name))
+        )
+        if not kept:
+            new.append(self._clipped(operation, name, made, low, high))
+        self._replaced[id(after)] = new
+
+    # What a name is -------------------------------------------------------------------------------
+
+    def _only_reader(self, operation: Operation) -> Operation:
+        """The one operation that reads an operation's result. Raises _NoPatternError."""
+        (name,) = (o for o in operation.outputs if o)
+        readers = self._readers.get(name, [])
+        if name in self._graph.outputs or len(readers) != 1 or readers[0].inputs[:1] != (name,):
+            raise _NoPatternError
+        if readers[0].domain or name in (*readers[0].inputs[1:], *readers[0].captured):
+            raise _NoPatternError
+        return readers[0]
+
+    def _dequantized(self, name: str) -> _Quantized | str:
+        """What a DequantizeLinear makes its output of; the name itself if none makes it."""
+        maker = self._maker.get(name)
+        if maker is None or maker.op_type != "DequantizeLinear" or maker.domain:
+            return name
+        return self._format_of(maker)
+
+    def _format_of(self, operation: Operation) -> _Quantized:
+        """The integers that a QuantizeLinear makes, or a DequantizeLinear reads. Raises _NoPatternError."""
+        inputs = (*operation.inputs, "")[:3]
+        scale, zero = self.constant(inputs[1]), inputs[2]
+        if "block_size" in operation.attributes and operation.attributes["block_size"].i:
+            raise _NoPatternError
+        if operation.op_type == "QuantizeLinear":
+            code = operation.attributes.get("output_dtype")
+            if code is not None and code.i and not zero:
+                raise _NoPatternError
+            name = operation.outputs[0]
+            dtype = str(self.constant(zero).dtype) if zero else "uint8"
+        else:
+            name = inputs[0]
+            dtype = self._type_of(name, zero)
+        axis = None
+        if scale.size > 1:
+            given = operation.attributes.get("axis")
+            axis = 1 if given is None else given.i
+        if scale.dtype != np.float32:
+            raise _NoPatternError
+        return _Quantized(name, inputs[1], zero, axis, dtype)
+
+    def _type_of(self, name: str, zero: str) -> str:
+        """The type of what is dequantized."""
+        if zero:
+            return str(self.constant(zero).dtype)
+        if name in self._graph.constants:
+            return str(self._graph.constants[name].dtype)
+        raise _NoPatternError
+
+    def constant(self, name: str) -> np.ndarray:
+        """The constant of a name. Raises _NoPatternError."""
+        if not name or name not in self._graph.constants:
+            raise _NoPatternError
+        return self._graph.constants[name]
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a name is one of a constant."""
+        return name in self._graph.constants
+
+    def zero_of(self, form: _Quantized) -> int:
+        """The zero point of a tensor."""
+        return int(self.constant(form.zero).reshape(-1)[0]) if form.zero else 0
+
+    def scale_of(self, form: _Quantized) -> np.ndarray:
+        """The scale, or scales."""
+        return self.constant(form.scale).reshape(-1)
+
+    def equal(self, a: _Quantized, b: _Quantized) -> bool:
+        """Whether integers of both mean the same."""
+        return (a.dtype, self.zero_of(a)) == (b.dtype, self.zero_of(b)) and bool(
+            np.array_equal(self.scale_of(a), self.scale_of(b))
+        )
+
+    # Ranges ---------------------------------------------------------------------------------------
+
+    def _range(self, clips: Iterable[Operation], made: _Quantized) -> tuple[int, int]:
+        """Lowest and highest integer that Relu and Clip leave. Raises _NoPatternError."""
+        low, high = limits(made.dtype)
+        for clip in clips:
+            least, most = (0.0, np.inf) if clip.op_type == "Relu" else self._bounds(clip)
+            low = max(low, self._as_integer(least, made))
+            high = min(high, self._as_integer(most, made))
+        if low > high:
+            raise _NoPatternError
+        return low, high
+
+    def _bounds(self, clip: Operation) -> tuple[float, float]:
+        given = [-np.inf, np.inf]
+        for k, key in ((1, "min"), (2, "max")):
+            if clip.opset < 11:
+                if key in clip.attributes:
+                    given[k - 1] = clip.attributes[key].f
+            elif len(clip.inputs) > k and clip.inputs[k]:
+                name = clip.inputs[k]
+                form = self._dequantized(name)
+                if isinstance(form, _Quantized):
+                    integer = float(self.constant(form.name).reshape(-1)[0]) - self.zero_of(form)
+                    given[k - 1] = integer * float(self.scale_of(form)[0])
+                else:
+                    given[k - 1] = float(self.constant(name).reshape(-1)[0])
+        return given[0], given[1]
+
+    def _as_integer(self, value: float, form: _Quantized) -> int:
+        """What a value is quantized to."""
+        low, high = limits(form.dtype)
+        quotient = np.rint(np.float32(value) / self.scale_of(form)[0]) + self.zero_of(form)
+        return int(min(max(float(quotient), low), high))
+
+    def _clipped(
+        self, operation: Operation, name: str, made: _Quantized, low: int, high: int
+    ) -> Operation:
+        """The Clip of integers that narrows their range."""
+        bounds = [
+            self.add(f"{made.name}_{k}", np.array(v, made.dtype))
+            for k, v in (("low", low), ("high", high))
+        ]
+        return replace(
+            operation,
+            name=f"{operation.name}_range",
+            op_type="Clip",
+            opset=max(operation.opset, 13),
+            attributes={},
+            inputs=(name, *bounds),
+            outputs=(made.name,),
+        )
+
+    # New names ------------------------------------------------------------------------------------
+
+    def _fresh(self, name: str) -> str:
+        while name in self._taken or name in self._graph.constants:
+            name += "'"
+        self._taken.add(name)
+        return name
+
+    def add(self, name: str, array: np.ndarray) -> str:
+        """A new constant, and its name."""
+        name = self._fresh(name)
+        self._graph.constants[name] = array
+        return name
+
+
+def _read(operations: Sequence[Operation], outputs: Iterable[str]) -> list[Operation]:
+    """Operations whose results somebody reads."""
+    wanted, kept = set(outputs), []
+    for operation in reversed(operations):
+        if any(o in wanted for o in operation.outputs if o):
+            kept.append(operation)
+            wanted.update((*operation.inputs, *operation.captured))
+    return kept[::-1]
+
+
+# Patterns ----------------------------------------------------------------------------------------
+
+Operands = Sequence[_Quantized | str]
+Pattern = Callable[[_Rewriting, Operation, Operands, _Quantized], Sequence[Operation]]
+"""(rewriting, float operation, operands, what is made) -> operations that make it. Raises _NoPatternError."""
+
+
+def _bytes(operand: _Quantized | str, *, axis: int | None = None) -> _Quantized:
+    """An operand of one byte an element, quantized as a whole or along an axis."""
+    if not isinstance(operand, _Quantized) or operand.dtype not in BYTES:
+        raise _NoPatternError
+    if operand.axis is not None and operand.axis != axis:
+        raise _NoPatternError
+    return operand
+
+
+def _operation(
+    of: Operation,
+    op_type: str,
+    inputs: Sequence[str],
+    made: _Quantized,
+    *,
+    domain: str = "",
+    keep: Iterable[str] = (),
+    **more: Any,
+) -> Operation:
+    """The operation on integers that stands for a float one, with some of its attributes."""
+    attributes: dict[str, AttributeProto] = {
+        name: value for name, value in of.attributes.items() if name in set(keep)
+    }
+    attributes.update((name, helper.make_attribute(name, value)) for name, value in more.items())
+    return replace(
+        of,
+        op_type=op_type,
+        domain=domain,
+        opset=1 if domain else of.opset,
+        attributes=attributes,
+        inputs=tuple(inputs),
+        outputs=(made.name,),
+        captured=(),
+    )
+
+
+def _same_type(made: _Quantized, *operands: _Quantized) -> None:
+    if any(operand.dtype != made.dtype for operand in operands):
+        raise _NoPatternError
+
+
+def _bias(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, x: _Quantized, w: _Quantized
+) -> str:
+    """The name of the bias as integers, "" for none."""
+    if len(operands) < 3:
+        return ""
+    bias = operands[2]
+    if not isinstance(bias, _Quantized) or bias.dtype != "int32":
+        raise _NoPatternError
+    product = rewriting.scale_of(x) * rewriting.scale_of(w)
+    scale = rewriting.scale_of(bias)
+    if scale.size not in (1, product.size) or np.any(np.abs(scale - product) > _CLOSE * product):
+        worst = int(np.argmax(np.abs(scale - product) / product)) if scale.size > 1 else 0
+        raise ModelError(
+            f"the scale of its bias is {scale.reshape(-1)[min(worst, scale.size - 1)]:g}, that of input "
+            f"times weight {product[min(worst, product.size - 1)]:g}; they must be equal",
+            where=f"layer '{operation.name}' ({label(operation.op_type)})",
+        )
+    if bias.zero and np.any(rewriting.constant(bias.zero)):
+        raise _NoPatternError
+    return bias.name
+
+
+def _conv(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    x, w = _bytes(operands[0]), _bytes(operands[1], axis=0)
+    if not rewriting.is_constant(w.name):
+        raise _NoPatternError
+    bias = _bias(rewriting, operation, operands, x, w)
+    _same_type(made, x)
+    inputs = (*x.three, *w.three, made.scale, made.zero, *([bias] if bias else []))
+    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    return [
+        _operation(
+            operation,
+            "QLinearConv",
+            _zeros(rewriting, inputs, (2, x), (5, w), (7, made)),
+            made,
+            keep=names,
+        )
+    ]
+
+
+def _zeros(
+    rewriting: _Rewriting, inputs: Sequence[str], *roles: tuple[int, _Quantized]
+) -> list[str]:
+    """Inputs with zero points at the positions that need one, though it be 0."""
+    found = list(inputs)
+    for position, form in roles:
+        if not form.zero:
+            found[position] = rewriting.add(f"{form.name}_zero", np.zeros((), form.dtype))
+    return found
+
+
+def _matmul(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    a, b = _bytes(operands[0]), operands[1]
+    rank = None
+    if isinstance(b, _Quantized) and rewriting.is_constant(b.name):
+        rank = rewriting.constant(b.name).ndim
+    b = _bytes(b, axis=None if rank is None else rank - 1)
+    _same_type(made, a)
+    if rewriting.is_constant(a.name):
+        raise _NoPatternError
+    inputs = _zeros(
+        rewriting, (*a.three, *b.three, made.scale, made.zero), (2, a), (5, b), (7, made)
+    )
+    return [_operation(operation, "QLinearMatMul", inputs, made)]
+
+
+def _gemm(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    given = operation.attributes
+    if len(operands) > 2 and "beta" in given and given["beta"].f != 1:
+        raise _NoPatternError
+    if "alpha" in given and given["alpha"].f != 1:
+        raise _NoPatternError  # the bias would be scaled with the product
+    transposed = "transB" in given and given["transB"].i
+    a, b = _bytes(operands[0]), _bytes(operands[1], axis=0 if transposed else 1)
+    bias = _bias(rewriting, operation, operands, a, b)
+    _same_type(made, a)
+    inputs = _zeros(
+        rewriting, (*a.three, *b.three, bias, made.scale, made.zero), (2, a), (5, b), (8, made)
+    )
+    names = ("alpha", "transA", "transB")
+    return [_operation(operation, "QGemm", inputs, made, domain=MICROSOFT, keep=names)]
+
+
+def _two(op_type: str) -> Pattern:
+    def pattern(
+        rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+    ) -> Sequence[Operation]:
+        a, b = (_bytes(operand) for operand in operands)
+        _same_type(made, a, b)
+        inputs = (*a.three, *b.three, made.scale, made.zero)
+        return [_operation(operation, op_type, inputs, made, domain=MICROSOFT)]
+
+    return pattern
+
+
+def _one(op_type: str, *names: str, **more: Any) -> Pattern:
+    def pattern(
+        rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+    ) -> Sequence[Operation]:
+        x = _bytes(operands[0])
+        if len(operands) != 1:
+            raise _NoPatternError
+        _same_type(made, x)
+        inputs = (*x.three, made.scale, made.zero)
+        return [_operation(operation, op_type, inputs, made, domain=MICROSOFT, keep=names, **more)]
+
+    return pattern
+
+
+def _average(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    holes = operation.attributes.get("dilations")
+    if holes is not None and any(d != 1 for d in holes.ints):
+        raise _NoPatternError
+    names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+    return _one("QLinearAveragePool", *names)(rewriting, operation, operands, made)
+
+
+def _softmax(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    pattern = _one("QLinearSoftmax", "axis", opset=operation.opset)
+    return pattern(rewriting, operation, operands, made)
+
+
+def _concat(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    forms = [_bytes(operand) for operand in operands]
+    _same_type(made, *forms)
+    inputs = [made.scale, made.zero, *(name for form in forms for name in form.three)]
+    places = [(4 + 3 * k, form) for k, form in enumerate(forms)]
+    inputs = _zeros(rewriting, inputs, (1, made), *places)
+    return [_operation(operation, "QLinearConcat", inputs, made, domain=MICROSOFT, keep=("axis",))]
+
+
+def _moved(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    """The operator itself, on integers; where its result has another scale, that is changed behind."""
+    x, *rest = operands
+    x = _bytes(x)
+    if operation.opset < _BYTES_SINCE.get(operation.op_type, 0):
+        raise _NoPatternError
+    if any(isinstance(operand, _Quantized) for operand in rest) or not rewriting.equal(x, made):
+        raise _NoPatternError
+    if operation.op_type == "Dropout":  # which takes no integers, and drops nothing
+        return [_operation(operation, "Identity", (x.name,), made)]
+    return [replace(operation, inputs=(x.name, *operation.inputs[1:]), outputs=(made.name,))]
+
+
+def _resized(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    mode = operation.attributes.get("mode")
+    if mode is not None and mode.s != b"nearest":
+        raise _NoPatternError
+    return _moved(rewriting, operation, operands, made)
+
+
+_PATTERNS: Mapping[str, Pattern] = {
+    **dict.fromkeys(_MOVING, _moved),
+    "Add": _two("QLinearAdd"),
+    "AveragePool": _average,
+    "Concat": _concat,
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "GlobalAveragePool": _one("QLinearGlobalAveragePool"),
+    "LeakyRelu": _one("QLinearLeakyRelu", "alpha"),
+    "MatMul": _matmul,
+    "Mul": _two("QLinearMul"),
+    "Relu": _one("QLinearLeakyRelu", alpha=0.0),
+    "Resize": _resized,
+    "Sigmoid": _one("QLinearSigmoid"),
+    "Softmax": _softmax,
+}
+"""Float operator -> what it is between integers."""

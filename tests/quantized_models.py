@@ -1,0 +1,106 @@
+"""Models that onnxruntime.quantization writes, and what onnxruntime makes of them.
+
+Activations and weights are int8: then onnxruntime's products are exact on every processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+from csdfgen.reading.zoo import build
+
+__all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "quantized"]
+
+FORMS = ("QOperator", "QDQ")
+
+
+def feeds_of(model: onnx.ModelProto, seed: int = 3) -> dict[str, np.ndarray]:
+    """Seeded inputs in [-1, 1)."""
+    rng = np.random.default_rng(seed)
+    return {
+        entry.name: rng.uniform(
+            -1, 1, [d.dim_value for d in entry.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for entry in model.graph.input
+    }
+
+
+def quantized(
+    source: onnx.ModelProto, form: str, *, per_channel: bool = True, **settings: str
+) -> onnx.ModelProto:
+    """A float model in int8, in one of the two forms. settings: types, by their names in
+    `onnxruntime.quantization.QuantType`.
+    """
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self._left: Iterator[Mapping[str, np.ndarray]] = iter(
+                [feeds_of(source, seed) for seed in range(2)]
+            )
+
+        def get_next(self) -> Mapping[str, np.ndarray] | None:
+            return next(self._left, None)
+
+    types = {"activation_type": "QInt8", "weight_type": "QInt8", **settings}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(io.StringIO()),
+        _silent(),
+    ):
+        before, after = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
+        onnx.save(source, before)
+        quantize_static(
+            before,
+            after,
+            Reader(),
+            quant_format=QuantFormat[form],
+            per_channel=per_channel,
+            **{name: QuantType[value] for name, value in types.items()},
+        )
+        return onnx.load(after)
+
+
+@lru_cache(maxsize=16)
+def of_zoo(name: str, form: str) -> onnx.ModelProto:
+    """A network of the zoo in int8."""
+    return quantized(build(f"zoo:{name}"), form)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def onnxruntime_outputs(
+    model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """By name; integer layers of QDQ models are computed in integers."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [entry.name for entry in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
