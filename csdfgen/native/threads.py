@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from csdfgen.errors import InputError, option
+from csdfgen.native.families.convolution import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.native.library import (
     PANEL,
     ConvStep,
@@ -45,9 +46,6 @@ _MOVED = 8
 
 _DEPTHWISE = 3
 """Multiply-accumulates that take as long as one of a depthwise layer: it waits for what it loads."""
-
-_POINTS, _WIDE, _SUMS = 6, 4, 64
-"""Of Winograd's kernels: points and pixels along a row, output channels at a time."""
 
 _FLOAT, _ALIGNMENT = 4, 64
 
@@ -129,18 +127,22 @@ def _in_points(kernel: Native, threads: int) -> list[Native]:
     """Of Winograd's kernels: whole tiles of a row, or channels; each part has its part of the workspace."""
     step: Any = kernel.step
     layer, out = step.layer.contents, step.out
-    ins, wide = layer.in_channels // layer.groups, layer.kernel_w
-    taps, pixels = layer.kernel_h * wide * ins, _POINTS + 1 - wide if not step.tile else _WIDE
+    ins, outs = layer.in_channels // layer.groups, layer.out_channels // layer.groups
+    wide = layer.kernel_w
+    taps, pixels = layer.kernel_h * wide * ins, WIDE if step.tile else POINTS + 1 - wide
     across = -(-out.columns // pixels)
     parts = min(threads, out.count * out.columns * out.channels * taps // _WORTH)
-    high = step.tile + 2 if step.tile else (layer.kernel_h - 1) * layer.dilation_h + 1
-    sums = (1 if not step.tile else high) * min(_SUMS, _padded(layer.out_channels // layer.groups))
-    tile = _FLOAT * _POINTS * (high * _padded(step.some) + sums)
+    shape = ins, outs, layer.kernel_h, layer.stride_h, layer.dilation_h
+    one = (
+        tile_bytes(shape, step.tile, 1, step.some)
+        if step.tile
+        else row_bytes(shape, 1, 1, step.some)
+    )
     panels = layer.out_channels // PANEL if layer.groups == 1 else 0
     weights = _FLOAT * taps * layer.out_channels
-    by_columns = across >= 2 * parts and (weights <= _NEAR or panels < _SUMS // PANEL * parts)
+    by_columns = across >= 2 * parts and (weights <= _NEAR or panels < SUMS // PANEL * parts)
     room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
-    if parts < 2 or not (by_columns or panels >= parts) or room < tile:
+    if parts < 2 or not (by_columns or panels >= parts) or room < one:
         return []
     found = []
     for number, (start, stop) in enumerate(_ranges(across if by_columns else panels, parts)):
@@ -155,10 +157,6 @@ def _in_points(kernel: Native, threads: int) -> list[Native]:
             part.out.channel, part.out.channels = first, last - first
         found.append(kernel.changed(part))
     return found
-
-
-def _padded(channels: int) -> int:
-    return -(-channels // PANEL) * PANEL
 
 
 def _map(kernel: Native, threads: int) -> list[Native]:
