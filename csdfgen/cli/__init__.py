@@ -92,7 +92,8 @@ def _run(arguments: list[str]) -> int:
 
 def _ended(arguments: list[str]) -> int:
     """The exit code that a command ends with by itself, once all that it printed is written."""
-    from csdfgen.cli.app import InterruptedByUserError, app
+    from csdfgen.cli.app import app
+    from csdfgen.cli.commands import InterruptedByUserError
 
     code = 0
     try:

@@ -7,16 +7,11 @@ at once there.
 
 from __future__ import annotations
 
-import difflib
 import enum
-import os
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
 from csdfgen.cli import (
@@ -24,6 +19,7 @@ from csdfgen.cli import (
     convert_options,
     emit_options,
     goal_options,
+    machine_commands,
     memory_options,
     page_options,
     picture_options,
@@ -31,25 +27,17 @@ from csdfgen.cli import (
     schedule_options,
 )
 from csdfgen.cli.capacities import parse_capacities
+from csdfgen.cli.commands import CHECKS, Command, Commands, RunCommand
 from csdfgen.cli.groups import grouped
 from csdfgen.cli.options import (
-    BatchOption,
-    FuseOption,
     ModelArgument,
     ModelGroup,
     Rates,
-    ShapeOption,
     Tokens,
     is_graph_file,
 )
 
-__all__ = ["InterruptedByUserError", "app"]
-
-DEFAULT_COMMAND = "convert"
-
-_GROUP_OPTIONS = ("--help", "-h", "--version")
-
-_CHECKS = ("outputs", "layers")
+__all__ = ["app"]
 
 
 class Part(str, enum.Enum):
@@ -68,88 +56,6 @@ class Counting(str, enum.Enum):
     paper = "paper"
     schedule = "schedule"
     both = "both"
-
-
-class InterruptedByUserError(Exception):
-    """Ctrl-C, kept from typer's own handling so that `main` can say it in a word."""
-
-
-def _without_types(params: list[Any]) -> list[Any]:
-    """The parameters of a command, for its help: a flag takes no value, so that none is shown."""
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
-
-
-class Command(TyperCommand):
-    """A command whose flags stand in its help without a type."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Options and arguments, `--help` among them."""
-        return _without_types(super().get_params(ctx))
-
-
-class Commands(TyperGroup):
-    """A group with a default: `csdfgen model.onnx` is `csdfgen convert model.onnx`."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Options before any command."""
-        return _without_types(super().get_params(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command in front where the first argument names none."""
-        first = args[0] if args else "--help"
-        if not args:
-            args = [first]
-        elif first not in self.commands and first not in _GROUP_OPTIONS:
-            self._check_model(ctx, first, args[1:])
-            args = [DEFAULT_COMMAND, *args]
-        return super().parse_args(ctx, args)
-
-    def _check_model(self, ctx: Any, first: str, rest: Sequence[str]) -> None:
-        """Fail where the first argument can only be a command that does not exist: it is like one,
-        or it is no file and its help is wanted.
-        """
-        if first.startswith(("-", "zoo:")) or os.path.exists(first):  # noqa: PTH110 (no error of its own)
-            return
-        near = difflib.get_close_matches(first, self.commands, 1)
-        if near or not {"-h", "--help"}.isdisjoint(rest):
-            hint = f"Did you mean '{near[0]}'?" if near else "csdfgen --help lists the commands."
-            ctx.fail(f"'{first}' is neither a command nor a file. {hint}")
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; typer would end silently on Ctrl-C."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            raise InterruptedByUserError from interrupt
-
-
-class RunCommand(Command):
-    """`run`, whose `--check` may stand alone or before the word `layers`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give every `--check` its value."""
-        return super().parse_args(ctx, list(_with_check_values(args)))
-
-
-def _with_check_values(args: Sequence[str]) -> Iterator[str]:
-    """The arguments with `--check` and `--check layers` written as `--check=...`, those behind `--`
-    left alone.
-    """
-    words = iter(zip_longest(args, args[1:], fillvalue=""))
-    for word, following in words:
-        if word == "--":
-            yield word
-            yield from (rest for rest, _ in words)
-        elif word != "--check":
-            yield word
-        elif following in _CHECKS:
-            yield f"--check={following}"
-            next(words)
-        else:
-            yield f"--check={_CHECKS[0]}"
 
 
 app = typer.Typer(
@@ -330,7 +236,7 @@ def run(
     """Execute a model in row slabs, in one arena, and measure it; --check compares with
     onnxruntime.
     """
-    if check not in (None, *_CHECKS):
+    if check not in (None, *CHECKS):
         raise typer.BadParameter(f"'{check}' is not 'layers'", param_hint="--check")
     from csdfgen.cli.run import RunRequest, run_model
     from runtime.images import ImageOptions, parse_channel_values
@@ -566,196 +472,7 @@ def analyze(
     run_analyze(AnalyzeRequest(model, network.read(), device, as_json, csv, questions))
 
 
-@app.command(
-    cls=Command,
-    epilog="Examples:\n\n  csdfgen devices\n\n  csdfgen devices jetson-tx2\n\n  csdfgen devices my-board.toml --json",
-)
-def devices(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME|FILE.toml]", help="Show this one.", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """List the devices that are known, or show every number of one with its unit and origin."""
-    from csdfgen.cli.devices import run_devices
-
-    run_devices(name, as_json)
-
-
-@app.command(
-    cls=Command,
-    epilog="Examples:\n\n  csdfgen profile model.onnx -o host.toml\n\n  csdfgen profile --heights 1,4,16 --repeats 31\n\n"
-    "  csdfgen profile --diff before.toml after.toml\n\n  csdfgen profile --import result.json -o board.toml",
-)
-def profile(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]", help="ONNX model; without it built-in layers.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile.")
-    ] = Path("host.toml"),
-    heights: Annotated[
-        str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")
-    ] = "1,2,3,6,12",
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            min=1,
-            max=10_000,
-            help="Timed frames a height. \\[default: 11, and on for a second]",
-            show_default=False,
-        ),
-    ] = None,
-    threads: Annotated[
-        int,
-        typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra."),
-    ] = 1,
-    backend: goal_options.BackendOption = None,
-    fuse: FuseOption = None,
-    shape: ShapeOption = None,
-    batch: BatchOption = None,
-    diff: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option("--diff", metavar="A B", help="Measure nothing; compare two profiles."),
-    ] = None,
-    result: Annotated[
-        Path | None,
-        typer.Option(
-            "--import",
-            metavar="RESULT",
-            help="Measure nothing; read what a board with a bundle has measured.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the comparison of --diff as JSON.")
-    ] = False,
-) -> None:
-    """Measure the phases of a model's layers on this machine, and fit launch + rows * slope to each
-    layer shape.
-    """
-    if diff is not None:
-        if model is not None:
-            raise typer.BadParameter(
-                "compares two profiles and takes no MODEL", param_hint="--diff"
-            )
-        from csdfgen.cli.profile import run_difference
-
-        run_difference(*diff, as_json)
-        return
-    if as_json:
-        raise typer.BadParameter("prints the comparison of --diff", param_hint="--json")
-    if result is not None:
-        if model is not None:
-            raise typer.BadParameter("reads a result and takes no MODEL", param_hint="--import")
-        from csdfgen.cli.profile import run_import
-
-        run_import(result, output)
-        return
-    from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
-
-    options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()
-    run_profile(
-        ProfileRequest(
-            model, output, options, parse_heights(heights), repeats, threads,
-            backend="auto" if backend is None else backend.value,
-        )
-    )  # fmt: skip
-
-
-@app.command(
-    cls=Command,
-    epilog="Examples:\n\n  csdfgen tune model.onnx --seconds 60 -o tuned.json\n\n"
-    "  csdfgen run model.onnx --tuning tuned.json",
-)
-def tune(
-    model: ModelArgument,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.json",
-            help="What was found; one that is there is continued.",
-        ),
-    ] = Path("tuned.json"),
-    seconds: Annotated[
-        float,
-        typer.Option(
-            "--seconds", metavar="S", min=1, max=86_400, help="How long to measure, about."
-        ),
-    ] = 60.0,
-    fuse: FuseOption = None,
-    shape: ShapeOption = None,
-    batch: BatchOption = None,
-    as_json: goal_options.JsonOption = False,
-) -> None:
-    """Measure on this machine which variant of each layer's kernel is the fastest at which slab height.
-
-    Run it again to go on where it ended, or with another model to add its layers.
-    """
-    from csdfgen.cli.tune import TuneRequest, run_tune
-
-    options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()
-    run_tune(TuneRequest(model, output, options, seconds, as_json))
-
-
-@app.command(
-    cls=Command,
-    epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1",
-)
-def zoo(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME[@HEIGHTxWIDTH]",
-            help="One network, at another image size.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE.onnx", help="Write the network as an ONNX file."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Seed of the weights in the file. \\[default: 0]",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: a list, or one object for one network.")
-    ] = False,
-) -> None:
-    """List the networks that are built in, show one with its sources, or write one as ONNX.
-
-    zoo:NAME[@HEIGHTxWIDTH] stands for it wherever a model file can: csdfgen run zoo:squeezenet1_1
-    --check.
-    """
-    if name is None and output is not None:
-        raise typer.BadParameter(
-            "which network? csdfgen zoo NAME -o FILE.onnx writes one", param_hint="--output"
-        )
-    if output is None and seed is not None:
-        raise typer.BadParameter("seeds the weights that -o writes", param_hint="--seed")
-    from csdfgen.cli.zoo import list_zoo, show_network
-
-    if name is None:
-        list_zoo(as_json)
-    else:
-        show_network(name, output, seed or 0, as_json)
+machine_commands.add_to(app)
 
 
 @app.command(
