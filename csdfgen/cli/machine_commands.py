@@ -214,5 +214,6 @@ def add_to(app: typer.Typer) -> None:
     )(tune)
     app.command(
         cls=Command,
-        epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1",
+        epilog="Examples:\n\n  csdfgen zoo\n\n  csdfgen zoo densenet121\n\n"
+        "  csdfgen zoo resnet18@160x256 -o resnet18.onnx --seed 1",
     )(zoo)
