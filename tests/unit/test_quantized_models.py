@@ -222,6 +222,10 @@ PATTERNS = {
         lambda p, x: p.node("MatMul", x, p.weight((7, 5), axis=1)),
         {"QLinearMatMul": 1},
     ),
+    "float bias": (
+        lambda p, x: conv(p, x, p.constant(np.linspace(-0.3, 0.4, 6, dtype=np.float32))),
+        {"QLinearConv": 1},
+    ),
     "Softmax": (lambda p, x: p.node("Softmax", x, axis=1), {"QLinearSoftmax": 1}),
 }
 
@@ -258,6 +262,21 @@ def test_what_moves_values_works_on_integers() -> None:
         model = p.model(p.pair(pooled, scale, 5))
         found = kinds_of(model)
         assert {kind: found[kind] for kind in kinds} == kinds
+        feeds = feeds_of(model)
+        (want,) = onnxruntime_outputs(model, feeds).values()
+        (got,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))(feeds).values()
+        np.testing.assert_array_equal(got, want)
+
+
+def test_padding_of_integers() -> None:
+    """Zeros around are zero points; other values what they are quantized to."""
+    for value in ((), (np.float32(0.5),)):
+        p = Pairs()
+        x = p.pair("x", 0.011, 5)
+        pads = p.constant(np.array([0, 0, 1, 2, 0, 0, 0, 1]))
+        padded = p.node("Pad", x, pads, *(p.constant(v) for v in value))
+        model = p.model(p.pair(padded, 0.011, 5))
+        assert kinds_of(model) == {"QuantizeLinear": 1, "Pad": 1, "DequantizeLinear": 1}
         feeds = feeds_of(model)
         (want,) = onnxruntime_outputs(model, feeds).values()
         (got,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))(feeds).values()
