@@ -32,6 +32,9 @@ _CLOSE = 1e-4
 _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""
 
+_DAMAGED = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a damaged node makes a pattern raise: what is wrong with it, its operator tells later."""
+
 _PADS_SINCE = 11
 """First opset in which Pad takes integers, and its settings as inputs."""
 
@@ -138,7 +141,7 @@ class _Rewriting:
                 continue
             try:
                 self._try(operation)
-            except _NoPatternError:
+            except (_NoPatternError, *_DAMAGED):
                 continue
         found: list[Operation] = []
         for operation in self._operations:
@@ -162,7 +165,7 @@ class _Rewriting:
         low, high = self._range(clips, made)
         kept = (low, high) == limits(made.dtype)
         name = made.name if kept else self._fresh(made.name)
-        operands = [self.dequantized(n) for n in operation.inputs if n]
+        operands = [self.dequantized(n) for n in operation.inputs]
         new = list(
             _PATTERNS[operation.op_type](self, operation, operands, replace(made, name=name))
         )
@@ -374,7 +377,7 @@ def _bias(
     rewriting: _Rewriting, operation: Operation, operands: Operands, x: _Quantized, w: _Quantized
 ) -> str:
     """The name of the bias as integers, "" for none."""
-    if len(operands) < 3:
+    if len(operands) < 3 or operands[2] == "":
         return ""
     bias = operands[2]
     product = rewriting.scale_of(x) * rewriting.scale_of(w)
@@ -456,7 +459,7 @@ def _gemm(
     rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
 ) -> Sequence[Operation]:
     given = operation.attributes
-    if len(operands) > 2 and "beta" in given and given["beta"].f != 1:
+    if len(operands) > 2 and operands[2] != "" and "beta" in given and given["beta"].f != 1:
         raise _NoPatternError
     if "alpha" in given and given["alpha"].f != 1:
         raise _NoPatternError  # the bias would be scaled with the product

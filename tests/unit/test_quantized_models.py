@@ -354,6 +354,17 @@ def test_refusals_of_a_quantized_convolution(changes: dict[str, Any], said: str)
     assert said in message and "QLinearConv" in message and len(message.splitlines()) == 1
 
 
+@pytest.mark.parametrize("operands", [(), ("w",), ("x", "w", "b", "b", "b")])
+def test_damaged_nodes_in_a_pattern(operands: tuple[str, ...]) -> None:
+    """One line, from the operator that is damaged."""
+    p = Pairs()
+    names = {"x": p.pair("x", 0.011), "w": p.weight((6, 4, 1, 1)), "b": p.bias(6, 0.1)}
+    y = p.node("Conv", *(names[one] for one in operands))
+    with pytest.raises(CsdfgenError) as caught:
+        csdfgen.load(p.model(p.pair(y, 0.02)))
+    assert "(Conv)" in str(caught.value) and len(str(caught.value).splitlines()) == 1
+
+
 def test_a_bias_scale_that_is_not_the_product() -> None:
     p = Pairs()
     x = p.pair("x", 0.011, 5)
