@@ -32,6 +32,12 @@ _CLOSE = 1e-4
 _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""
 
+_DAMAGED = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a damaged node makes a pattern raise: what is wrong with it, its operator tells later."""
+
+_PADS_SINCE = 11
+"""First opset in which Pad takes integers, and its settings as inputs."""
+
 _MOVING_NAMES = """
     DepthToSpace Dropout Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Tile
     Transpose Unsqueeze
@@ -135,7 +141,7 @@ class _Rewriting:
                 continue
             try:
                 self._try(operation)
-            except _NoPatternError:
+            except (_NoPatternError, *_DAMAGED):
                 continue
         found: list[Operation] = []
         for operation in self._operations:
@@ -159,7 +165,7 @@ class _Rewriting:
         low, high = self._range(clips, made)
         kept = (low, high) == limits(made.dtype)
         name = made.name if kept else self._fresh(made.name)
-        operands = [self._dequantized(n) for n in operation.inputs if n]
+        operands = [self.dequantized(n) for n in operation.inputs]
         new = list(
             _PATTERNS[operation.op_type](self, operation, operands, replace(made, name=name))
         )
@@ -179,7 +185,7 @@ class _Rewriting:
             raise _NoPatternError
         return readers[0]
 
-    def _dequantized(self, name: str) -> _Quantized | str:
+    def dequantized(self, name: str) -> _Quantized | str:
         """What a DequantizeLinear makes its output of; the name itself if none makes it."""
         maker = self._maker.get(name)
         if maker is None or maker.op_type != "DequantizeLinear" or maker.domain:
@@ -248,8 +254,8 @@ class _Rewriting:
         low, high = limits(made.dtype)
         for clip in clips:
             least, most = (0.0, np.inf) if clip.op_type == "Relu" else self._bounds(clip)
-            low = max(low, self._as_integer(least, made))
-            high = min(high, self._as_integer(most, made))
+            low = max(low, self.as_integer(least, made))
+            high = min(high, self.as_integer(most, made))
         if low > high:
             raise _NoPatternError
         return low, high
@@ -262,7 +268,7 @@ class _Rewriting:
                     given[k - 1] = clip.attributes[key].f
             elif len(clip.inputs) > k and clip.inputs[k]:
                 name = clip.inputs[k]
-                form = self._dequantized(name)
+                form = self.dequantized(name)
                 if isinstance(form, _Quantized):
                     integer = float(self.constant(form.name).reshape(-1)[0]) - self.zero_of(form)
                     given[k - 1] = integer * float(self.scale_of(form)[0])
@@ -270,7 +276,7 @@ class _Rewriting:
                     given[k - 1] = float(self.constant(name).reshape(-1)[0])
         return given[0], given[1]
 
-    def _as_integer(self, value: float, form: _Quantized) -> int:
+    def as_integer(self, value: float, form: _Quantized) -> int:
         """What a value is quantized to."""
         low, high = limits(form.dtype)
         quotient = np.rint(np.float32(value) / self.scale_of(form)[0]) + self.zero_of(form)
@@ -371,12 +377,14 @@ def _bias(
     rewriting: _Rewriting, operation: Operation, operands: Operands, x: _Quantized, w: _Quantized
 ) -> str:
     """The name of the bias as integers, "" for none."""
-    if len(operands) < 3:
+    if len(operands) < 3 or operands[2] == "":
         return ""
     bias = operands[2]
-    if not isinstance(bias, _Quantized) or bias.dtype != "int32":
-        raise _NoPatternError
     product = rewriting.scale_of(x) * rewriting.scale_of(w)
+    if isinstance(bias, str):
+        return rewriting.add(f"{bias}_integers", _integers(rewriting.constant(bias), product))
+    if bias.dtype != "int32":
+        raise _NoPatternError
     scale = rewriting.scale_of(bias)
     if scale.size not in (1, product.size) or np.any(np.abs(scale - product) > _CLOSE * product):
         worst = int(np.argmax(np.abs(scale - product) / product)) if scale.size > 1 else 0
@@ -388,6 +396,14 @@ def _bias(
     if bias.zero and np.any(rewriting.constant(bias.zero)):
         raise _NoPatternError
     return bias.name
+
+
+def _integers(bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A float bias as integers: files of some exporters have it as it was. Raises _NoPatternError."""
+    quotients = np.rint(bias.astype(np.float64) / scale)
+    if bias.dtype != np.float32 or np.abs(quotients).max(initial=0) >= 2**31:
+        raise _NoPatternError
+    return quotients.astype(np.int32)
 
 
 def _conv(
@@ -443,7 +459,7 @@ def _gemm(
     rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
 ) -> Sequence[Operation]:
     given = operation.attributes
-    if len(operands) > 2 and "beta" in given and given["beta"].f != 1:
+    if len(operands) > 2 and operands[2] != "" and "beta" in given and given["beta"].f != 1:
         raise _NoPatternError
     if "alpha" in given and given["alpha"].f != 1:
         raise _NoPatternError  # the bias would be scaled with the product
@@ -527,6 +543,29 @@ def _moved(
     return [replace(operation, inputs=(x.name, *operation.inputs[1:]), outputs=(made.name,))]
 
 
+def _padded(
+    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
+) -> Sequence[Operation]:
+    """What is put around it is quantized too: zeros are the zero point."""
+    x = _bytes(operands[0])
+    mode = operation.attributes.get("mode")
+    inputs = (*operation.inputs, "", "", "")[:4]
+    if (mode is not None and mode.s != b"constant") or operation.opset < _PADS_SINCE:
+        raise _NoPatternError
+    if not rewriting.equal(x, made) or not rewriting.is_constant(inputs[1]):
+        raise _NoPatternError
+    value = 0.0
+    if inputs[2]:
+        form = rewriting.dequantized(inputs[2])
+        name = form if isinstance(form, str) else ""
+        value = float(rewriting.constant(name).reshape(-1)[0])
+    integer = np.array(rewriting.as_integer(value, made), made.dtype)
+    names = [x.name, inputs[1], rewriting.add(f"{made.name}_value", integer), inputs[3]]
+    return [
+        replace(operation, inputs=tuple(names if inputs[3] else names[:3]), outputs=(made.name,))
+    ]
+
+
 def _resized(
     rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
 ) -> Sequence[Operation]:
@@ -547,6 +586,7 @@ _PATTERNS: Mapping[str, Pattern] = {
     "LeakyRelu": _one("QLinearLeakyRelu", "alpha"),
     "MatMul": _matmul,
     "Mul": _two("QLinearMul"),
+    "Pad": _padded,
     "Relu": _one("QLinearLeakyRelu", alpha=0.0),
     "Resize": _resized,
     "Sigmoid": _one("QLinearSigmoid"),

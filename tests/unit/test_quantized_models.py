@@ -222,6 +222,10 @@ PATTERNS = {
         lambda p, x: p.node("MatMul", x, p.weight((7, 5), axis=1)),
         {"QLinearMatMul": 1},
     ),
+    "float bias": (
+        lambda p, x: conv(p, x, p.constant(np.linspace(-0.3, 0.4, 6, dtype=np.float32))),
+        {"QLinearConv": 1},
+    ),
     "Softmax": (lambda p, x: p.node("Softmax", x, axis=1), {"QLinearSoftmax": 1}),
 }
 
@@ -258,6 +262,21 @@ def test_what_moves_values_works_on_integers() -> None:
         model = p.model(p.pair(pooled, scale, 5))
         found = kinds_of(model)
         assert {kind: found[kind] for kind in kinds} == kinds
+        feeds = feeds_of(model)
+        (want,) = onnxruntime_outputs(model, feeds).values()
+        (got,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))(feeds).values()
+        np.testing.assert_array_equal(got, want)
+
+
+def test_padding_of_integers() -> None:
+    """Zeros around are zero points; other values what they are quantized to."""
+    for value in ((), (np.float32(0.5),)):
+        p = Pairs()
+        x = p.pair("x", 0.011, 5)
+        pads = p.constant(np.array([0, 0, 1, 2, 0, 0, 0, 1]))
+        padded = p.node("Pad", x, pads, *(p.constant(v) for v in value))
+        model = p.model(p.pair(padded, 0.011, 5))
+        assert kinds_of(model) == {"QuantizeLinear": 1, "Pad": 1, "DequantizeLinear": 1}
         feeds = feeds_of(model)
         (want,) = onnxruntime_outputs(model, feeds).values()
         (got,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))(feeds).values()
@@ -333,6 +352,17 @@ def test_refusals_of_a_quantized_convolution(changes: dict[str, Any], said: str)
         csdfgen.load(qlinear_conv(**changes))
     message = str(caught.value)
     assert said in message and "QLinearConv" in message and len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("operands", [(), ("w",), ("x", "w", "b", "b", "b")])
+def test_damaged_nodes_in_a_pattern(operands: tuple[str, ...]) -> None:
+    """One line, from the operator that is damaged."""
+    p = Pairs()
+    names = {"x": p.pair("x", 0.011), "w": p.weight((6, 4, 1, 1)), "b": p.bias(6, 0.1)}
+    y = p.node("Conv", *(names[one] for one in operands))
+    with pytest.raises(CsdfgenError) as caught:
+        csdfgen.load(p.model(p.pair(y, 0.02)))
+    assert "(Conv)" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_a_bias_scale_that_is_not_the_product() -> None:
