@@ -253,7 +253,9 @@ def prepare(
     known = _REWRITTEN.setdefault(network, {})
     fused = known.get(options.fuse)
     if fused is None:
-        fused = known[options.fuse] = rewritten(network, options.fuse)
+        fused = rewritten(network, options.fuse)
+        if fused is not network:  # a value that is its own key would stay for ever
+            known[options.fuse] = fused
     sinks: tuple[str, ...] = ()
     if options.tiles:
         in_tiles = tiled(fused, regions_of(options.tiles))

@@ -135,11 +135,13 @@ def test_float16_takes_no_more_than_float32(make: object) -> None:
     assert measured.touched_bytes == half
 
 
-@pytest.mark.parametrize("backend", ["numpy", "auto"])
-def test_a_network_goes_with_its_weights_when_nobody_holds_it(backend: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "fuse"), [("numpy", "full"), ("auto", "full"), ("auto", "none")]
+)
+def test_a_network_goes_with_its_weights_when_nobody_holds_it(backend: str, fuse: str) -> None:
     """At once, not when garbage is collected: weights may be large, and are few objects."""
     network = csdfgen.load(residual_classifier())
-    plan = csdfgen.plan(network, backend=backend)
+    plan = csdfgen.plan(network, backend=backend, fuse=fuse)
     program = runtime.compile(plan)
     program(image(plan, 1))
     there = [weakref.ref(one) for one in (network, *plan.conversion.network.layers)]
