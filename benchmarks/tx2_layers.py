@@ -17,7 +17,6 @@ from math import prod
 from pathlib import Path
 
 import csdfgen
-from csdfgen.devices.work import MULTIPLYING
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
@@ -233,7 +232,7 @@ def _is_dense(layer: Layer) -> bool:
 
 def _work(layer: Layer) -> Work:
     """Operations as the published model counts them (`csdfgen.paper.counting`)."""
-    if layer.op_type in MULTIPLYING:
+    if operator_of(layer).multiplies:
         operations = operator_of(layer).cost(layer, Rows(0, layer.output.rows))
         kind = (
             "x".join(map(str, layer.attributes["kernel_shape"]))

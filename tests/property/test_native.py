@@ -172,7 +172,7 @@ def test_backends_by_name(
     with pytest.raises(InputError, match="backend='fpga': not one of auto, native, numpy"):
         kernels_of("fpga")
 
-    def missing(exact: bool, fallback: bool) -> None:
+    def missing(exact: bool, fallback: bool, ways: str) -> None:
         raise ToolError("no C compiler")
 
     monkeypatch.setattr(backends, "_native", missing)
