@@ -170,11 +170,12 @@ def _bytes(plan: Plan) -> int:
     return plan.figures["arena"] + plan.figures["outputs"]
 
 
-def _live(name: str) -> int:
+def _live(name: str, whose: str = "onnxruntime") -> int:
+    """Bytes that docs/memory.csv tells of a network, 0 where it does not."""
     with MEMORY.open() as file:
         for row in csv.DictReader(file):
             if row["network"] == name:
-                return int(row["onnxruntime"])
+                return int(row[whose] or 0)
     return 0
 
 
@@ -266,6 +267,24 @@ def to_csv(rows: Sequence[Timed]) -> str:
     return out.getvalue()
 
 
+def from_csv(text: str) -> list[Timed]:
+    """What `to_csv` wrote."""
+    kinds = {field.name: field.type for field in fields(Timed)}
+    return [
+        Timed(
+            **{
+                name: value
+                if kinds[name] == "str"
+                else int(value)
+                if kinds[name] == "int"
+                else (float(value) if value else None)
+                for name, value in row.items()
+            }
+        )
+        for row in csv.DictReader(io.StringIO(text))
+    ]
+
+
 _LEFT = 1 / 130
 """Where the names stand, as a part of onnxruntime's bytes."""
 _LINE = 0.058
@@ -322,12 +341,35 @@ def draw(rows: Sequence[Timed]) -> bytes:
                 color=line[0].get_color(),
                 arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "#999999"},
             )
+            taken = _live(row.network, "openvino")
+            if row.openvino and taken:
+                axes.plot(
+                    taken / row.theirs,
+                    row.openvino / row.onnxruntime,
+                    marker="D",
+                    markersize=5,
+                    markerfacecolor="white",
+                    color=line[0].get_color(),
+                    linestyle="none",
+                )
+        if any(row.openvino and _live(row.network, "openvino") for row in shown):
+            own = axes.plot([], [], marker="o", markersize=4, color="#555555")
+            theirs = axes.plot(
+                [], [], marker="D", markerfacecolor="white", color="#555555", linestyle="none"
+            )
+            axes.legend(
+                [*own, *theirs],
+                ["csdfgen: plans from small to whole layers", "openvino, the same network"],
+                frameon=False,
+                fontsize=9,
+                loc="lower right",
+            )
         axes.plot(1, 1, marker="*", markersize=14, color="black", linestyle="none")
         axes.annotate("onnxruntime", (1, 1), (8, 6), textcoords="offset points", fontsize=9)
         axes.axhline(1, color="#999999", linewidth=0.8)
         axes.axvline(1, color="#999999", linewidth=0.8)
         axes.set_xscale("log")
-        axes.set_xlim(_LEFT / 1.1, 2)
+        axes.set_xlim(_LEFT / 1.1, max(2.0, 1.2 * axes.dataLim.x1))
         parts = (1, 2, 4, 8, 16, 32)
         axes.set_xticks(
             [1 / part for part in parts], [f"1/{part}" if part > 1 else "1" for part in parts]
@@ -351,8 +393,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}, zoo:NAME")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name}")
+    parser.add_argument(
+        "--draw", action="store_true", help=f"draw {CSV.name} again, measure nothing"
+    )
     options = parser.parse_args(arguments)
     rows: list[Timed] = []
+    if options.draw:
+        write_bytes(PICTURE, draw(from_csv(CSV.read_text())))
+        return 0
     with threadpool_limits(1):
         for name in options.names or NAMES:
             rows.append(measure(name, options.repeats))
