@@ -46,6 +46,9 @@ FAR_BYTE = 0.06e-9
 SLAB = 4
 """Rows that every phase then has at least."""
 
+GROWTH = 1.25
+"""Bytes that they may take, in those of the plan without."""
+
 GAIN = 0.97
 """Part of the time that few phases must leave to be worth a plan of their own."""
 
@@ -92,9 +95,9 @@ class FewPhases:
     time: float
 
     def better(self, taller: Plan, usual: Plan) -> bool:
-        """Whether bytes * seconds^2 fall, and bytes do not grow by more than the default allows."""
+        """Whether bytes * seconds^2 fall, and bytes do not grow by more than is allowed."""
         grown = _bytes(taller) / _bytes(usual)
-        return grown <= GROWTHS[-1] and grown * self.time**TIME < 1
+        return grown <= GROWTH and grown * self.time**TIME < 1
 
 
 def few_phases(network: Network, plan: Plan, profile: DeviceProfile) -> FewPhases | None:

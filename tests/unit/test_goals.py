@@ -198,7 +198,7 @@ def test_few_phases_where_rows_are_read_again_from_far_away(
     dear = few_phases(chain, usual, NATIVE)
     assert dear is not None and dear.time < few.time, "windows read their rows again"
     grown = bytes_of(taller) / bytes_of(usual)
-    assert few.better(taller, usual) == (grown <= GROWTHS[-1] and grown * few.time**2 < 1)
+    assert few.better(taller, usual) == (grown <= balance.GROWTH and grown * few.time**2 < 1)
     assert not replace(few, time=1.0).better(taller, usual) and replace(few, time=0.1).better(
         usual, usual
     )
@@ -212,7 +212,7 @@ def test_the_default_takes_few_phases_where_they_are_better(
     monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
     monkeypatch.setattr(choice, "raised_rows", lambda *what: "1")
     for growth, few in ((9.0, True), (1.0, False)):
-        monkeypatch.setattr(balance, "GROWTHS", (1.0, growth))
+        monkeypatch.setattr(balance, "GROWTH", growth)
         found = csdfgen.plan(chain, backend="native")
         assert (found.options.rows != "1") == few
     assert csdfgen.plan(chain, backend="numpy").options.rows == "auto"
