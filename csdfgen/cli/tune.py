@@ -12,12 +12,13 @@ import runtime
 from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import Stage, console, counted, plain, stages, table
+from csdfgen.devices.measure import SEED
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import check_writable
 from csdfgen.goals.choice import plan
+from csdfgen.goals.search import bytes_of
 from csdfgen.model.network import Network
 from csdfgen.native.library import load
-from csdfgen.planning.plan import Plan
 from csdfgen.tuning.file import Tuning, machine_of, read_tuning, write_tuning
 from csdfgen.tuning.measure import Tuner
 from runtime.images import random_inputs
@@ -28,8 +29,6 @@ _SHOWN_LAYERS = 12
 _SHOWN_KEY = 70
 _FRAMES = 9
 """Of the plans without and with tuning, in turn, in the end."""
-
-_SEED = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def _gain(network: Network, request: TuneRequest) -> _Gain:
         plan(network, fuse=fuse, backend="native"),
         plan(network, fuse=fuse, backend="native", tuning=str(request.output)),
     ]
-    feeds = random_inputs(network, _SEED)
+    feeds = random_inputs(network, SEED)
     programs = [runtime.compile(one) for one in plans]
     times: list[list[float]] = [[], []]
     for turn in range(_FRAMES + 1):
@@ -107,11 +106,7 @@ def _gain(network: Network, request: TuneRequest) -> _Gain:
             if turn:  # the first one finds caches cold
                 own.append(time.thread_time() - start)
     before, after = (statistics.median(own) for own in times)
-    return _Gain(before, after, *(_bytes(one) for one in plans))
-
-
-def _bytes(made: Plan) -> int:
-    return made.planned_bytes + made.figures.get("outputs", 0)
+    return _Gain(before, after, *(bytes_of(one) for one in plans))
 
 
 # What is said -----------------------------------------------------------------------------------

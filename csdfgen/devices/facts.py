@@ -50,7 +50,7 @@ def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") 
     """Board, processor, clocks, temperatures as text by name; `NOT_TOLD` for what is not there."""
     found = {
         "board": _board(root),
-        "cpu": _cpu(root),
+        "cpu": cpu_name(root),
         "cores": str(core_count(root) or NOT_TOLD),
         "governor": _governors(root),
         "clock": _clocks(root),
@@ -137,10 +137,6 @@ def _board(root: Path) -> str:
 
 def cpu_name(root: Path = Path("/")) -> str:
     """The processor's name; "" where the system does not tell."""
-    return _cpu(root)
-
-
-def _cpu(root: Path) -> str:
     fields = dict(_fields(root / "proc/cpuinfo"))
     return next((fields[name] for name in _CPU_NAMES if fields.get(name)), "")
 

@@ -24,7 +24,7 @@ import numpy as np
 import runtime
 from csdfgen.devices import units
 from csdfgen.devices.fitting import fit_line
-from csdfgen.devices.model import input_key
+from csdfgen.devices.model import actor_key
 from csdfgen.devices.profile import (
     DeviceProfile,
     LayerCost,
@@ -34,7 +34,7 @@ from csdfgen.devices.profile import (
     Quantity,
     Series,
 )
-from csdfgen.devices.work import kernel_class, layer_key, phase_works
+from csdfgen.devices.work import kernel_class, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
@@ -213,7 +213,7 @@ class Sampler:
             actor = program.plan.conversion.actor[work]
             if actor.kind == "output" or work in program.plan.sharing.silent:
                 continue
-            key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
+            key = actor_key(actor)
             low, middle, high = (
                 np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
             )

@@ -24,6 +24,7 @@ from csdfgen.planning.plan import Plan
 __all__ = [
     "Estimate",
     "LayerTime",
+    "actor_key",
     "check_costs",
     "estimate",
     "input_key",
@@ -139,6 +140,11 @@ def _dealt(times: Sequence[float], most: float) -> tuple[float, ...]:
 def input_key(work: ActorWork) -> str:
     """What a profile calls the copying of input rows into the arena."""
     return f"input {tensor_key(work.writes[0].tensor)}"
+
+
+def actor_key(work: ActorWork) -> str:
+    """What a profile calls the work of an actor: its layer's shape, or the copying of an input."""
+    return input_key(work) if work.layer is None else layer_key(work.layer)
 
 
 # One layer --------------------------------------------------------------------------------------

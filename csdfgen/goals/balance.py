@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import heights_of, seconds_of
+from csdfgen.goals.search import bytes_of
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -96,7 +97,7 @@ class FewPhases:
 
     def better(self, taller: Plan, usual: Plan) -> bool:
         """Whether bytes * seconds^2 fall, and bytes do not grow by more than is allowed."""
-        grown = _bytes(taller) / _bytes(usual)
+        grown = bytes_of(taller) / bytes_of(usual)
         return grown <= GROWTH and grown * self.time**TIME < 1
 
 
@@ -140,7 +141,3 @@ def _distinct(read: Read) -> int:
     if not held:
         return 0
     return max(rows.stop for rows in held) - min(rows.start for rows in held)
-
-
-def _bytes(plan: Plan) -> int:
-    return plan.planned_bytes + plan.figures.get("outputs", 0)

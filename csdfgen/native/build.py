@@ -170,8 +170,7 @@ def sources() -> tuple[Path, ...]:
 def sources_digest() -> str:
     """16 hexadecimal digits of what the kernel library is made of."""
     digest = hashlib.sha256()
-    for path in (*sources(), *sorted(SOURCES.glob("*.h"))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    _add_files(digest, sources())
     return digest.hexdigest()[:16]
 
 
@@ -234,9 +233,14 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
     digest = hashlib.sha256()
     for part in (compiler.name, *flags, macros):
         digest.update(part.encode() + b"\0")
+    _add_files(digest, files)
+    return f"csdf-{digest.hexdigest()[:24]}"
+
+
+def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
+    """The names and contents of C files, and of the headers that they may read."""
     for path in (*files, *sorted(SOURCES.glob("*.h"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"csdf-{digest.hexdigest()[:24]}"
 
 
 def _compile(

@@ -24,7 +24,17 @@ from functools import lru_cache
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, parse_json
 
-__all__ = ["CONV", "ESTIMATED", "ROWS", "TILES", "Choice", "Variant", "Ways", "written"]
+__all__ = [
+    "CONV",
+    "ESTIMATED",
+    "ROWS",
+    "TILES",
+    "Choice",
+    "Variant",
+    "Ways",
+    "height_of",
+    "written",
+]
 
 CONV, ROWS, TILES = "conv", "winograd_row", "winograd"
 """Kernels of variants."""
@@ -111,6 +121,13 @@ def written(variants: Mapping[str, Mapping[int, Variant]]) -> str:
     return json.dumps(found, separators=(",", ":")) if found else ""
 
 
+def height_of(key: str, place: Fields) -> int:
+    """The slab height that a key of a file is. Raises the error of its place."""
+    if not (key.isascii() and key.isdigit() and 0 < int(key[:11]) < _MOST_ROWS):
+        raise place.fault(f"'{key[:20]}' is no slab height; whole rows above 0 are needed")
+    return int(key)
+
+
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Mapping[int, Variant]]:
     """By layer and height, in rising order. Raises InputError."""
@@ -123,10 +140,9 @@ def _parsed(text: str) -> Mapping[str, Mapping[int, Variant]]:
         heights = {}
         for rows in given.value:
             word = given.text(rows)
-            if not (rows.isascii() and rows.isdigit() and 0 < int(rows[:11]) < _MOST_ROWS):
-                raise given.fault(f"'{rows[:20]}' is no slab height; whole rows above 0 are needed")
+            height = height_of(rows, given)
             try:
-                heights[int(rows)] = Variant.read(word)
+                heights[height] = Variant.read(word)
             except ValueError:
                 raise InputError(
                     f"'{word[:20]}' is no variant; {', '.join(_WORDS)} are, or these with /N",

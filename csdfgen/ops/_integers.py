@@ -32,6 +32,7 @@ __all__ = [
     "Rescaled",
     "Scaled",
     "Truncated",
+    "byte_type",
     "checked_scales",
     "exact_type",
     "factor_of",
@@ -100,6 +101,16 @@ def quantization(
         tuple(int(value) for value in zeros.reshape(-1)),
         axis if several else None,
     )
+
+
+def byte_type(node: Node, position: int, what: str) -> str:
+    """The type of an operand of one byte an element. what: as errors call it. Raises ModelError."""
+    operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent")
+    if str(operand.dtype) not in BYTES:
+        raise ModelError(f"{what} is {operand.dtype}; {', '.join(BYTES)} are supported")
+    return str(operand.dtype)
 
 
 def checked_scales(scales: np.ndarray, what: str) -> None:
@@ -267,11 +278,15 @@ def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
     return [(np.copyto, (narrow, sums))], narrow
 
 
-def rounded(values: np.ndarray, zero: int, low: int, high: int) -> list[Call]:
-    """Calls that round values in place, half to even, and add a zero point, from low to high."""
+def rounded(values: np.ndarray, zero: int | np.ndarray, low: int, high: int) -> list[Call]:
+    """Calls that round values in place, half to even, and add a zero point, from low to high. zero: a
+    number, or an array in the type of the values, known then or later.
+    """
     number: Any = values.dtype.type
     calls: list[Call] = [(np.rint, (values, values))]
-    if zero:
+    if isinstance(zero, np.ndarray):
+        calls.append((np.add, (values, zero, values)))
+    elif zero:
         calls.append((np.add, (values, number(zero), values)))
     return [*calls, (np.ndarray.clip, (values, number(low), number(high), values))]
 

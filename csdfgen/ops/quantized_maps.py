@@ -26,6 +26,7 @@ from csdfgen.ops._integers import (
     BYTES,
     LARGEST,
     Rescaled,
+    byte_type,
     limits,
     quantization,
     rounded,
@@ -63,12 +64,7 @@ __all__ = ["OPERATORS"]
 
 def _role(node: Node, position: int, what: str, scale: int, zero: int) -> Format:
     """The format of an operand of one byte an element."""
-    operand = node.operand(position)
-    if operand is None:
-        raise ModelError(f"input {position} is absent")
-    if str(operand.dtype) not in BYTES:
-        raise ModelError(f"{what} is {operand.dtype}; {', '.join(BYTES)} are supported")
-    return quantization(node, scale, zero, str(operand.dtype), what)
+    return quantization(node, scale, zero, byte_type(node, position, what), what)
 
 
 def _made(node: Node, scale: int, zero: int, like: Format) -> Format:

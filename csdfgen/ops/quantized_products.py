@@ -24,10 +24,10 @@ from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops._im2col import Into
 from csdfgen.ops._integers import (
-    BYTES,
     Rescaled,
     Scaled,
     Truncated,
+    byte_type,
     exact_type,
     factor_of,
     limits,
@@ -57,16 +57,6 @@ def _settled(layer: Layer, **more: Any) -> Layer:
     return replace(layer, attributes=MappingProxyType({**layer.attributes, **more}))
 
 
-def _bytes(node: Node, position: int, what: str) -> str:
-    """The type of an operand of one byte an element."""
-    operand = node.operand(position)
-    if operand is None:
-        raise ModelError(f"input {position} is absent")
-    if str(operand.dtype) not in BYTES:
-        raise ModelError(f"{what} is {operand.dtype}; {', '.join(BYTES)} are supported")
-    return str(operand.dtype)
-
-
 def _bias(node: Node, position: int) -> np.ndarray | None:
     if node.operand(position) is None:
         return None
@@ -92,9 +82,9 @@ def _build_conv(node: Node) -> Layer:
     x, weights = require_tensor(node, 0), require_constant(node, 3)
     channels = weights.shape[0] if weights.ndim else 1
     forms = {
-        "x": quantization(node, 1, 2, _bytes(node, 0, "the input"), "the input"),
+        "x": quantization(node, 1, 2, byte_type(node, 0, "the input"), "the input"),
         "w": quantization(
-            node, 4, 5, _bytes(node, 3, "the weight"), "the weight", axis=0, channels=channels
+            node, 4, 5, byte_type(node, 3, "the weight"), "the weight", axis=0, channels=channels
         ),
         "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
     }
@@ -107,12 +97,12 @@ def _output_type(node: Node, position: int) -> str:
     zero = node.operand(position)
     if zero is None:
         return str(require_tensor(node, 0).dtype)
-    return _bytes(node, position, "the zero point of the output")
+    return byte_type(node, position, "the zero point of the output")
 
 
 def _build_conv_integer(node: Node) -> Layer:
     x, weights = require_tensor(node, 0), require_constant(node, 1)
-    dtype, of_weights = _bytes(node, 0, "the input"), _bytes(node, 1, "the weight")
+    dtype, of_weights = byte_type(node, 0, "the input"), byte_type(node, 1, "the weight")
     zero = scalar_of(node, 2, dtype, "the input")
     zeros = np.zeros((), of_weights) if node.operand(3) is None else require_constant(node, 3)
     if zeros.dtype != weights.dtype or zeros.size not in (1, weights.shape[0]) or zeros.ndim > 1:
@@ -235,12 +225,12 @@ def _build_matmul(node: Node) -> Layer:
         raise ModelError("input 3 is absent")
     columns = b.shape[-1] if len(b.shape) > 1 else 1
     forms = {
-        "x": quantization(node, 1, 2, _bytes(node, 0, "input a"), "input a"),
+        "x": quantization(node, 1, 2, byte_type(node, 0, "input a"), "input a"),
         "w": quantization(
             node,
             4,
             5,
-            _bytes(node, 3, "input b"),
+            byte_type(node, 3, "input b"),
             "input b",
             axis=len(b.shape) - 1,
             channels=columns,
@@ -255,7 +245,7 @@ def _build_matmul_integer(node: Node) -> Layer:
     a, b = require_tensor(node, 0), node.operand(1)
     if b is None:
         raise ModelError("input 1 is absent")
-    types = _bytes(node, 0, "input a"), _bytes(node, 1, "input b")
+    types = byte_type(node, 0, "input a"), byte_type(node, 1, "input b")
     zero = scalar_of(node, 2, types[0], "input a")
     zeros = np.zeros((), types[1]) if node.operand(3) is None else require_constant(node, 3)
     if str(zeros.dtype) != types[1] or zeros.size not in (1, b.shape[-1]) or zeros.ndim > 1:
@@ -282,12 +272,12 @@ def _build_gemm(node: Node) -> Layer:
     settings = {name: node.attributes.get(name, QGEMM[name]) for name in ("transA", "transB")}
     axis = 0 if settings["transB"] else 1
     forms = {
-        "x": quantization(node, 1, 2, _bytes(node, 0, "input a"), "input a"),
+        "x": quantization(node, 1, 2, byte_type(node, 0, "input a"), "input a"),
         "w": quantization(
             node,
             4,
             5,
-            _bytes(node, 3, "input b"),
+            byte_type(node, 3, "input b"),
             "input b",
             axis=axis,
             channels=b.shape[axis],

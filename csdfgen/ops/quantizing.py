@@ -132,15 +132,10 @@ def _build_quantize(node: Node) -> Layer:
 def _quantize(task: Task) -> list[Call]:
     x, scale, zero = task.operands
     out = task.out
-    low, high = limits(task.layer.output.dtype)
-    calls: list[Call] = [(np.divide, (x, scale, out))]
-    if zero.size == 1:
-        return calls + rounded(out, int(zero.reshape(-1)[0]), low, high)
+    one = int(zero.reshape(-1)[0]) if zero.size == 1 else zero
     return [
-        *calls,
-        (np.rint, (out, out)),
-        (np.add, (out, zero, out)),
-        (np.ndarray.clip, (out, task.scalar(low), task.scalar(high), out)),
+        (np.divide, (x, scale, out)),
+        *rounded(out, one, *limits(task.layer.output.dtype)),
     ]
 
 
@@ -243,15 +238,13 @@ def _dynamic_kernel(layer: Layer) -> Emit:
             (np.copyto, (scale, one, "same_kind", flat)),
             (np.negative, (low, zero)),
             (np.divide, (zero, scale, zero)),
-            *rounded(zero, 0, 0, 255),
+            *rounded(zero, 0, *limits("uint8")),
         ]
         found = dict(zip(made, results, strict=True))
         if 0 in found:
             calls += [
                 (np.divide, (x, scale, values)),
-                (np.rint, (values, values)),
-                (np.add, (values, zero, values)),
-                (np.ndarray.clip, (values, np.float32(0), np.float32(255), values)),
+                *rounded(values, zero, *limits("uint8")),
                 (np.copyto, (found[0], values, "unsafe")),
             ]
         for k, array in ((1, scale), (2, zero)):

@@ -24,7 +24,7 @@ from csdfgen.errors import InputError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.native.build import sources_digest
 from csdfgen.native.library import Library, load
-from csdfgen.native.ways import Variant
+from csdfgen.native.ways import Variant, height_of
 
 __all__ = ["Machine", "Timing", "Tuning", "machine_of", "read_tuning", "write_tuning"]
 
@@ -149,10 +149,8 @@ def _check_machine(found: Machine, here: Machine, where: str) -> None:
 def _heights(shape: Fields) -> Mapping[int, Mapping[str, Timing]]:
     found = {}
     for rows in shape.value:
-        if not (rows.isascii() and rows.isdigit() and 0 < int(rows[:11]) < _MOST_ROWS):
-            raise shape.fault(f"'{rows[:20]}' is no slab height; whole rows above 0 are needed")
-        ways = shape.child(rows)
-        found[int(rows)] = MappingProxyType({name: _timing(ways, name) for name in ways.value})
+        height, ways = height_of(rows, shape), shape.child(rows)
+        found[height] = MappingProxyType({name: _timing(ways, name) for name in ways.value})
         if not ways.value:
             raise ways.fault("has no variant")
     if not found:

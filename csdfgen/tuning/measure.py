@@ -18,8 +18,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
-from csdfgen.devices.model import input_key
-from csdfgen.devices.work import layer_key
+from csdfgen.devices.model import actor_key
 from csdfgen.kernels.steps import KernelSet, Step
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
@@ -150,7 +149,7 @@ class Tuner:
         for actor in prepared.conversion.actors:
             if actor.kind == "output" or actor.name in prepared.sharing.silent:
                 continue
-            key = input_key(actor) if actor.layer is None else layer_key(actor.layer)
+            key = actor_key(actor)
             rows = max(rows_and_work(actor)[0])
             keys[actor.name] = key, rows
             if actor.layer is not None:

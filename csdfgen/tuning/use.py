@@ -54,15 +54,9 @@ def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mappin
     for key, heights in tuning.shapes.items():
         chosen: dict[int, Variant] = {}
         for rows, ways in sorted(heights.items()):
-            allowed = {
-                variant: timing
-                for name, timing in ways.items()
-                if name and ((variant := Variant.read(name)).kernel == CONV or not exact)
-            }
-            if allowed:
-                best = min(allowed, key=lambda variant: allowed[variant].seconds)
-                if not chosen or chosen[max(chosen)] != best:
-                    chosen[rows] = best
+            best, _ = _fastest(ways, exact)
+            if best and (not chosen or str(chosen[max(chosen)]) != best):
+                chosen[rows] = Variant.read(best)
         if chosen:
             found[key] = MappingProxyType(chosen)
     return MappingProxyType(found)
@@ -103,15 +97,7 @@ def tuned_profile(tuning: Tuning, *, exact: bool = False, where: str = "") -> De
 
 def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], exact: bool) -> PointwiseCost:
     """A shape's time with the fastest variant at every height."""
-    points: dict[int, Timing] = {}
-    for rows, ways in sorted(heights.items()):
-        allowed = [
-            timing
-            for name, timing in ways.items()
-            if not name or not exact or Variant.read(name).kernel == CONV
-        ]
-        if allowed:
-            points[rows] = min(allowed, key=lambda timing: timing.seconds)
+    points = {rows: _fastest(ways, exact)[1] for rows, ways in sorted(heights.items())}
     at = sorted((timing.rows, timing.seconds) for timing in points.values())
     fit = fit_line([rows for rows, _ in at], [seconds for _, seconds in at])
     values = tuple(timing.seconds for timing in points.values())
@@ -126,6 +112,17 @@ def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], exact: bool) ->
         spread=Series((0.0,) * len(at), "%", (0.0,) * len(at), "measured", _SOURCE),
         points=tuple(dict(at).items()),
     )
+
+
+def _fastest(ways: Mapping[str, Timing], exact: bool) -> tuple[str, Timing]:
+    """The variant of the least time. exact: of those that add up products, if there is one."""
+    plain = {
+        name: timing
+        for name, timing in ways.items()
+        if not name or Variant.read(name).kernel == CONV
+    }
+    among = plain if exact and plain else ways
+    return min(among.items(), key=lambda item: item[1].seconds)
 
 
 def _quantity(shown: float, unit: str, value: float, source: str) -> Quantity:
