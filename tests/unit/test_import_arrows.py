@@ -57,6 +57,7 @@ ARROWS: dict[str, set[str]] = {
         "devices",
         "tuning",
     },
+    "precision": STAGES - {"dataflow", "phases"} | {"reading", "planning", "runtime", "goals"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {"reading", "rewriting", "planning", "schedules", "runtime", "devices", "zoo_models"},
