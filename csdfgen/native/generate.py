@@ -328,6 +328,8 @@ DOTS = ((1, 12), (2, 12), (4, 6))
 def dots() -> Iterator[str]:
     """The header with the blocks of products of bytes: sixteen outputs of some pixels."""
     yield _HEADER
+    yield "#define DOT(sum, x, w) sum = csdf_dot(sum, x, w); CSDF_KEEP_TAPS(sum);"
+    yield ""
     for number, (vectors, pixels) in enumerate(DOTS):
         yield f"#{'el' if number else ''}if CSDF_VECTORS == {vectors}"
         for count in range(1, pixels + 1):
@@ -365,7 +367,7 @@ def _dots(vectors: int, pixels: int) -> Iterator[str]:
     for v in range(vectors):
         yield f"            csdf_taps w{v} = csdf_weights(w + {4 * v} * CSDF_OUTS); CSDF_KEEP_TAPS(w{v});"
     for i, row in enumerate(sums):
-        each = " ".join(f"{one} = csdf_dot({one}, x{i}, w{v});" for v, one in enumerate(row))
+        each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
         yield f"            const csdf_four x{i} = csdf_spread(p{i} + k); {each}"
     yield "        }"
     for i, row in enumerate(sums):

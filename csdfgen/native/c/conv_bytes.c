@@ -64,7 +64,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
     const csdf_byte_conv_step *step = g->step;
     const csdf_byte_layer *layer = step->layer;
     const int32_t columns = step->out.columns, last = p->tap + p->taps;
-    const int32_t pace = layer->pace, wide = layer->kernel_w;
+    const int32_t pace = layer->pace, wide = layer->kernel_w, dense = g->dense && p->channels == g->ins;
     int32_t start = 0;
     for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
         const csdf_byte_source *piece = step->pieces + i;
@@ -80,7 +80,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
             for (int32_t t = p->tap; t < last; y++, x = 0) {
                 const uint8_t *line = piece->rows[row * layer->stride_h + y * layer->dilation_h];
                 const int32_t some = least(wide - x, last - t), from = left + x * layer->dilation_w;
-                if (g->dense && line && from >= 0 && from + some <= step->width) {
+                if (dense && line && from >= 0 && from + some <= step->width) {
                     csdf_values(at, line + from * stride, (ptrdiff_t)some * pace, g->flip);
                     at += some * pace;
                 } else {

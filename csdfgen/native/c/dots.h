@@ -1,5 +1,7 @@
 /* Written by csdfgen/native/generate.py: change that. */
 
+#define DOT(sum, x, w) sum = csdf_dot(sum, x, w); CSDF_KEEP_TAPS(sum);
+
 #if CSDF_VECTORS == 1
 static void dots_1(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps,
     const int32_t *from, ptrdiff_t apart, int32_t *to, int32_t outs)
@@ -11,7 +13,7 @@ static void dots_1(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a0_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
     }
@@ -29,8 +31,8 @@ static void dots_2(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a1_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -52,9 +54,9 @@ static void dots_3(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a2_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -79,10 +81,10 @@ static void dots_4(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a3_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -110,11 +112,11 @@ static void dots_5(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a4_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -145,12 +147,12 @@ static void dots_6(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a5_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -184,13 +186,13 @@ static void dots_7(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a6_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -227,14 +229,14 @@ static void dots_8(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a7_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -274,15 +276,15 @@ static void dots_9(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         csdf_sum a8_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -325,16 +327,16 @@ static void dots_10(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptr
         csdf_sum a9_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0);
-            const csdf_four x9 = csdf_spread(p9 + k); a9_0 = csdf_dot(a9_0, x9, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0)
+            const csdf_four x9 = csdf_spread(p9 + k); DOT(a9_0, x9, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -380,17 +382,17 @@ static void dots_11(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptr
         csdf_sum a10_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0);
-            const csdf_four x9 = csdf_spread(p9 + k); a9_0 = csdf_dot(a9_0, x9, w0);
-            const csdf_four x10 = csdf_spread(p10 + k); a10_0 = csdf_dot(a10_0, x10, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0)
+            const csdf_four x9 = csdf_spread(p9 + k); DOT(a9_0, x9, w0)
+            const csdf_four x10 = csdf_spread(p10 + k); DOT(a10_0, x10, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -439,18 +441,18 @@ static void dots_12(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptr
         csdf_sum a11_0 = csdf_none();
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0);
-            const csdf_four x9 = csdf_spread(p9 + k); a9_0 = csdf_dot(a9_0, x9, w0);
-            const csdf_four x10 = csdf_spread(p10 + k); a10_0 = csdf_dot(a10_0, x10, w0);
-            const csdf_four x11 = csdf_spread(p11 + k); a11_0 = csdf_dot(a11_0, x11, w0);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0)
+            const csdf_four x9 = csdf_spread(p9 + k); DOT(a9_0, x9, w0)
+            const csdf_four x10 = csdf_spread(p10 + k); DOT(a10_0, x10, w0)
+            const csdf_four x11 = csdf_spread(p11 + k); DOT(a11_0, x11, w0)
         }
         csdf_put(to + 0 + o, from + o, a0_0);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0);
@@ -480,7 +482,7 @@ static void dots_1(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
     }
@@ -499,8 +501,8 @@ static void dots_2(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -523,9 +525,9 @@ static void dots_3(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -551,10 +553,10 @@ static void dots_4(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -583,11 +585,11 @@ static void dots_5(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -619,12 +621,12 @@ static void dots_6(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -659,13 +661,13 @@ static void dots_7(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0); a6_1 = csdf_dot(a6_1, x6, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0) DOT(a6_1, x6, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -703,14 +705,14 @@ static void dots_8(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0); a6_1 = csdf_dot(a6_1, x6, w1);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0); a7_1 = csdf_dot(a7_1, x7, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0) DOT(a6_1, x6, w1)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0) DOT(a7_1, x7, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -751,15 +753,15 @@ static void dots_9(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0); a6_1 = csdf_dot(a6_1, x6, w1);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0); a7_1 = csdf_dot(a7_1, x7, w1);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0); a8_1 = csdf_dot(a8_1, x8, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0) DOT(a6_1, x6, w1)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0) DOT(a7_1, x7, w1)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0) DOT(a8_1, x8, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -803,16 +805,16 @@ static void dots_10(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptr
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0); a6_1 = csdf_dot(a6_1, x6, w1);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0); a7_1 = csdf_dot(a7_1, x7, w1);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0); a8_1 = csdf_dot(a8_1, x8, w1);
-            const csdf_four x9 = csdf_spread(p9 + k); a9_0 = csdf_dot(a9_0, x9, w0); a9_1 = csdf_dot(a9_1, x9, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0) DOT(a6_1, x6, w1)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0) DOT(a7_1, x7, w1)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0) DOT(a8_1, x8, w1)
+            const csdf_four x9 = csdf_spread(p9 + k); DOT(a9_0, x9, w0) DOT(a9_1, x9, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -859,17 +861,17 @@ static void dots_11(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptr
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0); a6_1 = csdf_dot(a6_1, x6, w1);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0); a7_1 = csdf_dot(a7_1, x7, w1);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0); a8_1 = csdf_dot(a8_1, x8, w1);
-            const csdf_four x9 = csdf_spread(p9 + k); a9_0 = csdf_dot(a9_0, x9, w0); a9_1 = csdf_dot(a9_1, x9, w1);
-            const csdf_four x10 = csdf_spread(p10 + k); a10_0 = csdf_dot(a10_0, x10, w0); a10_1 = csdf_dot(a10_1, x10, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0) DOT(a6_1, x6, w1)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0) DOT(a7_1, x7, w1)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0) DOT(a8_1, x8, w1)
+            const csdf_four x9 = csdf_spread(p9 + k); DOT(a9_0, x9, w0) DOT(a9_1, x9, w1)
+            const csdf_four x10 = csdf_spread(p10 + k); DOT(a10_0, x10, w0) DOT(a10_1, x10, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -919,18 +921,18 @@ static void dots_12(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptr
         for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += 64) {
             csdf_taps w0 = csdf_weights(w + 0 * CSDF_OUTS); CSDF_KEEP_TAPS(w0);
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1);
-            const csdf_four x6 = csdf_spread(p6 + k); a6_0 = csdf_dot(a6_0, x6, w0); a6_1 = csdf_dot(a6_1, x6, w1);
-            const csdf_four x7 = csdf_spread(p7 + k); a7_0 = csdf_dot(a7_0, x7, w0); a7_1 = csdf_dot(a7_1, x7, w1);
-            const csdf_four x8 = csdf_spread(p8 + k); a8_0 = csdf_dot(a8_0, x8, w0); a8_1 = csdf_dot(a8_1, x8, w1);
-            const csdf_four x9 = csdf_spread(p9 + k); a9_0 = csdf_dot(a9_0, x9, w0); a9_1 = csdf_dot(a9_1, x9, w1);
-            const csdf_four x10 = csdf_spread(p10 + k); a10_0 = csdf_dot(a10_0, x10, w0); a10_1 = csdf_dot(a10_1, x10, w1);
-            const csdf_four x11 = csdf_spread(p11 + k); a11_0 = csdf_dot(a11_0, x11, w0); a11_1 = csdf_dot(a11_1, x11, w1);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1)
+            const csdf_four x6 = csdf_spread(p6 + k); DOT(a6_0, x6, w0) DOT(a6_1, x6, w1)
+            const csdf_four x7 = csdf_spread(p7 + k); DOT(a7_0, x7, w0) DOT(a7_1, x7, w1)
+            const csdf_four x8 = csdf_spread(p8 + k); DOT(a8_0, x8, w0) DOT(a8_1, x8, w1)
+            const csdf_four x9 = csdf_spread(p9 + k); DOT(a9_0, x9, w0) DOT(a9_1, x9, w1)
+            const csdf_four x10 = csdf_spread(p10 + k); DOT(a10_0, x10, w0) DOT(a10_1, x10, w1)
+            const csdf_four x11 = csdf_spread(p11 + k); DOT(a11_0, x11, w0) DOT(a11_1, x11, w1)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 16 + o, from + 1 * apart + o, a1_0, a1_1);
@@ -962,7 +964,7 @@ static void dots_1(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
             csdf_taps w2 = csdf_weights(w + 8 * CSDF_OUTS); CSDF_KEEP_TAPS(w2);
             csdf_taps w3 = csdf_weights(w + 12 * CSDF_OUTS); CSDF_KEEP_TAPS(w3);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1); a0_2 = csdf_dot(a0_2, x0, w2); a0_3 = csdf_dot(a0_3, x0, w3);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1) DOT(a0_2, x0, w2) DOT(a0_3, x0, w3)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 0 + o + 2 * CSDF_OUTS, from + o + 2 * CSDF_OUTS, a0_2, a0_3);
@@ -984,8 +986,8 @@ static void dots_2(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
             csdf_taps w2 = csdf_weights(w + 8 * CSDF_OUTS); CSDF_KEEP_TAPS(w2);
             csdf_taps w3 = csdf_weights(w + 12 * CSDF_OUTS); CSDF_KEEP_TAPS(w3);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1); a0_2 = csdf_dot(a0_2, x0, w2); a0_3 = csdf_dot(a0_3, x0, w3);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1); a1_2 = csdf_dot(a1_2, x1, w2); a1_3 = csdf_dot(a1_3, x1, w3);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1) DOT(a0_2, x0, w2) DOT(a0_3, x0, w3)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1) DOT(a1_2, x1, w2) DOT(a1_3, x1, w3)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 0 + o + 2 * CSDF_OUTS, from + o + 2 * CSDF_OUTS, a0_2, a0_3);
@@ -1012,9 +1014,9 @@ static void dots_3(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
             csdf_taps w2 = csdf_weights(w + 8 * CSDF_OUTS); CSDF_KEEP_TAPS(w2);
             csdf_taps w3 = csdf_weights(w + 12 * CSDF_OUTS); CSDF_KEEP_TAPS(w3);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1); a0_2 = csdf_dot(a0_2, x0, w2); a0_3 = csdf_dot(a0_3, x0, w3);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1); a1_2 = csdf_dot(a1_2, x1, w2); a1_3 = csdf_dot(a1_3, x1, w3);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1); a2_2 = csdf_dot(a2_2, x2, w2); a2_3 = csdf_dot(a2_3, x2, w3);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1) DOT(a0_2, x0, w2) DOT(a0_3, x0, w3)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1) DOT(a1_2, x1, w2) DOT(a1_3, x1, w3)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1) DOT(a2_2, x2, w2) DOT(a2_3, x2, w3)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 0 + o + 2 * CSDF_OUTS, from + o + 2 * CSDF_OUTS, a0_2, a0_3);
@@ -1045,10 +1047,10 @@ static void dots_4(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
             csdf_taps w2 = csdf_weights(w + 8 * CSDF_OUTS); CSDF_KEEP_TAPS(w2);
             csdf_taps w3 = csdf_weights(w + 12 * CSDF_OUTS); CSDF_KEEP_TAPS(w3);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1); a0_2 = csdf_dot(a0_2, x0, w2); a0_3 = csdf_dot(a0_3, x0, w3);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1); a1_2 = csdf_dot(a1_2, x1, w2); a1_3 = csdf_dot(a1_3, x1, w3);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1); a2_2 = csdf_dot(a2_2, x2, w2); a2_3 = csdf_dot(a2_3, x2, w3);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1); a3_2 = csdf_dot(a3_2, x3, w2); a3_3 = csdf_dot(a3_3, x3, w3);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1) DOT(a0_2, x0, w2) DOT(a0_3, x0, w3)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1) DOT(a1_2, x1, w2) DOT(a1_3, x1, w3)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1) DOT(a2_2, x2, w2) DOT(a2_3, x2, w3)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1) DOT(a3_2, x3, w2) DOT(a3_3, x3, w3)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 0 + o + 2 * CSDF_OUTS, from + o + 2 * CSDF_OUTS, a0_2, a0_3);
@@ -1083,11 +1085,11 @@ static void dots_5(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
             csdf_taps w2 = csdf_weights(w + 8 * CSDF_OUTS); CSDF_KEEP_TAPS(w2);
             csdf_taps w3 = csdf_weights(w + 12 * CSDF_OUTS); CSDF_KEEP_TAPS(w3);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1); a0_2 = csdf_dot(a0_2, x0, w2); a0_3 = csdf_dot(a0_3, x0, w3);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1); a1_2 = csdf_dot(a1_2, x1, w2); a1_3 = csdf_dot(a1_3, x1, w3);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1); a2_2 = csdf_dot(a2_2, x2, w2); a2_3 = csdf_dot(a2_3, x2, w3);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1); a3_2 = csdf_dot(a3_2, x3, w2); a3_3 = csdf_dot(a3_3, x3, w3);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1); a4_2 = csdf_dot(a4_2, x4, w2); a4_3 = csdf_dot(a4_3, x4, w3);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1) DOT(a0_2, x0, w2) DOT(a0_3, x0, w3)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1) DOT(a1_2, x1, w2) DOT(a1_3, x1, w3)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1) DOT(a2_2, x2, w2) DOT(a2_3, x2, w3)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1) DOT(a3_2, x3, w2) DOT(a3_3, x3, w3)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1) DOT(a4_2, x4, w2) DOT(a4_3, x4, w3)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 0 + o + 2 * CSDF_OUTS, from + o + 2 * CSDF_OUTS, a0_2, a0_3);
@@ -1126,12 +1128,12 @@ static void dots_6(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrd
             csdf_taps w1 = csdf_weights(w + 4 * CSDF_OUTS); CSDF_KEEP_TAPS(w1);
             csdf_taps w2 = csdf_weights(w + 8 * CSDF_OUTS); CSDF_KEEP_TAPS(w2);
             csdf_taps w3 = csdf_weights(w + 12 * CSDF_OUTS); CSDF_KEEP_TAPS(w3);
-            const csdf_four x0 = csdf_spread(p0 + k); a0_0 = csdf_dot(a0_0, x0, w0); a0_1 = csdf_dot(a0_1, x0, w1); a0_2 = csdf_dot(a0_2, x0, w2); a0_3 = csdf_dot(a0_3, x0, w3);
-            const csdf_four x1 = csdf_spread(p1 + k); a1_0 = csdf_dot(a1_0, x1, w0); a1_1 = csdf_dot(a1_1, x1, w1); a1_2 = csdf_dot(a1_2, x1, w2); a1_3 = csdf_dot(a1_3, x1, w3);
-            const csdf_four x2 = csdf_spread(p2 + k); a2_0 = csdf_dot(a2_0, x2, w0); a2_1 = csdf_dot(a2_1, x2, w1); a2_2 = csdf_dot(a2_2, x2, w2); a2_3 = csdf_dot(a2_3, x2, w3);
-            const csdf_four x3 = csdf_spread(p3 + k); a3_0 = csdf_dot(a3_0, x3, w0); a3_1 = csdf_dot(a3_1, x3, w1); a3_2 = csdf_dot(a3_2, x3, w2); a3_3 = csdf_dot(a3_3, x3, w3);
-            const csdf_four x4 = csdf_spread(p4 + k); a4_0 = csdf_dot(a4_0, x4, w0); a4_1 = csdf_dot(a4_1, x4, w1); a4_2 = csdf_dot(a4_2, x4, w2); a4_3 = csdf_dot(a4_3, x4, w3);
-            const csdf_four x5 = csdf_spread(p5 + k); a5_0 = csdf_dot(a5_0, x5, w0); a5_1 = csdf_dot(a5_1, x5, w1); a5_2 = csdf_dot(a5_2, x5, w2); a5_3 = csdf_dot(a5_3, x5, w3);
+            const csdf_four x0 = csdf_spread(p0 + k); DOT(a0_0, x0, w0) DOT(a0_1, x0, w1) DOT(a0_2, x0, w2) DOT(a0_3, x0, w3)
+            const csdf_four x1 = csdf_spread(p1 + k); DOT(a1_0, x1, w0) DOT(a1_1, x1, w1) DOT(a1_2, x1, w2) DOT(a1_3, x1, w3)
+            const csdf_four x2 = csdf_spread(p2 + k); DOT(a2_0, x2, w0) DOT(a2_1, x2, w1) DOT(a2_2, x2, w2) DOT(a2_3, x2, w3)
+            const csdf_four x3 = csdf_spread(p3 + k); DOT(a3_0, x3, w0) DOT(a3_1, x3, w1) DOT(a3_2, x3, w2) DOT(a3_3, x3, w3)
+            const csdf_four x4 = csdf_spread(p4 + k); DOT(a4_0, x4, w0) DOT(a4_1, x4, w1) DOT(a4_2, x4, w2) DOT(a4_3, x4, w3)
+            const csdf_four x5 = csdf_spread(p5 + k); DOT(a5_0, x5, w0) DOT(a5_1, x5, w1) DOT(a5_2, x5, w2) DOT(a5_3, x5, w3)
         }
         csdf_put(to + 0 + o, from + o, a0_0, a0_1);
         csdf_put(to + 0 + o + 2 * CSDF_OUTS, from + o + 2 * CSDF_OUTS, a0_2, a0_3);
