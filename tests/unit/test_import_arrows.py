@@ -27,6 +27,7 @@ STAGES = {"base", "model", "ops", "dataflow", "phases"}
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "zoo_models": set(),
+    "mixed_precision": {"base"},
     "model": {"base"},
     "ops": {"base", "model"},
     "reading": {"base", "model", "ops", "zoo_models"},
