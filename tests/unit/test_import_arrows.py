@@ -60,7 +60,16 @@ ARROWS: dict[str, set[str]] = {
     },
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
-    | {"reading", "rewriting", "planning", "schedules", "runtime", "devices", "zoo_models"},
+    | {
+        "mixed_precision",
+        "reading",
+        "rewriting",
+        "planning",
+        "schedules",
+        "runtime",
+        "devices",
+        "zoo_models",
+    },
 }
 """Room -> rooms that it imports; a room stands below all those that import it. Only the top, which
 nobody imports, may import everything.
