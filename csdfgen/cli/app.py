@@ -393,8 +393,8 @@ def compare(
 
 @app.command(
     cls=Command,
-    epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n  csdfgen reproduce findings\n\n"
-    "  csdfgen reproduce paper003",
+    epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n"
+    "  csdfgen reproduce findings\n\n  csdfgen reproduce paper003",
 )
 def reproduce(
     part: Annotated[

@@ -44,7 +44,7 @@ def _print_part(name: str, cells: Sequence[Cell]) -> None:
 
 
 def _number(value: float, digits: int) -> str:
-    return f"{value:,.{digits}f}"
+    return f"{round(value, digits) + 0.0:,.{digits}f}"  # no -0.0
 
 
 def _print_left(left: Sequence[Left]) -> None:

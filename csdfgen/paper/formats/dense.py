@@ -107,7 +107,9 @@ class _Graph:
         self._constants: list[onnx.TensorProto] = []
 
     def add(self, op_type: str, inputs: Sequence[str], name: str, **attributes: int) -> str:
-        self._nodes.append(helper.make_node(op_type, list(inputs), [name], name, **attributes))
+        node = helper.make_node(op_type, list(inputs), [name], name)
+        node.attribute.extend(helper.make_attribute(key, of) for key, of in attributes.items())
+        self._nodes.append(node)
         return name
 
     def constant(self, name: str, values: np.ndarray) -> str:
