@@ -18,6 +18,7 @@ from csdfgen.cli import (
     analyze_options,
     convert_options,
     emit_options,
+    format_commands,
     goal_options,
     machine_commands,
     memory_options,
@@ -476,6 +477,7 @@ def analyze(
 
 
 machine_commands.add_to(app)
+format_commands.add_to(app)
 
 
 @app.command(

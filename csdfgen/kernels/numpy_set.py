@@ -134,7 +134,7 @@ class NumpyKernels:
                 pairs = zip(outputs, results, strict=True)
                 calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
             mark = scratch.mark
-            for after in layer.epilogue:
+            for after in layer.following:
                 calls.extend(self._epilogue(after, phase.out, outputs[0], scratch))
                 scratch.rewind(mark)
             if step.states:

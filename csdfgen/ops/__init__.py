@@ -23,6 +23,7 @@ from csdfgen.ops import (
     reshaping,
 )
 from csdfgen.ops.base import Operator
+from csdfgen.ops.widened import widened
 
 __all__ = ["OPERATORS", "operator_of"]
 
@@ -48,6 +49,12 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 
 
+_WIDENED: Mapping[str, Operator] = MappingProxyType(
+    {name: widened(operator, OPERATORS) for name, operator in OPERATORS.items()}
+)
+"""The same on integers, which each layer of them widens and narrows itself."""
+
+
 def operator_of(layer: Layer) -> Operator:
-    """The record of a layer's operator."""
-    return OPERATORS[layer.op_type]
+    """The record of a layer's operator, as the layer stores what it reads and writes."""
+    return (OPERATORS if layer.stored is None else _WIDENED)[layer.op_type]

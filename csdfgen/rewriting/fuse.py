@@ -75,7 +75,7 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
     shape = layer.output.shape
     if len(shape) < 2 or any(t is not None and t.shape != shape for t in layer.inputs):
         return None
-    if layer.epilogue:
+    if layer.epilogue or layer.stored is not None:
         return None
     channels = shape[1]
     if layer.op_type == "BatchNormalization":
@@ -110,6 +110,8 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     """
     if producer.op_type not in WEIGHTED or producer.epilogue or 1 not in producer.constants:
         return None
+    if producer.stored is not None:
+        return None  # weights of one byte would become values
     affine = _affine(layer)
     if affine is None:
         return None
@@ -145,7 +147,7 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
 
 def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer | None:
     """BatchNormalization, then constant Add, Sub, Mul, Div per channel: one BatchNormalization."""
-    if producer.op_type != "BatchNormalization" or producer.epilogue:
+    if producer.op_type != "BatchNormalization" or producer.epilogue or producer.stored is not None:
         return None
     affine = _affine(layer)
     if affine is None:
@@ -166,6 +168,8 @@ def fold_pad_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     """
     if producer.op_type != "Pad" or layer.op_type != "Conv" or producer.epilogue:
         return None
+    if producer.stored is not None or layer.stored is not None:
+        return None  # a zero of integers is no zero of values
     pads = producer.attributes["pads"]
     rank = len(producer.output.shape)
     begin, end = pads[:rank], pads[rank:]
@@ -221,6 +225,8 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
         return None
     if producer.op_type not in ("Flatten", "Reshape", "Squeeze") or producer.epilogue:
         return None
+    if producer.stored is not None or layer.stored is not None:
+        return None
     source = producer.inputs[0]
     assert source is not None
     computed = [k for k, t in enumerate(layer.inputs) if t is not None]
@@ -252,7 +258,7 @@ def drop_identities(network: Network) -> Network:
     for layer in network.layers:
         layer = _reading(layer, renamed)
         source = layer.inputs[0] if layer.inputs else None
-        passes = layer.op_type in PASSED_ON and source is not None
+        passes = layer.op_type in PASSED_ON and source is not None and layer.stored is None
         if (
             passes
             and source is not None

@@ -58,6 +58,7 @@ ARROWS: dict[str, set[str]] = {
         "devices",
         "tuning",
     },
+    "precision": STAGES - {"dataflow", "phases"} | {"reading", "planning", "runtime", "goals"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {

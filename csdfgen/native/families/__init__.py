@@ -50,7 +50,7 @@ def _chosen(layer: Layer) -> dict[Ways, Family]:
 @remembered
 def _made(layer: Layer) -> Family | None:
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
-    if not floats:
+    if not floats or layer.stored is not None:
         return None
     make = _FAMILIES.get(layer.op_type)
     return None if make is None else make(layer)
