@@ -172,7 +172,8 @@ def quantize(
         work = _Work(source, inputs, wish, shapes, progress or _untold)
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
     except CsdfgenError as error:
-        raise error.at(where) from None
+        # what loads a model says which one it is
+        raise (error if error.where.startswith(where) else error.at(where)) from None
 
 
 def sensitivity(
@@ -194,7 +195,8 @@ def sensitivity(
         work = _Work(source, inputs, wish, shapes, progress or _untold)
         return work.tried(work.written())
     except CsdfgenError as error:
-        raise error.at(where) from None
+        # what loads a model says which one it is
+        raise (error if error.where.startswith(where) else error.at(where)) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def small(channels: int = 8) -> onnx.ModelProto:
     a = g.node("Relu", g.conv(x, channels))
     b = g.node("Relu", g.node("Add", g.conv(a, channels), a))
     c = g.node("Concat", g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2]),
-               g.node("HardSwish", g.conv(b, channels, stride=2, pad=0, kernel=2)), axis=1)  # fmt: skip
+               g.node("HardSwish", g.conv(b, channels, 2, strides=[2, 2], pads=[0, 0, 0, 0])), axis=1, channels=2 * channels)  # fmt: skip
     return g.model(g.node("GlobalAveragePool", g.conv(c, 5, kernel=1)))
 
 

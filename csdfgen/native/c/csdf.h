@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 6
+#define CSDF_VERSION 7
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -202,6 +202,74 @@ typedef struct csdf_pool_step {
 
 void csdf_pool(const csdf_pool_step *step);
 
+/* Maps of bytes: tensors of int8 or uint8, whose numbers stand for values (docs/model.md, Number formats).
+ *
+ * Channels of such a map that is read: as csdf_source, in bytes. A row that is NULL is padding. */
+typedef struct csdf_byte_source {
+    const uint8_t *const *rows;
+    int32_t stride;
+    int32_t channels;
+} csdf_byte_source;
+
+/* Rows that are written: as csdf_target. stride: bytes from a pixel to the next. */
+typedef struct csdf_byte_target {
+    uint8_t *const *rows;
+    int32_t stride;
+    int32_t count;
+    int32_t column, columns;
+    int32_t channel, channels;
+} csdf_byte_target;
+
+/* What becomes of sums of products. CSDF_BYTES: a byte, round(sum * factor) + zero from low to high, half to
+ * even; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float.
+ * factors: of each output, in panels as the bias is; NULL for CSDF_INTEGERS. */
+enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2 };
+
+typedef struct csdf_rescaling {
+    int32_t kind;
+    int32_t zero, low, high;
+    const float *factors;
+} csdf_rescaling;
+
+/* A convolution of bytes. Sums are of signed bytes: an input of unsigned ones is 128 smaller.
+ * flip: 128 if the input is unsigned, else 0. padding: what padding reads, signed: the zero point.
+ * pace: weights of an output from a tap to the next: the input channels of a group, unless they are filled
+ *     up with zeros to a multiple of four.
+ * weights: csdf_conv_bytes, signed, [group][ceil(out / groups / 16)][four terms of a sum][16][4], a sum has
+ *     kernel_h * kernel_w * pace terms, filled up with zeros to a multiple of four;
+ *     csdf_depthwise_bytes, [ceil(out / 16)][pairs of taps][16][2], for each column of the kernel the pairs
+ *     from above to below, filled up with zeros.
+ * bias: [2][group][ceil(out / groups / 16)][16], what is added to the sums for inputs that are signed, and for
+ *     such that are 128 larger, as some processors want them; depthwise [ceil(out / 16)][16], signed.
+ * zeros: NULL, or as the bias, times which the sum of all inputs is taken away: zero points of the weights. */
+typedef struct csdf_byte_layer {
+    int32_t in_channels, out_channels, groups;
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t pad_left;
+    int32_t flip, padding, pace;
+    csdf_rescaling into;
+    const int8_t *weights;
+    const int32_t *bias;
+    const int32_t *zeros;
+} csdf_byte_layer;
+
+/* A slab of it: as csdf_conv_step. No workspace is needed. */
+typedef struct csdf_byte_conv_step {
+    const csdf_byte_layer *layer;
+    const csdf_byte_source *pieces;
+    int32_t piece_count;
+    int32_t width;
+    csdf_byte_target out;
+} csdf_byte_conv_step;
+
+/* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are pixels. */
+void csdf_conv_bytes(const csdf_byte_conv_step *step);
+
+/* One input channel a group, and one output channel. */
+void csdf_depthwise_bytes(const csdf_byte_conv_step *step);
+
 /* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
 typedef struct csdf_record {
     void (*kernel)(const void *step);
@@ -241,6 +309,8 @@ void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
 void csdf_map_of(const void *step);
 void csdf_pool_of(const void *step);
+void csdf_conv_bytes_of(const void *step);
+void csdf_depthwise_bytes_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
@@ -249,7 +319,7 @@ double csdf_peak(int32_t rounds, float *kept);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
  * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,
- * 10: csdf_pool_step */
+ * 10: csdf_pool_step, 11: csdf_byte_layer, 12: csdf_byte_conv_step */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from csdfgen.model.network import Layer, remembered
+from csdfgen.native.families.byte_products import BYTE_PRODUCTS
 from csdfgen.native.families.common import Family
 from csdfgen.native.families.convolution import Convolution, convolution, transposed
 from csdfgen.native.families.maps import MAPS
@@ -50,9 +51,9 @@ def _chosen(layer: Layer) -> dict[Ways, Family]:
 @remembered
 def _made(layer: Layer) -> Family | None:
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
-    if not floats or layer.stored is not None:
+    if layer.stored is not None:
         return None
-    make = _FAMILIES.get(layer.op_type)
+    make = (_FAMILIES if floats else BYTE_FAMILIES).get(layer.op_type)
     return None if make is None else make(layer)
 
 
@@ -65,5 +66,8 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     **POOLS,
 }
 
-KERNELS = frozenset(_FAMILIES)
+BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {**BYTE_PRODUCTS}
+"""The same of layers that read or make tensors of one byte an element."""
+
+KERNELS = frozenset((*_FAMILIES, *BYTE_FAMILIES))
 """Operators that have kernels of their own."""
