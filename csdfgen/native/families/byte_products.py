@@ -70,7 +70,9 @@ class Operands:
         flat = weights.reshape(len(weights), -1).astype(np.int64)
         low, high = flat.min(1, initial=0), flat.max(1, initial=0)
         # weights of a byte more or less by the same number are bytes
-        zeros = np.where(low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0))
+        zeros = np.where(
+            low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0)
+        )
         moved = flat + zeros[:, None]
         terms, sums = flat.shape[1], moved.sum(1)
         signed = bias - zero * sums + terms * zero * zeros
@@ -117,9 +119,7 @@ class _Convolution:
         sources = []
         for piece in view.pieces or (view,):
             tables.append(rows_read(addresses(piece, memory), held, read, reach))
-            sources.append(
-                ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1])
-            )
+            sources.append(ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
         pieces = (ByteSource * len(sources))(*sources)
         written = pointers(addresses(target, memory))
         packed = self.packed()
@@ -141,7 +141,9 @@ class _Convolution:
         return [Native("conv_bytes_of", made, packed, pieces, tables, written, packed=packed.kept)]
 
 
-def rescaling(layer: Layer, outputs: int, groups: int, alpha: float = 1.0) -> tuple[Rescaling, list[np.ndarray]]:
+def rescaling(
+    layer: Layer, outputs: int, groups: int, alpha: float = 1.0
+) -> tuple[Rescaling, list[np.ndarray]]:
     """What becomes of the sums of a layer, and the arrays that it points to."""
     if layer.output.dtype == "int32":
         return Rescaling(TO_INTEGERS), []
@@ -204,9 +206,7 @@ def convolution(layer: Layer) -> Family | None:
     if operands is None:
         return None
     groups = layer.attributes["group"]
-    return _Convolution(
-        rows, across, once(lambda: _packed(layer, operands, groups, rows, across))
-    )
+    return _Convolution(rows, across, once(lambda: _packed(layer, operands, groups, rows, across)))
 
 
 BYTE_PRODUCTS: dict[str, Callable[[Layer], Family | None]] = {
