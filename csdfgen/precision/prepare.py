@@ -55,6 +55,7 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     lifted = _lifted(model)
     optimised = _optimised(lifted)
     _fold_batch_normalization(optimised)
+    _add_two(optimised)
     return shape_inference.infer_shapes(optimised)
 
 
@@ -110,6 +111,13 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 # BatchNormalization behind ConvTranspose ---------------------------------------------------------
+
+
+def _add_two(model: onnx.ModelProto) -> None:
+    """A Sum of two is an Add, which there are integers for, and which an activation behind it joins."""
+    for node in model.graph.node:
+        if node.op_type == "Sum" and not node.domain and len(node.input) == 2:
+            node.op_type = "Add"
 
 
 def _fold_batch_normalization(model: onnx.ModelProto) -> None:

@@ -214,6 +214,20 @@ def test_normalisation_behind_a_transposed_convolution_is_folded() -> None:
 # Choosing and writing ----------------------------------------------------------------------------
 
 
+def test_a_sum_of_two_is_an_addition() -> None:
+    """As Caffe2 writes it: in integers, and with the activation behind it; the same in float."""
+    g = Graph()
+    x = g.input("x", (1, 3, 9, 9))
+    a = g.conv(x, 4)
+    model = g.model(g.conv(g.node("Relu", g.node("Sum", a, g.conv(a, 4))), 2))
+    feeds = feeds_of(model)
+    (want,), (got,) = (onnxruntime_outputs(m, feeds).values() for m in (model, prepared(model)))
+    np.testing.assert_array_equal(got, want)
+    made = csdfgen.quantize(model, frames(model, 2))
+    kinds = [layer.op_type for layer in made.network.layers]
+    assert kinds.count("QLinearAdd") == 1 and not {"Sum", "Relu", "Clip"} & set(kinds)
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) -> None:
     """The same noise against the float model in both, that which was said; arenas as they should be."""
