@@ -262,6 +262,8 @@ class ByteConvStep(Structure):
         ("piece_count", c_int32),
         ("width", c_int32),
         ("out", ByteTarget),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
     )
 
 

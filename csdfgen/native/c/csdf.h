@@ -237,10 +237,10 @@ typedef struct csdf_rescaling {
  *     up with zeros to a multiple of four.
  * weights: csdf_conv_bytes, signed, [group][ceil(out / groups / 16)][four terms of a sum][16][4], a sum has
  *     kernel_h * kernel_w * pace terms, filled up with zeros to a multiple of four;
- *     csdf_depthwise_bytes, [ceil(out / 16)][pairs of taps][16][2], for each column of the kernel the pairs
- *     from above to below, filled up with zeros.
+ *     csdf_depthwise_bytes, signed, [kernel_w][pairs of a column][out][2]: a column's taps two by two from above to
+ *     below, filled up with zeros; out is filled up to a multiple of 16.
  * bias: [2][group][ceil(out / groups / 16)][16], what is added to the sums for inputs that are signed, and for
- *     such that are 128 larger, as some processors want them; depthwise [ceil(out / 16)][16], signed.
+ *     such that are 128 larger, as some processors want them.
  * zeros: NULL, or as the bias, times which the sum of all inputs is taken away: zero points of the weights. */
 typedef struct csdf_byte_layer {
     int32_t in_channels, out_channels, groups;
@@ -255,13 +255,16 @@ typedef struct csdf_byte_layer {
     const int32_t *zeros;
 } csdf_byte_layer;
 
-/* A slab of it: as csdf_conv_step. No workspace is needed. */
+/* A slab of it: as csdf_conv_step. workspace: where values are gathered, aligned to 16; best are bytes for all
+ * terms of a dozen sums, two each; with few or none it is done in parts, on the stack. */
 typedef struct csdf_byte_conv_step {
     const csdf_byte_layer *layer;
     const csdf_byte_source *pieces;
     int32_t piece_count;
     int32_t width;
     csdf_byte_target out;
+    void *workspace;
+    size_t workspace_bytes;
 } csdf_byte_conv_step;
 
 /* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are pixels. */

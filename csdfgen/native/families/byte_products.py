@@ -38,7 +38,7 @@ from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
 from csdfgen.ops._windows import Window, windows_of
-from csdfgen.ops.base import Mode
+from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.quantized_products import centred
 
 __all__ = ["BYTE_PRODUCTS"]
@@ -48,6 +48,12 @@ _MOVED = 128
 
 _MOST = 2**31 - 1
 """Largest sum."""
+
+CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
+"""Kernels."""
+
+_PIXELS, _ROOM = 12, 16384
+"""Pixels whose terms are best gathered at a time, and bytes above which they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +96,13 @@ class Operands:
 
 @dataclass(frozen=True, eq=False)
 class _Convolution:
-    """rows, across: windows down and along the rows. packed: as the kernel wants it."""
+    """rows, across: windows down and along the rows. packed: as the kernel wants it. terms: of a sum."""
 
+    kernel: str
     rows: Window
     across: Window | None
     packed: Callable[[], ByteLayer]
+    terms: int
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -103,7 +111,10 @@ class _Convolution:
         return 0
 
     def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
+        """Where what some pixels see is gathered, if there is room: else on the stack, in parts."""
+        wanted = 0 if self.kernel == DEPTHWISE else min(_ROOM, 2 * _PIXELS * self.terms)
+        wanted += -wanted % 64
+        return wanted if wanted > LEAST and (limit is None or wanted <= limit) else 0
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
@@ -138,7 +149,11 @@ class _Convolution:
                 target.shape[-1],
             ),
         )
-        return [Native("conv_bytes_of", made, packed, pieces, tables, written, packed=packed.kept)]
+        pad = step.workspace
+        if pad.size and self.kernel != DEPTHWISE:
+            made.workspace = address_of(memory[pad.pool]) + pad.offset
+            made.workspace_bytes = pad.size
+        return [Native(f"{self.kernel}_of", made, packed, pieces, tables, written, packed=packed.kept)]
 
 
 def rescaling(layer: Layer, outputs: int, groups: int, alpha: float = 1.0) -> tuple[Rescaling, list[np.ndarray]]:
@@ -154,17 +169,26 @@ def rescaling(layer: Layer, outputs: int, groups: int, alpha: float = 1.0) -> tu
 
 
 def _packed(
-    layer: Layer, operands: Operands, groups: int, rows: Window, across: Window | None
+    layer: Layer,
+    kernel: str,
+    operands: Operands,
+    groups: int,
+    rows: Window,
+    across: Window | None,
 ) -> ByteLayer:
     outs, ins, high, wide = operands.weights.shape
     zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
+    # a channel a group has no panels of its own
+    panels = 1 if kernel == DEPTHWISE else groups
     arrays = [
-        packing.byte_weights(operands.weights, groups),
-        packing.byte_panels(operands.bias, groups),
+        packing.depthwise_byte_weights(operands.weights)
+        if kernel == DEPTHWISE
+        else packing.byte_weights(operands.weights, groups),
+        packing.byte_panels(operands.bias, panels),
     ]
     if operands.zeros is not None:
-        arrays.append(packing.byte_panels(operands.zeros, groups))
-    into, factors = rescaling(layer, outs, groups)
+        arrays.append(packing.byte_panels(operands.zeros, panels))
+    into, factors = rescaling(layer, outs, panels)
     made = ByteLayer(
         ins * groups,
         outs,
@@ -204,8 +228,15 @@ def convolution(layer: Layer) -> Family | None:
     if operands is None:
         return None
     groups = layer.attributes["group"]
+    alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
+    alone = alone and operands.zeros is None and layer.output.dtype != "int32"
+    kernel = DEPTHWISE if alone else CONV
     return _Convolution(
-        rows, across, once(lambda: _packed(layer, operands, groups, rows, across))
+        kernel,
+        rows,
+        across,
+        once(lambda: _packed(layer, kernel, operands, groups, rows, across)),
+        weights[0].size,
     )
 
 
