@@ -76,7 +76,9 @@ class Operands:
         flat = weights.reshape(len(weights), -1).astype(np.int64)
         low, high = flat.min(1, initial=0), flat.max(1, initial=0)
         # weights of a byte more or less by the same number are bytes
-        zeros = np.where(low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0))
+        zeros = np.where(
+            low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0)
+        )
         moved = flat + zeros[:, None]
         terms, sums = flat.shape[1], moved.sum(1)
         signed = bias - zero * sums + terms * zero * zeros
@@ -128,9 +130,7 @@ class _Convolution:
         sources = []
         for piece in view.pieces or (view,):
             tables.append(rows_read(addresses(piece, memory), held, read, reach))
-            sources.append(
-                ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1])
-            )
+            sources.append(ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
         pieces = (ByteSource * len(sources))(*sources)
         written = pointers(addresses(target, memory))
         packed = self.packed()
@@ -153,10 +153,14 @@ class _Convolution:
         if pad.size and self.kernel != DEPTHWISE:
             made.workspace = address_of(memory[pad.pool]) + pad.offset
             made.workspace_bytes = pad.size
-        return [Native(f"{self.kernel}_of", made, packed, pieces, tables, written, packed=packed.kept)]
+        return [
+            Native(f"{self.kernel}_of", made, packed, pieces, tables, written, packed=packed.kept)
+        ]
 
 
-def rescaling(layer: Layer, outputs: int, groups: int, alpha: float = 1.0) -> tuple[Rescaling, list[np.ndarray]]:
+def rescaling(
+    layer: Layer, outputs: int, groups: int, alpha: float = 1.0
+) -> tuple[Rescaling, list[np.ndarray]]:
     """What becomes of the sums of a layer, and the arrays that it points to."""
     if layer.output.dtype == "int32":
         return Rescaling(TO_INTEGERS), []
