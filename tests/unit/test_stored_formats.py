@@ -231,6 +231,35 @@ def test_a_zero_point_of_another_type() -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_what_follows_on_values_is_done_before_they_are_stored() -> None:
+    """A BatchNormalization goes into the weights, an activation into the slab; one rounding, at the end."""
+    p = Pairs(opset=21)
+    x = p.pair("x", *SCALES["int16"], "int16")
+    w = p.constant(np.random.default_rng(1).uniform(-0.3, 0.3, (4, 4, 3, 3)).astype(np.float32))
+    numbers = [
+        p.constant(np.linspace(a, b, 4, dtype=np.float32))
+        for a, b in ((1, 2), (-1, 1), (0, 1), (1, 3))
+    ]
+    y = p.node("BatchNormalization", p.node("ConvTranspose", x, w), *numbers)
+    y = p.node("Conv", p.pair(p.node("Relu", y), 2e-4, -32768, "int16"), weight(p, (6, 4, 3, 3)))
+    model = p.model(p.pair(p.node("Tanh", p.node("HardSwish", y)), 1e-4, 0, "int16"))
+    model.ir_version = 10
+    network = csdfgen.load(model)
+    fused = fuse(network)
+    assert floats_between(network) and not floats_between(fused)
+    applied = [(layer.op_type, layer.stored.applied) for layer in fused.layers if layer.stored]
+    assert applied == [("ConvTranspose", 0), ("Conv", 2)]
+    want = reference(model)
+    for rows, backend in ((1, "numpy"), ("whole", "numpy"), (2, "native")):
+        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        found, measured = runtime.compile(plan).measure(feeds_of(model))
+        check_touched(plan, measured.touched_bytes)
+        (got,) = found.values()
+        assert (
+            np.abs(got - want).max() <= 4e-4
+        )  # a step of the first may be one or two of the second
+
+
 @pytest.mark.parametrize("name", ["Conv", "Conv int16", "Conv, groups", "MatMul", "Gemm"])
 @pytest.mark.parametrize("types", TYPES, ids=lambda types: f"{types[0]}-{types[1] or 'float32'}")
 def test_sums_of_integers_are_the_same_at_any_height(name: str, types: tuple[str, str]) -> None:
