@@ -319,6 +319,70 @@ def strips() -> Iterator[str]:
     yield "};"
 
 
+# --- products of bytes --------------------------------------------------------------------------
+
+DOTS = ((1, 12), (2, 12), (4, 6))
+"""Vectors and most pixels of a block of products of bytes, as `simd_bytes.h` has them."""
+
+
+def dots() -> Iterator[str]:
+    """The header with the blocks of products of bytes: sixteen outputs of some pixels."""
+    yield _HEADER
+    yield "#define DOT(sum, x, w) sum = csdf_dot(sum, x, w); CSDF_KEEP_TAPS(sum);"
+    yield ""
+    for number, (vectors, pixels) in enumerate(DOTS):
+        yield f"#{'el' if number else ''}if CSDF_VECTORS == {vectors}"
+        for count in range(1, pixels + 1):
+            if count > 1:
+                yield f"#if CSDF_PIXELS >= {count}"
+            yield from _dots(vectors, count)
+            if count > 1:
+                yield "#endif"
+    yield "#endif"
+    yield ""
+    yield "static csdf_dots *const dots[] = {"
+    for count in range(1, max(pixels for _, pixels in DOTS) + 1):
+        if count > 1:
+            yield f"#if CSDF_PIXELS >= {count}"
+        yield f"    dots_{count},"
+        if count > 1:
+            yield "#endif"
+    yield "};"
+
+
+def _dots(vectors: int, pixels: int) -> Iterator[str]:
+    sums = [[f"a{i}_{v}" for v in range(vectors)] for i in range(pixels)]
+    yield f"static void dots_{pixels}(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps,"
+    yield "    const int32_t *from, ptrdiff_t apart, int32_t *to, int32_t outs)"
+    yield "{"
+    if pixels == 1:
+        yield "    (void)pitch, (void)apart;"
+    yield "    for (int32_t o = 0; o < outs; o += CSDF_VECTORS * CSDF_OUTS) {"
+    yield "        const int8_t *w = weights + 4 * o;"
+    for i in range(pixels):
+        yield f"        const csdf_e *p{i} = x{f' + {i} * pitch' if i else ''};"
+    for row in sums:
+        yield f"        csdf_sum {', '.join(f'{one} = csdf_none()' for one in row)};"
+    yield f"        for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += {4 * PANEL}) {{"
+    for v in range(vectors):
+        yield f"            csdf_taps w{v} = csdf_weights(w + {4 * v} * CSDF_OUTS); CSDF_KEEP_TAPS(w{v});"
+    for i, row in enumerate(sums):
+        each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
+        yield f"            const csdf_four x{i} = csdf_spread(p{i} + k); {each}"
+    yield "        }"
+    for i, row in enumerate(sums):
+        at = f"to + {PANEL * i} + o"
+        source = f"from + {i} * apart + o" if i else "from + o"
+        if vectors == 1:
+            yield f"        csdf_put({at}, {source}, {row[0]});"
+        for v in range(0, vectors - 1, 2):
+            more = f" + {v} * CSDF_OUTS" if v else ""
+            yield f"        csdf_put({at}{more}, {source}{more}, {row[v]}, {row[v + 1]});"
+    yield "    }"
+    yield "}"
+    yield ""
+
+
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
@@ -327,6 +391,7 @@ GENERATED: Mapping[str, str] = MappingProxyType(
     {
         **{f"blocks_{lanes}.h": _text(blocks(lanes)) for lanes in BLOCKS},
         "strips.h": _text(strips()),
+        "dots.h": _text(dots()),
     }
 )
 """File of the sources -> its text."""

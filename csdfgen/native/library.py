@@ -43,7 +43,17 @@ __all__ = [
     "SIGMOID",
     "SUBTRACT",
     "SWISH",
+    "TO_BYTES",
+    "TO_INTEGERS",
+    "TO_VALUES",
     "Activation",
+    "ByteConvStep",
+    "ByteLayer",
+    "ByteMapStep",
+    "BytePoolStep",
+    "ByteSource",
+    "ByteSumStep",
+    "ByteTarget",
     "ConvStep",
     "Dim",
     "GemmStep",
@@ -53,6 +63,7 @@ __all__ = [
     "PoolStep",
     "Port",
     "Record",
+    "Rescaling",
     "Source",
     "Stage",
     "Strided",
@@ -63,11 +74,13 @@ __all__ = [
 
 NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = range(7)
 COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = range(7)
+TO_BYTES, TO_INTEGERS, TO_VALUES = range(3)
+TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = range(5)
 PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 6
+_VERSION = 7
 
 
 class Activation(Structure):
@@ -196,6 +209,130 @@ class PoolStep(Structure):
     )
 
 
+class ByteSource(Structure):
+    """csdf_byte_source."""
+
+    _fields_ = (("rows", c_void_p), ("stride", c_int32), ("channels", c_int32))
+
+
+class ByteTarget(Structure):
+    """csdf_byte_target."""
+
+    _fields_ = Target._fields_
+
+
+class Rescaling(Structure):
+    """csdf_rescaling."""
+
+    _fields_ = (
+        ("kind", c_int32),
+        ("zero", c_int32),
+        ("low", c_int32),
+        ("high", c_int32),
+        ("factors", c_void_p),
+    )
+
+
+class ByteLayer(Structure):
+    """csdf_byte_layer."""
+
+    _fields_ = (
+        ("in_channels", c_int32),
+        ("out_channels", c_int32),
+        ("groups", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("flip", c_int32),
+        ("padding", c_int32),
+        ("pace", c_int32),
+        ("into", Rescaling),
+        ("weights", c_void_p),
+        ("bias", c_void_p),
+        ("zeros", c_void_p),
+    )
+
+
+class ByteConvStep(Structure):
+    """csdf_byte_conv_step."""
+
+    _fields_ = (
+        ("layer", POINTER(ByteLayer)),
+        ("pieces", POINTER(ByteSource)),
+        ("piece_count", c_int32),
+        ("width", c_int32),
+        ("out", ByteTarget),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+    )
+
+
+class ByteMapStep(Structure):
+    """csdf_byte_map_step."""
+
+    _fields_ = (
+        ("operation", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("channels", c_int32),
+        ("low", c_int32),
+        ("high", c_int32),
+        ("flip", c_int32 * 2),
+        ("zeros", c_int32 * 2),
+        ("set", c_float * 3),
+        ("table", c_void_p),
+        ("operands", ByteSource * 2),
+        ("out", c_void_p),
+        ("stride", c_int32),
+    )
+
+
+class BytePoolStep(Structure):
+    """csdf_byte_pool_step."""
+
+    _fields_ = (
+        ("flip", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("width", c_int32),
+        ("begin", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("stride", c_int32),
+        ("source", ByteSource),
+        ("out", c_void_p),
+    )
+
+
+class ByteSumStep(Structure):
+    """csdf_byte_sum_step."""
+
+    _fields_ = (
+        ("flip", c_int32),
+        ("begin", c_int32),
+        ("end", c_int32),
+        ("count", c_int32),
+        ("width", c_int32),
+        ("rest", c_int32),
+        ("zero", c_int32),
+        ("low", c_int32),
+        ("high", c_int32),
+        ("factor", c_float),
+        ("source", ByteSource),
+        ("sums", c_void_p),
+        ("out", c_void_p),
+    )
+
+
 class Dim(Structure):
     """csdf_dim."""
 
@@ -252,7 +389,24 @@ class Stage(Structure):
     _fields_ = (("records", c_void_p), ("first", c_void_p), ("parts", c_int32))
 
 
-_KNOWN = (Layer, ConvStep, GemmStep, Strided, Dim, Record, Port, Transfer, Stage, MapStep, PoolStep)
+_KNOWN = (
+    Layer,
+    ConvStep,
+    GemmStep,
+    Strided,
+    Dim,
+    Record,
+    Port,
+    Transfer,
+    Stage,
+    MapStep,
+    PoolStep,
+    ByteLayer,
+    ByteConvStep,
+    ByteMapStep,
+    BytePoolStep,
+    ByteSumStep,
+)
 """Structures in the order of csdf_size_of."""
 
 

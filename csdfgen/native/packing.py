@@ -14,11 +14,15 @@ from csdfgen.native.library import PANEL
 
 __all__ = [
     "aligned",
+    "byte_panels",
+    "byte_weights",
     "conv_bias",
     "conv_weights",
     "depthwise_bias",
+    "depthwise_byte_weights",
     "depthwise_weights",
     "gemm_weights",
+    "pace_of",
     "winograd_row_weights",
     "winograd_weights",
 ]
@@ -26,20 +30,20 @@ __all__ = [
 _ALIGNMENT = 64
 
 
-def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy in float32 that starts at a multiple of 64 bytes: no vector of it crosses a line of
+def aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
+    """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
-    packed = _room(np.shape(array))
+    packed = _room(np.shape(array), dtype)
     packed[...] = array
     return packed
 
 
-def _room(shape: tuple[int, ...]) -> np.ndarray:
+def _room(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
     """Such memory, with anything in it."""
-    size = prod(shape)
-    room = np.empty(size + _ALIGNMENT // 4, np.float32)
-    start = -room.ctypes.data % _ALIGNMENT // 4
+    size, each = prod(shape), np.dtype(dtype).itemsize
+    room = np.empty(size + _ALIGNMENT // each, dtype)
+    start = -room.ctypes.data % _ALIGNMENT // each
     return room[start : start + size].reshape(shape)
 
 
@@ -92,6 +96,55 @@ def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
 def gemm_weights(weights: np.ndarray) -> np.ndarray:
     """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`."""
     return _panels(weights)
+
+
+# Weights of a byte -------------------------------------------------------------------------------
+
+FOUR = 4
+"""Products that are added up at a time."""
+
+_DENSE = 256
+"""Terms of a sum up to which channels of a tap are not filled up to whole fours."""
+
+
+def pace_of(inputs: int, taps: int) -> int:
+    """Weights of an output from a tap to the next, for `csdf_conv_bytes`.
+
+    >>> pace_of(3, 9), pace_of(37, 9), pace_of(37, 1)
+    (3, 40, 37)
+    """
+    whole = inputs % FOUR == 0 or taps == 1 or inputs * taps <= _DENSE
+    return inputs if whole else inputs + -inputs % FOUR
+
+
+def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+    """(out, in / groups, h, w) int8 as (groups, panels, fours, 16, 4), for `csdf_conv_bytes`."""
+    out, ins, high, wide = weights.shape
+    each, pace = out // groups, pace_of(ins, high * wide)
+    fours = -(-high * wide * pace // FOUR)
+    terms = np.zeros((groups, each + -each % PANEL, fours * FOUR), np.int8)
+    by_tap = terms[:, :each, : high * wide * pace].reshape(groups, each, high * wide, pace)
+    by_tap[..., :ins] = weights.reshape(groups, each, ins, -1).swapaxes(2, 3)
+    terms[:, :each, : high * wide * pace] = by_tap.reshape(groups, each, -1)
+    return aligned(terms.reshape(groups, -1, PANEL, fours, FOUR).swapaxes(2, 3), "int8")
+
+
+def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
+    """(out, 1, h, w) int8 as (w, pairs of h, out, 2), for `csdf_depthwise_bytes`; out filled up to whole panels."""
+    out, _, high, wide = weights.shape
+    pairs = -(-high // 2)
+    packed = np.zeros((wide, 2 * pairs, out + -out % PANEL), np.int8)
+    packed[:, :high, :out] = weights[:, 0].transpose(2, 1, 0)
+    return aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
+
+
+def byte_panels(values: np.ndarray, groups: int = 1, dtype: str = "int32") -> np.ndarray:
+    """(..., out) as (..., groups, panels, 16), filled up with zeros."""
+    *outer, out = values.shape
+    each = out // groups
+    packed = np.zeros((*outer, groups, each + -each % PANEL), dtype)
+    packed[..., :each] = values.reshape(*outer, groups, each)
+    return aligned(packed.reshape(*outer, groups, -1, PANEL), dtype)
 
 
 _SIDES = {2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))}

@@ -49,7 +49,7 @@ from csdfgen.ops.base import (
 from csdfgen.ops.convolution import CONV, conv_kernel, conv_layer
 from csdfgen.ops.linear import GEMM, MATMUL, product_kernel, product_layer
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "centred"]
 
 
 def _settled(layer: Layer, **more: Any) -> Layer:
@@ -65,7 +65,7 @@ def _bias(node: Node, position: int) -> np.ndarray | None:
     return bias
 
 
-def _centred(layer: Layer) -> np.ndarray:
+def centred(layer: Layer) -> np.ndarray:
     """The weights less their zero points, which are one or one for each index of axis "w"."""
     weights, form = layer.constants[1], layer.attributes["w"]
     zeros = np.array(form.zero_point, np.int32)
@@ -141,7 +141,7 @@ def _conv_type(layer: Layer) -> str:
 
 def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]:
     """Weights (outputs, terms), the range of what they meet, and what is added to each sum."""
-    weights = _centred(layer).reshape(layer.constants[1].shape[0], -1)
+    weights = centred(layer).reshape(layer.constants[1].shape[0], -1)
     low, high = limits(layer.attributes["x"].dtype)
     if _zero_tensor(layer) is not None:
         return weights, [(low - high, high - low)], np.zeros(len(weights), np.int64)
@@ -159,7 +159,7 @@ def _conv_kernel(layer: Layer) -> Emit:
     inside = accumulates or layer.output.dtype == dtype
     emit = conv_kernel(
         layer,
-        _centred(layer),
+        centred(layer),
         more.astype(dtype) if more.any() else None,
         dtype,
         beside=0 if computed is not None else zero_of(layer, "x"),
@@ -338,7 +338,7 @@ def _product_type(layer: Layer) -> str:
     read, other = _centred_ranges(layer)
     more = layer.constants.get(2, 0)
     if 1 in layer.constants:
-        weights = _centred(layer)
+        weights = centred(layer)
         if weights.ndim > 1 and not layer.attributes.get("transB"):
             weights = np.swapaxes(weights, -1, -2)
         return exact_type(weights.reshape(-1, weights.shape[-1]), [read], more)
@@ -355,7 +355,7 @@ def _product_kernel(layer: Layer) -> Emit:
         0: None if _zero_tensor_of_product(layer) else zero_of(layer, "x")
     }
     if 1 in layer.constants:
-        constants[1] = _centred(layer).astype(dtype)
+        constants[1] = centred(layer).astype(dtype)
     else:
         zeros[1] = zero_of(layer, "w")
     into = _into(layer, layer.attributes.get("alpha", 1.0))

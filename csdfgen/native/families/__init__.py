@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from csdfgen.model.network import Layer, remembered
+from csdfgen.native.families.byte_maps import BYTE_MAPS
+from csdfgen.native.families.byte_pools import BYTE_POOLS
+from csdfgen.native.families.byte_products import BYTE_PRODUCTS
 from csdfgen.native.families.common import Family
 from csdfgen.native.families.convolution import Convolution, convolution, transposed
 from csdfgen.native.families.maps import MAPS
@@ -18,7 +21,9 @@ from csdfgen.native.families.product import product
 from csdfgen.native.families.widened import Widened
 from csdfgen.native.ways import Variant, Ways
 from csdfgen.ops import operator_of
+from csdfgen.ops._integers import BYTES
 from csdfgen.ops.base import Mode
+from csdfgen.ops.stored_products import integer_twin
 from csdfgen.ops.widened import float_twin
 
 __all__ = ["KERNELS", "Family", "family_of", "variants_of"]
@@ -56,17 +61,23 @@ def _made(layer: Layer) -> Family | None:
     if layer.stored is not None:
         return _widened(layer)
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
-    if not floats:
-        return None
-    make = _FAMILIES.get(layer.op_type)
+    make = (_FAMILIES if floats else BYTE_FAMILIES).get(layer.op_type)
     return None if make is None else make(layer)
 
 
 def _widened(layer: Layer) -> Family | None:
-    """The family of the layer's twin on values, which has to compute all that is done before they are
-    stored. Sums over phases are left to loops.
+    """The family of the layer's twin on bytes, if there is one that makes bytes or values; else of its
+    twin on values, which has to compute all that is done before they are stored. Sums over phases are
+    left to loops.
     """
     assert layer.stored is not None
+    integers = integer_twin(layer)
+    if integers is not None and integers.op_type in BYTE_FAMILIES:
+        types = {integers.attributes["x"].dtype, integers.attributes["w"].dtype}
+        made = integers.output.dtype
+        family = BYTE_FAMILIES[integers.op_type](integers)
+        if types <= set(BYTES) and made in (*BYTES, "float32") and family is not None:
+            return family
     if layer.op_type not in _FAMILIES or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
         return None
     twin = float_twin(layer)
@@ -85,5 +96,12 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     **POOLS,
 }
 
-KERNELS = frozenset(_FAMILIES)
+BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
+    **BYTE_PRODUCTS,
+    **BYTE_MAPS,
+    **BYTE_POOLS,
+}
+"""The same of layers that read or make tensors of one byte an element."""
+
+KERNELS = frozenset((*_FAMILIES, *BYTE_FAMILIES))
 """Operators that have kernels of their own."""

@@ -108,10 +108,11 @@ def is_map(view: View) -> bool:
     if len(view.shape) not in (2, 3):
         return False
     *_, images, channels = view.shape
+    size = view.format.itemsize
     return (
         images == 1
-        and (channels == 1 or view.strides[-1] == FLOAT)
-        and (len(view.shape) == 2 or view.strides[0] % FLOAT == 0)
+        and (channels == 1 or view.strides[-1] == size)
+        and (len(view.shape) == 2 or view.strides[0] % size == 0)
     )
 
 
@@ -128,13 +129,13 @@ def reads_a_map(step: Step) -> bool:
 
 
 def pixel(view: View) -> int:
-    """Floats from a column to the next."""
-    return view.strides[0] // FLOAT if len(view.shape) == 3 else view.shape[-1]
+    """Elements from a column to the next."""
+    return view.strides[0] // view.format.itemsize if len(view.shape) == 3 else view.shape[-1]
 
 
 def is_dense(view: View) -> bool:
     """Whether the elements of a row lie one after the other."""
-    steps = (FLOAT * prod(view.shape[axis + 1 :]) for axis in range(len(view.shape)))
+    steps = (view.format.itemsize * prod(view.shape[axis + 1 :]) for axis in range(len(view.shape)))
     return all(
         size == 1 or own == step
         for size, own, step in zip(view.shape, view.strides, steps, strict=True)

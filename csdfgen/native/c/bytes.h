@@ -1,0 +1,65 @@
+/* What do kernels of bytes have in common? What becomes of sums. */
+#ifndef CSDF_BYTES_H
+#define CSDF_BYTES_H
+
+#include "csdf.h"
+#include "simd_bytes.h"
+
+/* All vectors of sixteen integers. */
+#define CSDF_EACH(v) for (int v = 0; v < CSDF_BLOCK_VECTORS; v++)
+
+/* Bounds and zero point of bytes that are written, as csdf_round wants them. */
+typedef struct csdf_bounds {
+    csdf_v low, high;
+    csdf_i zero;
+} csdf_bounds;
+
+CSDF_INLINE csdf_bounds csdf_bounds_of(int32_t zero, int32_t low, int32_t high)
+{
+    const csdf_bounds found = {
+        csdf_splat((float)(low - zero)), csdf_splat((float)(high - zero)), csdf_splat_i(zero - CSDF_ROUND_BITS)};
+    return found;
+}
+
+/* Values rounded half to even, within the bounds, and moved by the zero point: integers whose bytes are those. */
+CSDF_INLINE csdf_i csdf_round(csdf_v x, const csdf_bounds *by)
+{
+    return csdf_rounded(csdf_min(by->high, csdf_max(by->low, x))) + by->zero;
+}
+
+/* The first n of sixteen bytes. */
+CSDF_INLINE void csdf_store_bytes(uint8_t *to, const csdf_i *x, int32_t n)
+{
+    if (n == 16) {
+        csdf_narrow(to, x);
+    } else {
+        uint8_t some[16];
+        csdf_narrow(some, x);
+        if (n == 8)
+            memcpy(to, some, 8);
+        else
+            memcpy(to, some, (size_t)n);
+    }
+}
+
+/* Sums of n outputs, the first of which has this place among all, of some pixels, [16] each: bytes,
+ * `apart` from one pixel to the next. */
+CSDF_INLINE void csdf_rescaled(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
+    uint8_t *out, ptrdiff_t apart)
+{
+    const csdf_bounds bounds = csdf_bounds_of(into->zero, into->low, into->high);
+    csdf_v factors[CSDF_BLOCK_VECTORS];
+    CSDF_EACH(v)
+        factors[v] = csdf_load(into->factors + panel + v * CSDF_LANES);
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart) {
+        csdf_i x[CSDF_BLOCK_VECTORS];
+        CSDF_EACH(v)
+            x[v] = csdf_round(csdf_float(csdf_load_i(sums + v * CSDF_LANES)) * factors[v], &bounds);
+        csdf_store_bytes(out, x, n);
+    }
+}
+
+/* Bytes of an output. */
+CSDF_INLINE ptrdiff_t csdf_bytes_of(const csdf_rescaling *into) { return into->kind == CSDF_BYTES ? 1 : 4; }
+
+#endif

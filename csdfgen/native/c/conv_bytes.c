@@ -1,0 +1,295 @@
+/* Convolution of bytes: what a few pixels see is gathered, in the form that the processor multiplies, and
+ * met by panel after panel of weights.
+ *
+ * Gathering takes little beside the products: a pixel's terms are read once for sixteen outputs, or for
+ * all of them where there is room. It lifts all differences between layers, so that there is one inner
+ * loop: padding, pieces, dilation, few channels.
+ */
+#include "bytes.h"
+
+enum {
+    ROOM = 4608 / (int)sizeof(csdf_e), /* values that are gathered at a time, without a workspace */
+    PANELS = 4                         /* that meet them where there is no room for all terms */
+};
+
+/* Computes sixteen outputs of a few pixels: to[pixel][16] = from[pixel * apart / 16][16] + sums of `steps` times four
+ * products. x: gathered values of a pixel, the next one's `pitch` further. weights: [steps][16][4]. outs: that exist. */
+typedef void csdf_dots(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps, const int32_t *from,
+    ptrdiff_t apart, int32_t *to, int32_t outs);
+
+#include "dots.h"
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/* A group of a step: its first input channel, and how many; terms of a sum, in steps of four. */
+typedef struct group {
+    const csdf_byte_conv_step *step;
+    int32_t first, ins;
+    int32_t dense; /* the taps of a kernel row may be one run of bytes */
+    uint8_t flip;
+    csdf_e padding;
+    ptrdiff_t steps;
+    csdf_e *room;
+    int32_t size; /* values that there is room for */
+} group;
+
+/* Taps [tap, tap + taps), and of these channels [channel, channel + channels), all of them if there are several
+ * taps. pitch: values from a pixel to the next. */
+typedef struct part {
+    int32_t tap, taps, channel, channels;
+    ptrdiff_t pitch;
+} part;
+
+static void pad(csdf_e *to, ptrdiff_t n, csdf_e value)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        to[i] = value;
+}
+
+/* The channels of a part that one tap sees of a piece: from `at`, the pixel's first; NULL is padding. */
+static void tap(const group *g, const part *p, const csdf_byte_source *piece, int32_t start, const uint8_t *at, csdf_e *to)
+{
+    const int32_t channel = g->first + p->channel, end = channel + p->channels;
+    const int32_t low = most(channel, start), high = least(end, start + piece->channels);
+    if (low >= high)
+        return;
+    if (at)
+        csdf_values(to + (low - channel), at + (low - start), high - low, g->flip);
+    else
+        pad(to + (low - channel), high - low, g->padding);
+}
+
+/* What pixels [first, first + count) of the slab see. */
+static void gather(const group *g, const part *p, int32_t first, int32_t count, csdf_e *to)
+{
+    const csdf_byte_conv_step *step = g->step;
+    const csdf_byte_layer *layer = step->layer;
+    const int32_t columns = step->out.columns, last = p->tap + p->taps;
+    const int32_t pace = layer->pace, wide = layer->kernel_w, dense = g->dense && p->channels == g->ins;
+    const int32_t lines = dense && layer->kernel_h * wide * layer->stride_w == 1 && !layer->pad_left && p->pitch == pace;
+    int32_t start = 0;
+    for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
+        const csdf_byte_source *piece = step->pieces + i;
+        const ptrdiff_t stride = piece->stride;
+        if (start >= g->first + g->ins || start + piece->channels <= g->first)
+            continue;
+        int32_t row = first / columns, column = first % columns;
+        csdf_e *values = to;
+        for (int32_t k = 0; k < count; k++, values += p->pitch) {
+            if (lines) {
+                /* pixels that lie one behind the other */
+                const uint8_t *line = piece->rows[row * layer->stride_h];
+                const int32_t some = least(count - k, columns - column), from = step->out.column + column;
+                if (line && from + some <= step->width) {
+                    csdf_values(values, line + from * stride, some * p->pitch, g->flip);
+                    values += (some - 1) * p->pitch;
+                    k += some - 1;
+                    column = 0;
+                    row++;
+                    continue;
+                }
+            }
+            int32_t y = p->tap / wide, x = p->tap % wide;
+            const int32_t left = (step->out.column + column) * layer->stride_w - layer->pad_left;
+            csdf_e *at = values;
+            for (int32_t t = p->tap; t < last; y++, x = 0) {
+                const uint8_t *line = piece->rows[row * layer->stride_h + y * layer->dilation_h];
+                const int32_t some = least(wide - x, last - t), from = left + x * layer->dilation_w;
+                if (dense && line && from >= 0 && from + some <= step->width) {
+                    csdf_values(at, line + from * stride, (ptrdiff_t)some * pace, g->flip);
+                    at += some * pace;
+                } else {
+                    for (int32_t in = from, n = 0; n < some; n++, in += layer->dilation_w, at += pace)
+                        tap(g, p, piece, start, line && in >= 0 && in < step->width ? line + in * stride : NULL, at);
+                }
+                t += some;
+            }
+            if (++column == columns) {
+                column = 0;
+                row++;
+            }
+        }
+    }
+}
+
+/* Zeros behind the channels of taps, and behind the last: weights are zeros there. */
+static void fill(const group *g, const part *p, int32_t count, csdf_e *to)
+{
+    const int32_t pace = g->step->layer->pace, own = p->taps > 1 ? g->ins : p->channels;
+    const int32_t each = p->taps > 1 ? pace : own, behind = (int32_t)p->pitch - (p->taps - 1) * each;
+    for (int32_t k = 0; k < count; k++, to += p->pitch) {
+        for (int32_t t = 0; t + 1 < p->taps && own < each; t++)
+            pad(to + t * each + own, each - own, 0);
+        pad(to + (p->taps - 1) * each + own, behind - own, 0);
+    }
+}
+
+/* Zero points of weights: the sum of a pixel's values times these is taken away. */
+static void centre(const int32_t *zeros, const csdf_e *x, const part *p, int32_t pixels, int32_t *sums)
+{
+    for (int32_t k = 0; k < pixels; k++, x += p->pitch) {
+        int32_t all = 0;
+        for (ptrdiff_t i = 0; i < p->pitch; i++)
+            all += x[i];
+        for (int32_t o = 0; o < CSDF_PANEL; o++)
+            sums[k * CSDF_PANEL + o] -= zeros[o] * all;
+    }
+}
+
+/* Blocks of pixels of equal size, or one pixel more. */
+static int32_t block(int32_t left)
+{
+    const int32_t blocks = (left + CSDF_PIXELS - 1) / CSDF_PIXELS;
+    return (left + blocks - 1) / blocks;
+}
+
+/* Sums of n outputs of four bytes, the first of which has this place in all panels, of some pixels. */
+static void stored(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
+    uint8_t *out, ptrdiff_t apart)
+{
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart) {
+        float values[CSDF_PANEL];
+        if (into->kind == CSDF_VALUES)
+            for (int32_t o = 0; o < n; o++)
+                values[o] = (float)sums[o] * into->factors[panel + o];
+        memcpy(out, into->kind == CSDF_VALUES ? (const void *)values : (const void *)sums, (size_t)n * sizeof *values);
+    }
+}
+
+/* Sums of n outputs of pixels from `first` on go where the slab has them. panel: their first in all panels. */
+static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n, int32_t first, int32_t pixels,
+    const int32_t *sums)
+{
+    const csdf_byte_target *out = &g->step->out;
+    const csdf_rescaling *into = &g->step->layer->into;
+    const ptrdiff_t shift = channel * csdf_bytes_of(into);
+    int32_t row = first / out->columns, column = first % out->columns;
+    for (int32_t some; pixels > 0; pixels -= some, column = 0, row++) {
+        uint8_t *at = out->rows[row] + (ptrdiff_t)(out->column + column) * out->stride + shift;
+        some = least(pixels, out->columns - column);
+        (into->kind == CSDF_BYTES ? csdf_rescaled : stored)(into, panel, n, sums, some, at, out->stride);
+        sums += some * CSDF_PANEL;
+    }
+}
+
+/* Outputs [low, high) of a group, whose first in all panels is `panel`, its panels' weights behind each other. */
+typedef struct outputs {
+    int32_t low, high, channel;
+    ptrdiff_t panel;
+    const int8_t *weights;
+    const int32_t *bias, *zeros;
+} outputs;
+
+/* All terms of some pixels, then all panels. */
+static void at_once(const group *g, const outputs *o, int32_t all)
+{
+    const csdf_byte_layer *layer = g->step->layer;
+    const part p = {0, layer->kernel_h * layer->kernel_w, 0, g->ins, 4 * g->steps};
+    const int32_t fits = g->size / (int32_t)p.pitch, some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
+    int32_t sums[CSDF_PIXELS * CSDF_PANEL];
+    for (int32_t first = 0, count; first < all; first += count) {
+        count = least(some, all - first);
+        gather(g, &p, first, count, g->room);
+        fill(g, &p, count, g->room);
+        for (int32_t low = o->low; low < o->high; low += CSDF_PANEL) {
+            const ptrdiff_t panel = o->panel + low;
+            const int32_t n = least(CSDF_PANEL, o->high - low);
+            for (int32_t k = 0, pixels; k < count; k += pixels) {
+                const csdf_e *x = g->room + k * p.pitch;
+                pixels = block(count - k);
+                dots[pixels - 1](x, p.pitch, o->weights + (ptrdiff_t)low * p.pitch, g->steps, o->bias + panel, 0, sums, n);
+                if (o->zeros)
+                    centre(o->zeros + panel, x, &p, pixels, sums);
+                written(g, panel, o->channel + low, n, first + k, pixels, sums);
+            }
+        }
+    }
+}
+
+/* The next terms from tap and channel on, as many as there is room for with so many pixels. */
+static part next(const group *g, int32_t tap, int32_t channel, int32_t pixels)
+{
+    const csdf_byte_layer *layer = g->step->layer;
+    const int32_t window = layer->kernel_h * layer->kernel_w, pace = layer->pace, limit = g->size / pixels;
+    part p = {tap, 1, channel, least(g->ins - channel, limit / 4 * 4), 0};
+    if (p.channels == g->ins && pace % 4 == 0)
+        p.taps = most(1, least(window - tap, limit / pace));
+    p.pitch = ((p.taps - 1) * (ptrdiff_t)pace + p.channels + 3) / 4 * 4;
+    return p;
+}
+
+/* Of sums with more terms than there is room for: some at a time, for a few panels. */
+static void in_parts(const group *g, const outputs *o, int32_t all)
+{
+    const csdf_byte_layer *layer = g->step->layer;
+    const int32_t window = layer->kernel_h * layer->kernel_w;
+    int32_t sums[PANELS][CSDF_PIXELS * CSDF_PANEL];
+    for (int32_t low = o->low; low < o->high; low += PANELS * CSDF_PANEL)
+        for (int32_t first = 0, pixels; first < all; first += pixels) {
+            const int32_t high = least(o->high, low + PANELS * CSDF_PANEL);
+            part p;
+            pixels = block(all - first);
+            for (int32_t tap = 0, channel = 0; tap < window;) {
+                const int32_t begins = !tap && !channel;
+                const ptrdiff_t done = (ptrdiff_t)tap * layer->pace + channel;
+                p = next(g, tap, channel, pixels);
+                gather(g, &p, first, pixels, g->room);
+                fill(g, &p, pixels, g->room);
+                for (int32_t at = low, k = 0; at < high; at += CSDF_PANEL, k++) {
+                    const int8_t *weights = o->weights + (ptrdiff_t)at * 4 * g->steps + done * CSDF_PANEL;
+                    const int32_t n = least(CSDF_PANEL, high - at);
+                    dots[pixels - 1](g->room, p.pitch, weights, p.pitch / 4, begins ? o->bias + o->panel + at : sums[k],
+                        begins ? 0 : CSDF_PANEL, sums[k], n);
+                    if (o->zeros)
+                        centre(o->zeros + o->panel + at, g->room, &p, pixels, sums[k]);
+                }
+                channel += p.channels;
+                if (channel == g->ins) {
+                    tap += p.taps;
+                    channel = 0;
+                }
+            }
+            for (int32_t at = low, k = 0; at < high; at += CSDF_PANEL, k++)
+                written(g, o->panel + at, o->channel + at, least(CSDF_PANEL, high - at), first, pixels, sums[k]);
+        }
+}
+
+void csdf_conv_bytes(const csdf_byte_conv_step *step)
+{
+    const csdf_byte_layer *layer = step->layer;
+    const csdf_byte_source *piece = step->pieces;
+    const int32_t ins = layer->in_channels / layer->groups, outs = layer->out_channels / layer->groups;
+    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, all = step->out.count * step->out.columns;
+    const ptrdiff_t steps = ((ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;
+    const ptrdiff_t every = (ptrdiff_t)layer->groups * panels * CSDF_PANEL;
+    csdf_e room[ROOM];
+    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps, room, ROOM};
+    g.dense = step->piece_count == 1 && layer->groups == 1 && piece->stride == ins && layer->pace == ins;
+    g.dense = g.dense && (layer->dilation_w == 1 || layer->kernel_w == 1);
+    g.padding = (csdf_e)(layer->padding + (CSDF_UNSIGNED ? 128 : 0));
+    if (step->workspace_bytes > sizeof room) {
+        g.room = step->workspace;
+        g.size = (int32_t)(step->workspace_bytes / sizeof(csdf_e));
+    }
+    if (all <= 0)
+        return;
+    for (int32_t k = 0; k < layer->groups; k++, g.first += ins) {
+        outputs o;
+        o.channel = k * outs;
+        o.low = most(0, step->out.channel - o.channel);
+        o.high = least(outs, step->out.channel + step->out.channels - o.channel);
+        o.panel = (ptrdiff_t)k * panels * CSDF_PANEL;
+        o.weights = layer->weights + o.panel * 4 * steps;
+        o.bias = layer->bias + (CSDF_UNSIGNED ? every : 0);
+        o.zeros = layer->zeros;
+        if (o.low >= o.high)
+            continue;
+        if (4 * steps * least(all, CSDF_PIXELS) <= g.size)
+            at_once(&g, &o, all);
+        else
+            in_parts(&g, &o, all);
+    }
+}
+
+void csdf_conv_bytes_of(const void *step) { csdf_conv_bytes(step); }

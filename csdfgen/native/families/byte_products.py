@@ -1,0 +1,333 @@
+"""Which sums of products of bytes have kernels? QLinearConv and ConvInteger of one or two axes, QGemm,
+QLinearMatMul and MatMulInteger with a constant right operand.
+
+Sums are integers, so that they are the same in any order: one kernel computes all, at any height, with
+any instruction set. A row of a matrix is a pixel to it. It takes signed bytes; what zero points add is
+in the bias (`Operands`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.kernels.steps import Memory, Step
+from csdfgen.model.network import Layer
+from csdfgen.native import packing
+from csdfgen.native.families.common import (
+    Family,
+    addresses,
+    is_dense,
+    once,
+    pixel,
+    pointers,
+    reads_a_map,
+    rows_read,
+)
+from csdfgen.native.families.product import every, rows_of_a_matrix
+from csdfgen.native.library import (
+    TO_BYTES,
+    TO_INTEGERS,
+    TO_VALUES,
+    ByteConvStep,
+    ByteLayer,
+    ByteSource,
+    ByteTarget,
+    Rescaling,
+)
+from csdfgen.native.strided import Native, address_of
+from csdfgen.ops import operator_of
+from csdfgen.ops._integers import Rescaled, factor_of, zero_of
+from csdfgen.ops._windows import Window, windows_of
+from csdfgen.ops.base import LEAST, Mode
+from csdfgen.ops.quantized_products import centred
+
+__all__ = ["BYTE_PRODUCTS"]
+
+_MOVED = 128
+"""What unsigned bytes are larger by than the signed ones of the same bits but the first."""
+
+_MOST = 2**31 - 1
+"""Largest sum."""
+
+CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
+"""Kernels."""
+
+_PIXELS, _ROOM = 12, 16384
+"""Pixels whose terms are best gathered at a time, and bytes above which they are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """Weights of a byte and what is added to sums of products with them.
+
+    weights: (out, in / groups, h, w) int8. bias: (2, out) of inputs that are signed, and of such that
+    are 128 larger. zeros: (out,), times which the sum of the inputs is taken away; None where all are 0.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    zeros: np.ndarray | None
+
+    @classmethod
+    def of(cls, weights: np.ndarray, bias: np.ndarray, zero: int) -> Operands | None:
+        """weights: less their zero points, int16. bias: int64. zero: the input's, signed. None where a
+        sum may be larger than integers of 32 bits.
+        """
+        flat = weights.reshape(len(weights), -1).astype(np.int64)
+        low, high = flat.min(1, initial=0), flat.max(1, initial=0)
+        # weights of a byte more or less by the same number are bytes
+        zeros = np.where(
+            low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0)
+        )
+        moved = flat + zeros[:, None]
+        terms, sums = flat.shape[1], moved.sum(1)
+        signed = bias - zero * sums + terms * zero * zeros
+        larger = signed - _MOVED * sums + _MOVED * terms * zeros
+        reach = np.abs(signed) + np.abs(larger)
+        reach += 2 * _MOVED * (np.abs(moved).sum(1) + terms * np.abs(zeros))
+        if reach.max(initial=0) > _MOST:
+            return None
+        shape = weights.shape
+        shaped = np.broadcast_to(zeros.reshape(-1, *(1,) * (weights.ndim - 1)), shape)
+        return cls(
+            (weights + shaped).astype(np.int8),
+            np.stack([signed, larger]).astype(np.int32),
+            zeros.astype(np.int32) if zeros.any() else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Convolution:
+    """rows, across: windows down and along the rows. packed: as the kernel wants it. terms: of a sum."""
+
+    kernel: str
+    rows: Window
+    across: Window | None
+    packed: Callable[[], ByteLayer]
+    terms: int
+
+    def takes(self, step: Step) -> bool:
+        return reads_a_map(step)
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
+        x, target, out = layer.inputs[0], step.outputs[0], step.phase.out
+        assert held is not None and view is not None and x is not None
+        rows = self.rows
+        read = out.start * rows.stride - rows.pad_top
+        reach = (len(out) - 1) * rows.stride + rows.extent
+        columns = layer.output.shape[3] if self.across else 1
+        tables = []
+        sources = []
+        for piece in view.pieces or (view,):
+            tables.append(rows_read(addresses(piece, memory), held, read, reach))
+            sources.append(ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
+        written = pointers(addresses(target, memory))
+        apart = pixel(target) * target.format.itemsize
+        width = x.shape[3] if self.across else 1
+        room = ByteTarget(
+            ctypes.addressof(written), apart, len(out), 0, columns, 0, target.shape[-1]
+        )
+        packed = self.packed()
+        return [_native(self.kernel, packed, sources, width, room, step, memory, tables, written)]
+
+
+def _native(
+    kernel: str,
+    packed: ByteLayer,
+    sources: list[ByteSource],
+    width: int,
+    target: ByteTarget,
+    step: Step,
+    memory: Memory,
+    *kept: object,
+) -> Native:
+    """The kernel on a step. width: columns of the map that is read. kept: what the others point to."""
+    pieces = (ByteSource * len(sources))(*sources)
+    made = ByteConvStep(
+        ctypes.pointer(packed),
+        ctypes.cast(pieces, ctypes.POINTER(ByteSource)),
+        len(sources),
+        width,
+        target,
+    )
+    pad = step.workspace
+    if pad.size and kernel != DEPTHWISE:
+        made.workspace = address_of(memory[pad.pool]) + pad.offset
+        made.workspace_bytes = pad.size
+    return Native(f"{kernel}_of", made, packed, pieces, *kept, packed=packed.kept)
+
+
+def _gathered(terms: int, limit: int | None) -> int:
+    """Bytes of workspace in which so many terms of some sums are gathered, if there is room: else they are on
+    the stack, in parts.
+    """
+    wanted = min(_ROOM, 2 * _PIXELS * terms)
+    wanted += -wanted % 64
+    return wanted if wanted > LEAST and (limit is None or wanted <= limit) else 0
+
+
+def _rescaling(
+    layer: Layer, outputs: int, groups: int, alpha: float = 1.0
+) -> tuple[Rescaling, list[np.ndarray]]:
+    """What becomes of the sums of a layer, and the arrays that it points to."""
+    if layer.output.dtype == "int32":
+        return Rescaling(TO_INTEGERS), []
+    factors = np.broadcast_to(factor_of(layer, alpha), outputs)
+    kept = packing.byte_panels(factors, groups, "float32")
+    if "y" not in layer.attributes:
+        return Rescaling(TO_VALUES, 0, 0, 0, address_of(kept)), [kept]
+    into = Rescaled.of(layer, alpha)
+    return Rescaling(TO_BYTES, into.zero, into.low, into.high, address_of(kept)), [kept]
+
+
+def _packed(
+    layer: Layer,
+    kernel: str,
+    operands: Operands,
+    groups: int,
+    rows: Window,
+    across: Window | None,
+    alpha: float = 1.0,
+) -> ByteLayer:
+    outs, ins, high, wide = operands.weights.shape
+    zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
+    # a channel a group has no panels of its own
+    panels = 1 if kernel == DEPTHWISE else groups
+    arrays = [
+        packing.depthwise_byte_weights(operands.weights)
+        if kernel == DEPTHWISE
+        else packing.byte_weights(operands.weights, groups),
+        packing.byte_panels(operands.bias, panels),
+    ]
+    if operands.zeros is not None:
+        arrays.append(packing.byte_panels(operands.zeros, panels))
+    into, factors = _rescaling(layer, outs, panels, alpha)
+    made = ByteLayer(
+        ins * groups,
+        outs,
+        groups,
+        high,
+        wide,
+        rows.stride,
+        across.stride if across else 1,
+        rows.dilation,
+        across.dilation if across else 1,
+        across.pad_top if across else 0,
+        _MOVED if unsigned else 0,
+        zero - _MOVED if unsigned else zero,
+        packing.pace_of(ins, high * wide),
+        into,
+        *map(address_of, arrays),
+    )
+    made.kept = tuple(arrays + factors)
+    return made
+
+
+def convolution(layer: Layer) -> Family | None:
+    """QLinearConv and ConvInteger of one or two axes."""
+    x = layer.inputs[0]
+    if x is None or len(x.shape) > 4 or operator_of(layer).mode(layer) is not Mode.ROWS:
+        return None
+    if x.row_axis != layer.input_axes[0] or any(t is not None for t in layer.inputs[1:]):
+        return None
+    rows, *others = windows_of(layer.attributes)
+    across = others[0] if others else None
+    weights = centred(layer)
+    weights = weights if others else weights[..., None]
+    bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).reshape(-1).astype(np.int64)
+    form = layer.attributes["x"]
+    zero = zero_of(layer, "x") - (_MOVED if form.dtype == "uint8" else 0)
+    operands = Operands.of(weights, bias, zero)
+    if operands is None:
+        return None
+    groups = layer.attributes["group"]
+    alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
+    alone = alone and operands.zeros is None and layer.output.dtype != "int32"
+    kernel = DEPTHWISE if alone else CONV
+    return _Convolution(
+        kernel,
+        rows,
+        across,
+        once(lambda: _packed(layer, kernel, operands, groups, rows, across)),
+        weights[0].size,
+    )
+
+
+# Matrix products ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """inputs: that are summed up for an output. packed: as the kernel wants it."""
+
+    inputs: int
+    outputs: int
+    packed: Callable[[], ByteLayer]
+
+    def takes(self, step: Step) -> bool:
+        view, out = step.inputs[0], step.outputs[0]
+        assert view is not None
+        return not (step.states or view.pieces or out.pieces) and is_dense(view) and is_dense(out)
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return _gathered(self.inputs, limit)
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        view, target = step.inputs[0], step.outputs[0]
+        assert view is not None
+        read = pointers(every(view, self.inputs, memory))
+        written = pointers(every(target, self.outputs, memory))
+        source = ByteSource(ctypes.addressof(read), self.inputs, self.inputs)
+        apart = self.outputs * target.format.itemsize
+        room = ByteTarget(ctypes.addressof(written), apart, len(written), 0, 1, 0, self.outputs)
+        return [_native(CONV, self.packed(), [source], 1, room, step, memory, read, written)]
+
+
+def product(layer: Layer) -> Family | None:
+    """QGemm, QLinearMatMul and MatMulInteger with a constant matrix on the right."""
+    given, x = layer.attributes, layer.inputs[0]
+    if x is None or 1 not in layer.constants or layer.constants[1].ndim != 2:
+        return None
+    if given.get("transA") or any(t is not None for t in layer.inputs[1:]):
+        return None
+    if not rows_of_a_matrix(x, layer) or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+        return None
+    weights = centred(layer)
+    weights = weights if given.get("transB") else weights.T
+    outputs, inputs = weights.shape
+    bias = layer.constants.get(2, np.zeros(1, np.int32)).reshape(-1).astype(np.int64)
+    if bias.size not in (1, outputs) or outputs != layer.output.shape[-1]:
+        return None
+    zero = zero_of(layer, "x") - (_MOVED if given["x"].dtype == "uint8" else 0)
+    shaped = weights.reshape(outputs, inputs, 1, 1)
+    operands = Operands.of(shaped, np.broadcast_to(bias, outputs), zero)
+    if operands is None:
+        return None
+    alpha = float(given.get("alpha", 1.0))
+    one = Window(1)
+    packed = once(lambda: _packed(layer, CONV, operands, 1, one, None, alpha))
+    return _Product(inputs, outputs, packed)
+
+
+BYTE_PRODUCTS: dict[str, Callable[[Layer], Family | None]] = {
+    "QLinearConv": convolution,
+    "ConvInteger": convolution,
+    "QGemm": product,
+    "QLinearMatMul": product,
+    "MatMulInteger": product,
+}
+"""Operator -> what makes a family of a layer."""
