@@ -277,3 +277,57 @@ def test_sums_of_integers_are_the_same_at_any_height(name: str, types: tuple[str
     ]
     for array in found[1:]:
         np.testing.assert_array_equal(array, found[0])
+
+
+def refused(model: onnx.ModelProto) -> str:
+    """The one line that a model is refused with."""
+    with pytest.raises(CsdfgenError) as caught:
+        csdfgen.load(model)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_scales_that_are_not_above_0(dtype: str, scale: float) -> None:
+    """Of a result, of an operand, and of weights."""
+    said = f"the scale of the tensor is {scale:g}, it must be above 0"
+    p = Pairs(opset=21)
+    assert said in refused(p.model(p.pair(p.node("Tanh", "x"), scale, 0, dtype)))
+    p = Pairs(opset=21)
+    assert said in refused(p.model(p.node("Tanh", p.pair("x", scale, 0, dtype))))
+    p = Pairs(opset=21)
+    integers = p.constant(np.ones((6, 4, 1, 1), dtype))
+    scales = p.constant(np.array([0.1] * 5 + [scale], np.float32))
+    w = p.node("DequantizeLinear", integers, scales, p.constant(np.zeros(6, dtype)), axis=0)
+    message = refused(p.model(p.pair(p.node("Conv", p.pair("x", 0.1, 0, dtype), w), 0.1, 0, dtype)))
+    assert f"is {scale:g}, it must be above 0" in message
+
+
+def test_weights_that_are_computed() -> None:
+    p = Pairs(opset=21)
+    x = p.pair("x", *SCALES["int16"], "int16")
+    w = p.pair(p.node("Tanh", x), 0.01, 0, "int8")
+    message = refused(p.model(p.pair(p.node("Conv", x, w), 0.1, 0, "int16")))
+    assert "(Conv): input 1 is computed at run time" in message and "must be a constant" in message
+
+
+def test_zero_points_of_several_values() -> None:
+    p = Pairs(opset=21)
+    numbers = p.constant(np.float32(0.1)), p.constant(np.zeros(3, np.int16))
+    y = p.node("QuantizeLinear", p.node("Tanh", "x"), *numbers)
+    message = refused(p.model(p.node("DequantizeLinear", y, *numbers)))
+    assert "(QuantizeLinear): 1 scales and 3 zero points; one for each other" in message
+
+
+def test_a_range_of_no_width_is_legal() -> None:
+    """Some scale, however small: all values are the lowest, the highest or 0."""
+    p = Pairs(opset=21)
+    y = p.pair(p.node("Tanh", p.pair("x", 1e-30, 0, "int16")), 1e-30, 0, "int16")
+    model = p.model(y)
+    model.ir_version = 10
+    (got,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))(
+        feeds_of(model)
+    ).values()
+    np.testing.assert_allclose(got, reference(model), atol=1e-30)
