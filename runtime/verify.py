@@ -182,8 +182,8 @@ def mismatch(
     """
     said = f"output '{failed.name}' differs from onnxruntime's"
     if failed.steps is not None and failed.wrong:
-        allowed = 0 if failed.steps.step.exact else ALLOWED * failed.steps.step.range
-        said += f" by {failed.steps}, {failed.steps.root:.3g} in the root of the mean square (allowed: {allowed:g})"
+        most = 0 if failed.steps.step.exact else ALLOWED * failed.steps.step.range
+        said += f" by {failed.steps}, {failed.steps.root:.3g} in the root of the mean square (allowed: {most:g})"
     elif failed.wrong:
         allowed = tolerance_of(dtype) or "0, they are integers"
         said += f" in {failed.wrong} of {failed.values} values, by up to {failed.max_abs_error:.3g} (allowed: {allowed})"

@@ -17,10 +17,11 @@ import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.network import Network
 from csdfgen.native.backends import settled
+from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse
 from tests.networks import check_touched
-from tests.quantized_models import feeds_of
-from tests.unit.test_quantized_models import Pairs
+from tests.quantized_models import feeds_of, quantized
+from tests.unit.test_quantized_models import Pairs, csdfgen_float
 
 Make = Callable[[Pairs, str, str], str]
 
@@ -171,6 +172,58 @@ def test_within_a_step(name: str, types: tuple[str, str]) -> None:
         (got,) = found.values()
         bound = 1.01 * step if step else 2e-6 * max(1.0, float(np.abs(want).max()))
         assert np.abs(got - want).max() <= bound, f"{rows}, {backend}"
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    "int8": {},
+    "int16": {"activation_type": "QInt16"},
+    "uint16": {"activation_type": "QUInt16"},
+    "mixed": {},
+    "weights too": {"activation_type": "QInt16", "weight_type": "QInt16"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_models_that_onnxruntime_writes(name: str) -> None:
+    """Within few steps of its outputs, which are float: noise is that of the format; memory is planned
+    to the byte.
+    """
+    source = csdfgen_float()
+    source.opset_import[0].version = 17
+    settings = dict(MODELS[name])
+    if name == "mixed":
+        made = [node.output[0] for node in source.graph.node]
+        settings["overrides"] = dict.fromkeys(made[2:5], "QInt16")
+    model = quantized(source, "QDQ", **settings)
+    want = reference(model)
+    network = csdfgen.load(model)
+    assert not floats_between(fuse(network))
+    for rows, backend in ((1, "numpy"), ("whole", "numpy"), ("auto", "native")):
+        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        found, measured = runtime.compile(plan).measure(feeds_of(model))
+        check_touched(plan, measured.touched_bytes)
+        (got,) = found.values()
+        step = float(np.abs(want).max()) / (100 if name in ("int8", "mixed") else 20000)
+        assert np.abs(got - want).max() <= 2 * step, f"{rows}, {backend}"
+
+
+def test_bytes_of_a_mixed_model_lie_between_those_of_its_formats() -> None:
+    source = build("zoo:resnet8")
+    source.opset_import[0].version = max(17, source.opset_import[0].version)
+    made = [node.output[0] for node in source.graph.node]
+    models = [
+        source,
+        quantized(source, "QDQ", activation_type="QInt16"),
+        quantized(source, "QDQ", overrides=dict.fromkeys(made[: len(made) // 2], "QInt16")),
+        quantized(source, "QDQ"),
+    ]
+    networks = [csdfgen.load(model) for model in models]
+    (values, wide, mixed, narrow) = (
+        csdfgen.plan(network, rows=1, backend="numpy").figures["sum_of_capacities"]
+        for network in networks
+    )
+    assert 0.45 * values < wide < 0.56 * values
+    assert narrow < mixed < wide and narrow < 0.3 * values
 
 
 def test_weights_stay_as_they_are_stored() -> None:
