@@ -66,32 +66,55 @@ static void tapped(const part *p, int32_t row, int32_t x)
 
 #if CSDF_LANES >= 8
 
-/* Sixteen channels of a pixel, or some and zeros. */
-CSDF_INLINE __m128i bytes_of(const uint8_t *at, int32_t n)
+/* Columns of two lines side by side: 16 bits each, [column][16][2], `apart` from column to column. The channels of a
+ * pixel lie `stride` bytes behind those of the one before, of either line; n: of them, at most sixteen. */
+CSDF_INLINE void side_by_side(const uint8_t *const lines[2], const ptrdiff_t stride[2], int32_t n, int32_t count,
+    __m128i flip, int16_t *to, ptrdiff_t apart)
 {
-    uint8_t some[16] = {0};
-    if (n == 16)
-        return _mm_loadu_si128((const void *)at);
-    memcpy(some, at, (size_t)n);
-    return _mm_loadu_si128((const void *)some);
+    const uint8_t *above = lines[0], *below = lines[1];
+    for (int32_t k = 0; k < count; k++, to += apart, above += stride[0], below += stride[1]) {
+        __m128i a, b;
+        if (n == 16) {
+            a = _mm_loadu_si128((const void *)above);
+            b = _mm_loadu_si128((const void *)below);
+        } else {
+            uint8_t some[2][16] = {{0}};
+            memcpy(some[0], above, (size_t)n);
+            memcpy(some[1], below, (size_t)n);
+            a = _mm_loadu_si128((const void *)some[0]);
+            b = _mm_loadu_si128((const void *)some[1]);
+        }
+        a = _mm_xor_si128(flip, a);
+        b = _mm_xor_si128(flip, b);
+        _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
+        _mm256_storeu_si256((void *)(to + 16), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
+    }
 }
 
-/* Values of `count` columns from `first` on, of two lines side by side: 16 bits each, [column][16][2], `apart` from
- * column to column. */
+/* Values of `count` columns from `first` on, of two lines; NULL is padding. */
 static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32_t first, int32_t count, int16_t *to,
     ptrdiff_t apart)
 {
     const csdf_byte_layer *layer = p->step->layer;
-    const __m128i flip = _mm_set1_epi8((char)layer->flip), padding = _mm_set1_epi8((char)layer->padding);
-    const ptrdiff_t stride = p->piece->stride;
-    for (int32_t k = 0; k < count; k++, to += apart) {
-        const int32_t in = first + k;
-        const int inside = in >= 0 && in < p->step->width;
-        const __m128i a = inside && above ? _mm_xor_si128(flip, bytes_of(above + in * stride, p->n)) : padding;
-        const __m128i b = inside && below ? _mm_xor_si128(flip, bytes_of(below + in * stride, p->n)) : padding;
-        _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
-        _mm256_storeu_si256((void *)(to + 16), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
+    const __m128i flip = _mm_set1_epi8((char)layer->flip);
+    const uint8_t *const given[2] = {above, below};
+    const uint8_t *lines[2];
+    ptrdiff_t stride[2];
+    const int32_t from = most(0, least(count, -first)), end = most(from, least(count, p->step->width - first));
+    const ptrdiff_t none[2] = {0, 0};
+    uint8_t padding[16];
+    const uint8_t *const padded[2] = {padding, padding};
+    memset(padding, layer->padding ^ layer->flip, sizeof padding);
+    for (int k = 0; k < 2; k++) {
+        stride[k] = given[k] ? p->piece->stride : 0;
+        lines[k] = given[k] ? given[k] + (first + from) * stride[k] : padding;
     }
+    side_by_side(padded, none, 16, from, flip, to, apart);
+    if (p->n == 16)
+        side_by_side(lines, stride, 16, end - from, flip, to + from * apart, apart);
+    else
+        side_by_side(lines, stride, p->n, end - from, flip, to + from * apart, apart);
+    side_by_side(padded, none, 16, count - end, flip, to + end * apart, apart);
 }
 
 /* x: the first column that the first of these pixels sees; step: 16 bits from a pixel to the next. */
