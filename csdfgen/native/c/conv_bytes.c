@@ -119,6 +119,8 @@ static void fill(const group *g, const part *p, int32_t count, csdf_e *to)
 {
     const int32_t pace = g->step->layer->pace, own = p->taps > 1 ? g->ins : p->channels;
     const int32_t each = p->taps > 1 ? pace : own, behind = (int32_t)p->pitch - (p->taps - 1) * each;
+    if (own == each && own == behind)
+        return;
     for (int32_t k = 0; k < count; k++, to += p->pitch) {
         for (int32_t t = 0; t + 1 < p->taps && own < each; t++)
             pad(to + t * each + own, each - own, 0);
