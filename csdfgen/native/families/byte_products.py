@@ -87,8 +87,10 @@ class Operands:
         terms, sums = flat.shape[1], moved.sum(1)
         signed = bias - zero * sums + terms * zero * zeros
         larger = signed - _MOVED * sums + _MOVED * terms * zeros
-        reach = np.abs(signed) + np.abs(larger)
-        reach += 2 * _MOVED * (np.abs(moved).sum(1) + terms * np.abs(zeros))
+        # vectors wrap round, and end at the sum all the same
+        away = terms * np.abs(zeros)
+        reach = np.abs(signed) + _MOVED * (np.abs(moved).sum(1) + away)
+        reach = np.maximum(reach, np.abs(larger) + 2 * _MOVED * away)
         if reach.max(initial=0) > _MOST:
             return None
         shape = weights.shape
