@@ -64,30 +64,23 @@ static void tapped(const part *p, int32_t row, int32_t x)
     written(p, row, x, 1, sums);
 }
 
-#if CSDF_LANES >= 8
+#ifdef CSDF_PAIRED
 
 /* Columns of two lines side by side: 16 bits each, [column][16][2], `apart` from column to column. The channels of a
  * pixel lie `stride` bytes behind those of the one before, of either line; n: of them, at most sixteen. */
 CSDF_INLINE void side_by_side(const uint8_t *const lines[2], const ptrdiff_t stride[2], int32_t n, int32_t count,
-    __m128i flip, int16_t *to, ptrdiff_t apart)
+    uint8_t flip, int16_t *to, ptrdiff_t apart)
 {
     const uint8_t *above = lines[0], *below = lines[1];
     for (int32_t k = 0; k < count; k++, to += apart, above += stride[0], below += stride[1]) {
-        __m128i a, b;
         if (n == 16) {
-            a = _mm_loadu_si128((const void *)above);
-            b = _mm_loadu_si128((const void *)below);
+            csdf_paired(to, above, below, flip);
         } else {
             uint8_t some[2][16] = {{0}};
             memcpy(some[0], above, (size_t)n);
             memcpy(some[1], below, (size_t)n);
-            a = _mm_loadu_si128((const void *)some[0]);
-            b = _mm_loadu_si128((const void *)some[1]);
+            csdf_paired(to, some[0], some[1], flip);
         }
-        a = _mm_xor_si128(flip, a);
-        b = _mm_xor_si128(flip, b);
-        _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
-        _mm256_storeu_si256((void *)(to + 16), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
     }
 }
 
@@ -96,7 +89,7 @@ static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32
     ptrdiff_t apart)
 {
     const csdf_byte_layer *layer = p->step->layer;
-    const __m128i flip = _mm_set1_epi8((char)layer->flip);
+    const uint8_t flip = (uint8_t)layer->flip;
     const uint8_t *const given[2] = {above, below};
     const uint8_t *lines[2];
     ptrdiff_t stride[2];
@@ -122,24 +115,21 @@ static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32
     static void strip_##pixels(const int16_t *x, ptrdiff_t step, ptrdiff_t tap, const int16_t *weights, int32_t wide, \
         int32_t pairs, const int32_t *bias, int32_t *sums) \
     { \
-        __m256i low[pixels], high[pixels]; \
+        csdf_eight low[pixels], high[pixels]; \
         for (int i = 0; i < pixels; i++) { \
-            low[i] = _mm256_loadu_si256((const void *)bias); \
-            high[i] = _mm256_loadu_si256((const void *)(bias + 8)); \
+            low[i] = csdf_load_eight(bias); \
+            high[i] = csdf_load_eight(bias + 8); \
         } \
         for (int32_t k = 0; k < wide; k++, x += tap) \
-            for (int32_t y = 0; y < pairs; y++, weights += 32) { \
-                const __m256i u = _mm256_loadu_si256((const void *)weights); \
-                const __m256i v = _mm256_loadu_si256((const void *)(weights + 16)); \
+            for (int32_t y = 0; y < pairs; y++, weights += 32) \
                 for (int i = 0; i < pixels; i++) { \
                     const int16_t *at = x + i * step + y * 32; \
-                    low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(u, _mm256_loadu_si256((const void *)at))); \
-                    high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(v, _mm256_loadu_si256((const void *)(at + 16)))); \
+                    low[i] = csdf_add_pairs(low[i], at, weights); \
+                    high[i] = csdf_add_pairs(high[i], at + 16, weights + 16); \
                 } \
-            } \
         for (int i = 0; i < pixels; i++) { \
-            _mm256_storeu_si256((void *)(sums + 16 * i), low[i]); \
-            _mm256_storeu_si256((void *)(sums + 16 * i + 8), high[i]); \
+            csdf_store_eight(sums + 16 * i, low[i]); \
+            csdf_store_eight(sums + 16 * i + 8, high[i]); \
         } \
     }
 STRIPS(1)
@@ -163,8 +153,8 @@ static void slab(const part *p)
     int16_t values[COLUMNS * 32], weights[PAIRS * 32];
     for (int32_t k = 0; k < wide * pairs; k++) {
         const int8_t *at = layer->weights + (k * p->all + p->channel) * 2;
-        _mm256_storeu_si256((void *)(weights + 32 * k), _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)at)));
-        _mm256_storeu_si256((void *)(weights + 32 * k + 16), _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(at + 16))));
+        csdf_sixteen_bits(weights + 32 * k, at);
+        csdf_sixteen_bits(weights + 32 * k + 16, at + 16);
     }
     for (int32_t row = 0; row < out->count; row++)
         for (int32_t x = out->column, count; x < end; x += count) {
