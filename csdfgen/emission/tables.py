@@ -130,7 +130,7 @@ def _shape(kind: type[ctypes.Structure]) -> _Shape:
             continue
         if isinstance(of, type) and issubclass(of, ctypes.Array):
             length = cast(int, of._length_)
-            if not issubclass(of._type_, ctypes.Structure):
+            if not (isinstance(of._type_, type) and issubclass(of._type_, ctypes.Structure)):
                 texts.append(f"{{{', '.join(['%s'] * length)}}}")
                 fields += [((name, at), of._type_, False, "") for at in range(length)]
                 continue

@@ -16,6 +16,7 @@ import numpy as np
 
 from csdfgen.kernels.steps import Memory, Step
 from csdfgen.model.network import Layer
+from csdfgen.model.rows import Window
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
@@ -41,7 +42,7 @@ from csdfgen.native.library import (
 from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
-from csdfgen.ops._windows import Window, windows_of
+from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.quantized_products import centred
 
