@@ -27,6 +27,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.units import size_of
 from csdfgen.planning.plan import Plan
+from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
 from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
 from csdfgen.precision.formats import format_of
@@ -259,7 +260,9 @@ class _Work:
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
         formats = arenas.formats(wide)
-        made = with_formats(written.model, formats) if wide else written.model
+        made = written.model
+        if wide:
+            made = with_fine_biases(with_formats(written.model, formats), self.model)
         int8 = arenas.of(frozenset()) if self.wish.format == "mixed" else None
         return self._finished(made, int8, decibels(tried.noise(formats)), points)
 
