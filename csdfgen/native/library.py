@@ -49,7 +49,10 @@ __all__ = [
     "Activation",
     "ByteConvStep",
     "ByteLayer",
+    "ByteMapStep",
+    "BytePoolStep",
     "ByteSource",
+    "ByteSumStep",
     "ByteTarget",
     "ConvStep",
     "Dim",
@@ -72,6 +75,7 @@ __all__ = [
 NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = range(7)
 COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = range(7)
 TO_BYTES, TO_INTEGERS, TO_VALUES = range(3)
+TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = range(5)
 PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
@@ -262,6 +266,70 @@ class ByteConvStep(Structure):
         ("piece_count", c_int32),
         ("width", c_int32),
         ("out", ByteTarget),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+    )
+
+
+class ByteMapStep(Structure):
+    """csdf_byte_map_step."""
+
+    _fields_ = (
+        ("operation", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("channels", c_int32),
+        ("low", c_int32),
+        ("high", c_int32),
+        ("flip", c_int32 * 2),
+        ("zeros", c_int32 * 2),
+        ("set", c_float * 3),
+        ("table", c_void_p),
+        ("operands", ByteSource * 2),
+        ("out", c_void_p),
+        ("stride", c_int32),
+    )
+
+
+class BytePoolStep(Structure):
+    """csdf_byte_pool_step."""
+
+    _fields_ = (
+        ("flip", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("width", c_int32),
+        ("begin", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("stride", c_int32),
+        ("source", ByteSource),
+        ("out", c_void_p),
+    )
+
+
+class ByteSumStep(Structure):
+    """csdf_byte_sum_step."""
+
+    _fields_ = (
+        ("flip", c_int32),
+        ("begin", c_int32),
+        ("end", c_int32),
+        ("count", c_int32),
+        ("width", c_int32),
+        ("rest", c_int32),
+        ("zero", c_int32),
+        ("low", c_int32),
+        ("high", c_int32),
+        ("factor", c_float),
+        ("source", ByteSource),
+        ("sums", c_void_p),
+        ("out", c_void_p),
     )
 
 
@@ -335,6 +403,9 @@ _KNOWN = (
     PoolStep,
     ByteLayer,
     ByteConvStep,
+    ByteMapStep,
+    BytePoolStep,
+    ByteSumStep,
 )
 """Structures in the order of csdf_size_of."""
 

@@ -19,6 +19,7 @@ __all__ = [
     "conv_bias",
     "conv_weights",
     "depthwise_bias",
+    "depthwise_byte_weights",
     "depthwise_weights",
     "gemm_weights",
     "pace_of",
@@ -126,6 +127,15 @@ def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     by_tap[..., :ins] = weights.reshape(groups, each, ins, -1).swapaxes(2, 3)
     terms[:, :each, : high * wide * pace] = by_tap.reshape(groups, each, -1)
     return aligned(terms.reshape(groups, -1, PANEL, fours, FOUR).swapaxes(2, 3), "int8")
+
+
+def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
+    """(out, 1, h, w) int8 as (w, pairs of h, out, 2), for `csdf_depthwise_bytes`; out filled up to whole panels."""
+    out, _, high, wide = weights.shape
+    pairs = -(-high // 2)
+    packed = np.zeros((wide, 2 * pairs, out + -out % PANEL), np.int8)
+    packed[:, :high, :out] = weights[:, 0].transpose(2, 1, 0)
+    return aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
 
 
 def byte_panels(values: np.ndarray, groups: int = 1, dtype: str = "int32") -> np.ndarray:

@@ -23,6 +23,7 @@ from csdfgen.ops import (
     reshaping,
 )
 from csdfgen.ops.base import Operator
+from csdfgen.ops.stored_products import summed
 from csdfgen.ops.widened import widened
 
 __all__ = ["OPERATORS", "operator_of"]
@@ -50,9 +51,9 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 
 
 _WIDENED: Mapping[str, Operator] = MappingProxyType(
-    {name: widened(operator, OPERATORS) for name, operator in OPERATORS.items()}
+    {name: summed(widened(operator, OPERATORS)) for name, operator in OPERATORS.items()}
 )
-"""The same on integers, which each layer of them widens and narrows itself."""
+"""The same on integers: sums of them where they are products, else widened and narrowed in the slab."""
 
 
 def operator_of(layer: Layer) -> Operator:

@@ -9,7 +9,7 @@ onnxruntime does, and sums in its order. A function of one byte is a table of 25
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import floor, log, prod
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from csdfgen.ops._integers import (
     LARGEST,
     Rescaled,
     byte_type,
+    factor_of,
     limits,
     quantization,
     rounded,
@@ -59,7 +60,7 @@ from csdfgen.ops.pooling import (
 )
 from csdfgen.ops.primitives import looked_up
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "Addends", "averaged", "function_table", "translated"]
 
 
 def _role(node: Node, position: int, what: str, scale: int, zero: int) -> Format:
@@ -85,28 +86,49 @@ def _build_two(base: Operator) -> Callable[[Node], Layer]:
     return build
 
 
+@dataclass(frozen=True, slots=True)
+class Addends:
+    """A sum of bytes before it is rounded: `a * factor` and what `b * other + rest` gave, each a fused
+    multiply-add in float32, as onnxruntime has them where the processor can.
+
+    first: the position of a.
+    """
+
+    first: int
+    factor: np.float32
+    other: np.float32
+    rest: np.float32
+
+    @classmethod
+    def of(cls, layer: Layer) -> Addends:
+        """Of a QLinearAdd."""
+        by = scale_of(layer, "y")
+        factors = [np.float64(np.float32(scale_of(layer, role) / by)) for role in "xw"]
+        zeros = [zero_of(layer, role) for role in "xw"]
+        moved = np.float32(factors[0] * zeros[0] + np.float64(np.float32(factors[1] * zeros[1])))
+        first = 1 if first_alone(layer) else 0
+        rest = np.float32(np.float32(zero_of(layer, "y")) - moved)
+        return cls(first, np.float32(factors[first]), np.float32(factors[1 - first]), rest)
+
+
 @remembered
 def _addends(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     """By byte of either operand a float64, so that their sum, rounded to float32, is what is rounded
-    to an integer: a fused multiply-add of one operand to what one of the other gave, as onnxruntime
-    has it where the processor can.
+    to an integer.
     """
-    by = scale_of(layer, "y")
-    factors = [np.float64(np.float32(scale_of(layer, role) / by)) for role in "xw"]
-    zeros = [zero_of(layer, role) for role in "xw"]
-    moved = np.float32(factors[0] * zeros[0] + np.float64(np.float32(factors[1] * zeros[1])))
-    rest = np.float64(np.float32(zero_of(layer, "y")) - moved)
-    integers = [
+    sums = Addends.of(layer)
+    found = [
         np.arange(256, dtype=np.uint8).view(layer.attributes[role].dtype).astype(np.float64)
         for role in "xw"
     ]
-    inner = 0 if _first_alone(layer) else 1
-    found = [values * factor for values, factor in zip(integers, factors, strict=True)]
-    found[inner] = (found[inner] + rest).astype(np.float32).astype(np.float64)
+    other = 1 - sums.first
+    found[sums.first] = found[sums.first] * np.float64(sums.factor)
+    inner = found[other] * np.float64(sums.other) + np.float64(sums.rest)
+    found[other] = inner.astype(np.float32).astype(np.float64)
     return found[0], found[1]
 
 
-def _first_alone(layer: Layer) -> bool:
+def first_alone(layer: Layer) -> bool:
     """Whether one element of the first operand meets many of the second: then it comes first."""
     shapes = [
         layer.constants[k].shape if tensor is None else tensor.shape
@@ -139,9 +161,7 @@ def _add(task: Task) -> list[Call]:
 
 def _multiply(task: Task) -> list[Call]:
     """The zero point is added before rounding here."""
-    factor = np.float32(
-        scale_of(task.layer, "x") * scale_of(task.layer, "w") / scale_of(task.layer, "y")
-    )
+    factor = factor_of(task.layer)
     calls: list[Call] = []
     differences = []
     for array, role in zip(task.operands, "xw", strict=True):
@@ -199,18 +219,19 @@ def _leaky(layer: Layer) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: np.where(x >= 0, x, alpha * x)
 
 
-def _by_table(
-    function: Callable[[Layer], Callable[[np.ndarray], np.ndarray]],
-) -> Callable[[Task], list[Call]]:
-    @remembered
-    def table(layer: Layer) -> np.ndarray:
-        return table_of(function(layer), layer.attributes["x"], layer.attributes["y"])
+def _by_table(task: Task) -> list[Call]:
+    index = task.temporary(np.intp)
+    return _looked_up(function_table(task.layer), task.x, index, task.out)
 
-    def recipe(task: Task) -> list[Call]:
-        index = task.temporary(np.intp)
-        return _looked_up(table(task.layer), task.x, index, task.out)
 
-    return recipe
+_FUNCTIONS = {"QLinearSigmoid": _logistic, "QLinearLeakyRelu": _leaky}
+
+
+@remembered
+def function_table(layer: Layer) -> np.ndarray:
+    """The output for each byte of a QLinearSigmoid or a QLinearLeakyRelu."""
+    function = _FUNCTIONS[layer.op_type](layer)
+    return table_of(function, layer.attributes["x"], layer.attributes["y"])
 
 
 def _looked_up(table: np.ndarray, x: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Call]:
@@ -220,12 +241,11 @@ def _looked_up(table: np.ndarray, x: np.ndarray, index: np.ndarray, out: np.ndar
 
 def _function(
     op_type: str,
-    function: Callable[[Layer], Callable[[np.ndarray], np.ndarray]],
     **attributes: Any,
 ) -> Operator:
     base = elementwise(
         op_type,
-        _by_table(function),
+        _by_table,
         same(BYTES),
         since=1,
         attributes=attributes,
@@ -254,7 +274,8 @@ def _build_concat(node: Node) -> Layer:
     )
 
 
-def _translated(layer: Layer) -> dict[int, np.ndarray]:
+@remembered
+def translated(layer: Layer) -> dict[int, np.ndarray]:
     """Tables of the operands whose formats are not the output's."""
     y = layer.attributes["y"]
     return {
@@ -266,13 +287,13 @@ def _translated(layer: Layer) -> dict[int, np.ndarray]:
 
 def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
     """Operands of the output's own format may lie in it."""
-    other = _translated(layer)
+    other = translated(layer)
     return tuple(alias for alias in CONCAT.aliases(layer) if alias.position not in other)
 
 
 def _concat_kernel(layer: Layer) -> Emit:
     """That of a Concat, but operands of another format are looked up on the way."""
-    tables = _translated(layer)
+    tables = translated(layer)
     constants = {
         k: tables[k][array.view(np.uint8)] if k in tables else array
         for k, array in layer.constants.items()
@@ -321,14 +342,17 @@ def _pixels(layer: Layer) -> int:
     return prod(layer.attributes["kernel_shape"])
 
 
+def averaged(layer: Layer) -> tuple[Rescaled, int]:
+    """What becomes of the sum over a map, and what is added to it before."""
+    pixels = _pixels(layer)
+    factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
+    bounds = limits(layer.attributes["y"].dtype)
+    return Rescaled(np.asarray(factor), zero_of(layer, "y"), *bounds), -zero_of(layer, "x") * pixels
+
+
 def _whole_map_kernel(layer: Layer) -> Emit:
     """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
-    dtype, pixels = np.dtype(_sum_type(layer)), _pixels(layer)
-    factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
-    rescaled = Rescaled(
-        np.asarray(factor), zero_of(layer, "y"), *limits(layer.attributes["y"].dtype)
-    )
-    rest = -zero_of(layer, "x") * pixels
+    dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
     source = layer.inputs[0]
     assert source is not None
     dims = slab_dims(source, range(2, len(source.shape)))
@@ -540,8 +564,8 @@ def _softmax_kernel(layer: Layer) -> Emit:
 OPERATORS: tuple[Operator, ...] = (
     _two("QLinearAdd", _add),
     _two("QLinearMul", _multiply, lambda dtype: "float32"),
-    _function("QLinearSigmoid", _logistic),
-    _function("QLinearLeakyRelu", _leaky, alpha=0.01),
+    _function("QLinearSigmoid"),
+    _function("QLinearLeakyRelu", alpha=0.01),
     replace(
         CONCAT,
         op_type="QLinearConcat",

@@ -27,6 +27,9 @@ FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 _HALVINGS = 6
 """How exactly the least arena for a quality is sought: to a 64th of what lies between int8 and int16."""
 
+_ATTEMPTS = 5
+"""How often a choice is made anew for less, where its own heights take more than it was allowed."""
+
 _NO_NOISE = 1e-3
 """Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
 
@@ -60,21 +63,30 @@ class Arenas:
     tell: Callable[[int], None]
     _rows: str = ""
     _known: dict[frozenset[str], int] = field(default_factory=dict)
+    _settled: dict[frozenset[str], int] = field(default_factory=dict)
 
     def of(self, wide: frozenset[str]) -> int:
         """Bytes of the arena of the plan with these tensors in int16. The heights are those of the network in int8,
-        for speed: `settled` chooses them anew.
+        for speed: `settled` chooses them anew (below).
         """
         if wide not in self._known:
             network = self.load(with_formats(self.model, self.formats(wide)))
             if not self._rows:
                 made = plan(network)
                 self._rows = made.options.rows
+                self._settled[wide] = made.figures["arena"]
             else:
                 made = plan(network, rows=self._rows)
             self._known[wide] = made.figures["arena"]
             self.tell(len(self._known))
         return self._known[wide]
+
+    def settled(self, wide: frozenset[str]) -> int:
+        """Bytes of the arena of the default plan with these tensors in int16, at heights of its own."""
+        if wide not in self._settled:
+            network = self.load(with_formats(self.model, self.formats(wide)))
+            self._settled[wide] = plan(network).figures["arena"]
+        return self._settled[wide]
 
     def formats(self, wide: frozenset[str]) -> dict[str, Format]:
         """The formats of a choice."""
@@ -101,8 +113,15 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
             break
         worth.append(name)
         rest -= sensitivity.tensors.get(name, 0.0)
-    wide = _filled(arenas, limit, frozenset(), worth)
-    return _chosen(arenas, sensitivity, wide)
+    allowed = limit
+    for _ in range(_ATTEMPTS):
+        wide = _filled(arenas, allowed, frozenset(), worth)
+        taken = arenas.settled(wide)
+        if taken <= limit:
+            return _chosen(arenas, sensitivity, wide)
+        # at heights of its own it takes more: less is allowed at those of int8
+        allowed = max(least, min(arenas.of(wide) - 1, int(allowed * limit / taken)))
+    return _chosen(arenas, sensitivity, frozenset())
 
 
 def _filled(
@@ -121,7 +140,7 @@ def _filled(
 
 
 def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
-    return Chosen(wide, arenas.of(wide), sensitivity.noise(arenas.formats(wide)))
+    return Chosen(wide, arenas.settled(wide), sensitivity.noise(arenas.formats(wide)))
 
 
 def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen:

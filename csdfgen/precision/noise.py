@@ -92,7 +92,7 @@ def noise_alone(
         and 1 in layers[name].constants
         and layers[name].constants[1].shape == array.shape
     }
-    trials = [*groups, *swaps]
+    trials = [*((name, True) for name in groups), *((name, False) for name in swaps)]
     tensors, layered, together = dict.fromkeys(groups, 0.0), dict.fromkeys(swaps, 0.0), 0.0
     everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
     for number, frame in enumerate(frames):
@@ -105,10 +105,10 @@ def noise_alone(
             return relative_noise(clean, _outputs(network, {**values, **found})) / len(frames)
 
         together += tried(everywhere, swaps)
-        for done, name in enumerate(trials):
-            if name in groups:
+        for done, (name, is_tensor) in enumerate(trials):
+            if is_tensor:
                 tensors[name] += tried(dict.fromkeys(groups[name], formats[name]), {})
-            if name in swaps:
+            else:
                 layered[name] += tried({}, {name: swaps[name]})
             if progress is not None:
                 progress(number * len(trials) + done + 1, len(frames) * len(trials))

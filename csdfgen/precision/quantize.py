@@ -33,6 +33,7 @@ from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smalles
 from csdfgen.precision.formats import format_of
 from csdfgen.precision.noise import Sensitivity, decibels, measured_noise, noise_alone
 from csdfgen.precision.prepare import float_model, prepared
+from csdfgen.precision.ranges import Range
 from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
 from csdfgen.precision.writer import (
     Skeleton,
@@ -50,6 +51,9 @@ FORMATS = ("float16", "int16", "int8", "mixed")
 
 METHOD = "mse"
 """The threshold of tensors in int8, unless another one is asked for."""
+
+HEADROOM = 2.0
+"""Tensors in int16 hold this times what was seen: a bit of 16 is worth less than a value that is cut."""
 
 TRIED_FRAMES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
@@ -282,7 +286,7 @@ class _Work:
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors."""
         bare = in_int8(self.model, {})
-        found = skeleton(bare)
+        found = skeleton(self.model, bare)
         if not found.tensors:
             raise InputError("has no operator whose tensors could be integers")
         folded = self._loaded(self.model)
@@ -293,11 +297,11 @@ class _Work:
             tensors=found.tensors,
             progress=lambda done: self.tell("calibrating", done, len(self.frames)),
         )
-        narrow, wide = self._formats(bare, found, seen)
+        narrow, wide = self._formats(found, seen)
         return _Written(in_int8(self.model, narrow), found, narrow, wide)
 
     def _formats(
-        self, bare: onnx.ModelProto, found: Skeleton, seen: Calibration
+        self, found: Skeleton, seen: Calibration
     ) -> tuple[dict[str, Format], dict[str, Format]]:
         """The formats of tensors that lead, in int8 and in int16."""
         unseen = [name for name in found.leaders if name not in seen.observed]
@@ -305,15 +309,16 @@ class _Work:
             raise InputError(
                 f"tensor '{unseen[0]}' is not computed here, so that its range is not known"
             )
-        clipped, whole = {}, {}
+        clipped: dict[str, Range] = {}
+        whole: dict[str, Range] = {}
         for name in found.leaders:
             one = seen.observed[name]
             clipped[name] = threshold(one, self.wish.method, 256, self.wish.percentile)
-            whole[name] = threshold(one, "minmax")
-        for group in joined_ranges(self.model, found):
-            for ranges in (clipped, whole):
-                low, high = (f(ranges[name][k] for name in group) for k, f in ((0, min), (1, max)))
-                ranges.update(dict.fromkeys(group, (low, high)))
+            bounds = found.bounds.get(name, (-np.inf, np.inf))
+            ends = (HEADROOM * end for end in threshold(one, "minmax"))
+            low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
+            whole[name] = low, high
+        clipped, whole = (joined_ranges(self.model, found, one) for one in (clipped, whole))
         return (
             {name: format_of(one, "int8") for name, one in clipped.items()},
             {name: format_of(one, "int16") for name, one in whole.items()},

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,23 +22,25 @@ from onnx import numpy_helper
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.precision.prepare import OPSET
+from csdfgen.precision.ranges import Range
 
 __all__ = ["Skeleton", "in_float16", "in_int8", "joined_ranges", "skeleton", "with_formats"]
 
 _ENDS = "_QuantizeLinear_Input"
 """What the tool appends to the name of a graph output that is quantized."""
 
-_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_ENDING = ("Relu", "Clip")
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
     """What a quantized model consists of. tensors: quantized activation -> the one whose scale it has
-    (itself, where it has its own). weights: quantized weight -> the output of the layer that has it.
+    (itself, where it has its own). bounds: leader -> what a Relu or Clip leaves that is not in the model
+    any more, since the integers end there.
     """
 
     tensors: Mapping[str, str]
-    weights: Mapping[str, str]
+    bounds: Mapping[str, Range]
 
     @property
     def leaders(self) -> tuple[str, ...]:
@@ -75,13 +78,15 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
         for name, form in formats.items()
         if form.scale is not None and form.zero_point is not None
     }
+    # a Clip that zero is outside of cannot be what the ends of the integers do
+    kept = any(low > 0 or high < 0 for low, high in _removed(model, onnx.ModelProto()).values())
     kinds = {node.op_type for node in graph.node} & {*QDQRegistry, *QLinearOpsRegistry}
     with _silent():
         try:
             tool = QDQQuantizer(
                 copy, True, False, QuantType.QInt8, QuantType.QInt8,
                 TensorsData(CalibrationMethod.MinMax, ranges), [], [], sorted(kinds),
-                {"TensorQuantOverrides": overrides},
+                {"TensorQuantOverrides": overrides, "QDQKeepRemovableActivations": kept},
             )  # fmt: skip
             tool.quantize_model()
         except (ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
@@ -101,47 +106,88 @@ def _silent() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def skeleton(model: onnx.ModelProto) -> Skeleton:
-    """What the tool has quantized in a model."""
+def skeleton(source: onnx.ModelProto, model: onnx.ModelProto) -> Skeleton:
+    """What the tool has quantized in a model. source: the float one."""
     constants = {one.name for one in model.graph.initializer}
     leaders: dict[str, str] = {}
     tensors: dict[str, str] = {}
-    dequantized: dict[str, str] = {}
     for node in model.graph.node:
         if node.op_type == "QuantizeLinear" and node.input[0] not in constants:
             tensors[_tensor(node)] = leaders.setdefault(node.input[1], _tensor(node))
-        elif node.op_type == "DequantizeLinear" and node.input[0] in constants:
-            dequantized[node.output[0]] = node.input[0]
     # the tensor that a scale is named after leads, whoever comes first
     named = {f"{name}_scale": name for name in tensors}
     lead = {leaders[scale]: named.get(scale, leaders[scale]) for scale in leaders}
-    weights = {}
-    for node in model.graph.node:
-        if node.op_type in _WEIGHTED:
-            for name in node.input[:2]:
-                if name in dequantized:
-                    weights[dequantized[name]] = node.output[0].removesuffix(_ENDS)
-    return Skeleton({name: lead[one] for name, one in tensors.items()}, weights)
+    found = {name: lead[one] for name, one in tensors.items()}
+    bounds: dict[str, Range] = {}
+    for name, (low, high) in _removed(source, model).items():
+        if name in found:
+            before = bounds.get(found[name], (-math.inf, math.inf))
+            bounds[found[name]] = max(low, before[0]), min(high, before[1])
+    return Skeleton(found, bounds)
+
+
+def _removed(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, Range]:
+    """Outputs of Relu and Clip that the tool has taken out, with what they leave."""
+    constants = {one.name: one for one in source.graph.initializer}
+    kept = {
+        o.removesuffix(_ENDS)
+        for node in model.graph.node
+        for o in node.output
+        if node.op_type in _ENDING
+    }
+    found = {}
+    for node in source.graph.node:
+        if node.op_type not in _ENDING or node.output[0] in kept:
+            continue
+        low, high = (0.0, math.inf) if node.op_type == "Relu" else (-math.inf, math.inf)
+        if node.op_type == "Clip":
+            ends = [
+                float(numpy_helper.to_array(constants[name]).reshape(-1)[0])
+                if name in constants
+                else None
+                for name in (*node.input[1:], "", "")[:2]
+            ]
+            low, high = (d if v is None else v for v, d in zip(ends, (low, high), strict=True))
+        found[node.output[0]] = (low, high)
+    return found
 
 
 def _tensor(quantize: onnx.NodeProto) -> str:
     return str(quantize.input[0]).removesuffix(_ENDS)
 
 
-def joined_ranges(model: onnx.ModelProto, found: Skeleton) -> list[tuple[str, ...]]:
-    """Leaders that should have one scale: what a Concat joins, and its result, are then one buffer."""
+def joined_ranges(
+    model: onnx.ModelProto, found: Skeleton, ranges: Mapping[str, Range]
+) -> dict[str, Range]:
+    """The ranges of leaders, one for those that a Concat joins, and its result: they are then one buffer.
+
+    A tensor whose integers end where a Relu or Clip would have cut keeps its own range if the joint one
+    goes beyond; its copy into the result is then one of other integers.
+    """
     groups: list[set[str]] = []
     for node in model.graph.node:
-        if node.op_type != "Concat":
-            continue
-        names = {
-            found.tensors[name] for name in (*node.input, *node.output) if name in found.tensors
-        }
-        touching = [group for group in groups if group & names]
-        groups = [group for group in groups if not group & names]
-        groups.append(names.union(*touching))
-    order = {name: k for k, name in enumerate(found.leaders)}
-    return [tuple(sorted(group, key=order.__getitem__)) for group in groups if len(group) > 1]
+        if node.op_type == "Concat":
+            names = {
+                found.tensors[name] for name in (*node.input, *node.output) if name in found.tensors
+            }
+            touching = [group for group in groups if group & names]
+            groups = [group for group in groups if not group & names]
+            groups.append(names.union(*touching))
+    joined = dict(ranges)
+    for group in groups:
+        while True:
+            low = min((ranges[name][0] for name in group), default=0.0)
+            high = max((ranges[name][1] for name in group), default=0.0)
+            beyond = {name for name in group if not _within((low, high), found.bounds.get(name))}
+            if not beyond:
+                break
+            group -= beyond
+        joined.update(dict.fromkeys(group, (low, high)))
+    return joined
+
+
+def _within(found: Range, bounds: Range | None) -> bool:
+    return bounds is None or (bounds[0] <= min(found[0], 0) and max(found[1], 0) <= bounds[1])
 
 
 def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:

@@ -32,9 +32,10 @@ def small(channels: int = 8) -> onnx.ModelProto:
     x = g.input("x", (1, 3, 17, 12))
     a = g.node("Relu", g.conv(x, channels))
     b = g.node("Relu", g.node("Add", g.conv(a, channels), a))
-    c = g.node("Concat", g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2]),
-               g.node("HardSwish", g.conv(b, channels, 2, strides=[2, 2], pads=[0, 0, 0, 0])), axis=1, channels=2 * channels)  # fmt: skip
-    return g.model(g.node("GlobalAveragePool", g.conv(c, 5, kernel=1)))
+    pooled = g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
+    halved = g.node("HardSwish", g.conv(b, channels, 2, strides=[2, 2], pads=[0, 0, 0, 0]))
+    c = g.node("Concat", pooled, halved, axis=1, channels=2 * channels)
+    return g.model(g.conv(c, 5, kernel=1))
 
 
 def frames(model: onnx.ModelProto, count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
@@ -241,7 +242,9 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
     theirs = decibels(relative_noise(clean, onnxruntime_outputs(onnx.load(path), feeds)))
     ours = decibels(relative_noise(clean, runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)))
     assert made.sqnr_db is not None
-    assert abs(ours - theirs) < 1.5 and abs(ours - made.sqnr_db) < 4
+    # it keeps more than float16 between layers that it fuses
+    assert abs(ours - theirs) < (10 if kind == "float16" else 1.5)
+    assert abs(ours - made.sqnr_db) < 4
     assert ours > {"int8": 20, "mixed": 22, "int16": 30, "float16": 55}[kind]
 
 
@@ -269,7 +272,7 @@ def test_noises_add_up() -> None:
     assert made.sqnr_db is not None and made.predicted_sqnr_db is not None
     assert abs(made.predicted_sqnr_db - made.sqnr_db) < 2
     alone = sum(found.tensors.values()) + sum(found.weights.values())
-    assert abs(decibels(alone) - made.sqnr_db) < 2
+    assert abs(decibels(alone) - made.sqnr_db) < 3
     assert all(noise >= 0 for noise in (*found.tensors.values(), *found.weights.values()))
 
 
@@ -294,11 +297,22 @@ def test_budgets_are_kept() -> None:
 
 
 def test_joined_tensors_share_a_scale() -> None:
-    """A Concat of equal scales is no layer that copies."""
-    model = small()
-    made = csdfgen.quantize(model, frames(model, 2))
-    kinds = [layer.op_type for layer in made.network.layers]
-    assert "QLinearLeakyRelu" not in kinds  # which would translate an operand
+    """Then a Concat is no layer that copies; not where a Relu's integers could then not end at zero."""
+    g = Graph()
+    x = g.input("x", (1, 3, 17, 12))
+    kinds = {}
+    for second in ("Relu", "Tanh"):
+        g = Graph()
+        x = g.input("x", (1, 3, 9, 12))
+        a, b = g.node("Relu", g.conv(x, 8)), g.node(second, g.conv(x, 8))
+        model = g.model(g.conv(g.node("Concat", a, b, axis=1, channels=16), 4))
+        made = csdfgen.quantize(model, frames(model, 2))
+        feeds = feeds_of(model, 7)
+        clean, found = onnxruntime_outputs(model, feeds), runtime.run(made.plan, feeds)
+        assert decibels(relative_noise(clean, found)) > 30
+        kinds[second] = [layer.op_type for layer in made.network.layers]
+    assert "QLinearLeakyRelu" not in kinds["Relu"]  # it would translate an operand
+    assert "QLinearLeakyRelu" in kinds["Tanh"]
 
 
 @pytest.mark.parametrize(

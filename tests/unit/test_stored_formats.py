@@ -229,3 +229,22 @@ def test_a_zero_point_of_another_type() -> None:
     ) as caught:
         csdfgen.load(p.model(p.node("Tanh", y)))
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["Conv", "Conv int16", "Conv, groups", "MatMul", "Gemm"])
+@pytest.mark.parametrize("types", TYPES, ids=lambda types: f"{types[0]}-{types[1] or 'float32'}")
+def test_sums_of_integers_are_the_same_at_any_height(name: str, types: tuple[str, str]) -> None:
+    model, _ = pairs(CASES[name], *types)
+    network = csdfgen.load(model)
+    found = [
+        next(
+            iter(
+                runtime.compile(csdfgen.plan(network, rows=n, backend="numpy"))(
+                    feeds_of(model)
+                ).values()
+            )
+        )
+        for n in (1, 2, 3, "whole")
+    ]
+    for array in found[1:]:
+        np.testing.assert_array_equal(array, found[0])

@@ -5,42 +5,57 @@
 #include "csdf.h"
 #include "simd_bytes.h"
 
+/* All vectors of sixteen integers. */
 #define CSDF_EACH(v) for (int v = 0; v < CSDF_BLOCK_VECTORS; v++)
 
-/* The bytes of sixteen values: half to even, moved by `zero`, between bounds that are less by that. */
-CSDF_INLINE void csdf_round(csdf_i *x, const csdf_v *values, csdf_v low, csdf_v high, csdf_i zero)
+/* Bounds and zero point of bytes that are written, as csdf_round wants them. */
+typedef struct csdf_bounds {
+    csdf_v low, high;
+    csdf_i zero;
+} csdf_bounds;
+
+CSDF_INLINE csdf_bounds csdf_bounds_of(int32_t zero, int32_t low, int32_t high)
 {
-    CSDF_EACH(v)
-        x[v] = csdf_nearest(csdf_min(high, csdf_max(low, values[v]))) + zero;
+    const csdf_bounds found = {
+        csdf_splat((float)(low - zero)), csdf_splat((float)(high - zero)), csdf_splat_i(zero - CSDF_ROUND_BITS)};
+    return found;
 }
 
-/* Sixteen sums of outputs from the o-th of all panels on, of which n exist, at `out`. */
-CSDF_INLINE void csdf_written(const csdf_rescaling *into, ptrdiff_t o, const int32_t *sums, int32_t n, uint8_t *out)
+/* Values rounded half to even, within the bounds, and moved by the zero point: integers whose bytes are those. */
+CSDF_INLINE csdf_i csdf_round(csdf_v x, const csdf_bounds *by)
 {
-    csdf_v values[CSDF_BLOCK_VECTORS];
-    if (into->kind == CSDF_INTEGERS) {
-        memcpy(out, sums, (size_t)n * sizeof *sums);
-        return;
-    }
-    CSDF_EACH(v)
-        values[v] = csdf_float(csdf_load_i(sums + v * CSDF_LANES)) * csdf_load(into->factors + o + v * CSDF_LANES);
-    if (into->kind == CSDF_BYTES) {
-        const csdf_v low = csdf_splat((float)(into->low - into->zero));
-        const csdf_v high = csdf_splat((float)(into->high - into->zero));
-        csdf_i x[CSDF_BLOCK_VECTORS];
-        csdf_round(x, values, low, high, csdf_splat_i(into->zero));
-        if (n == 16) {
-            csdf_narrow(out, x);
-        } else {
-            uint8_t some[16];
-            csdf_narrow(some, x);
-            memcpy(out, some, (size_t)n);
-        }
+    return csdf_rounded(csdf_min(by->high, csdf_max(by->low, x))) + by->zero;
+}
+
+/* The first n of sixteen bytes. */
+CSDF_INLINE void csdf_store_bytes(uint8_t *to, const csdf_i *x, int32_t n)
+{
+    if (n == 16) {
+        csdf_narrow(to, x);
     } else {
-        float some[16];
+        uint8_t some[16];
+        csdf_narrow(some, x);
+        if (n == 8)
+            memcpy(to, some, 8);
+        else
+            memcpy(to, some, (size_t)n);
+    }
+}
+
+/* Sums of n outputs, the first of which has this place among all, of some pixels, [16] each: bytes,
+ * `apart` from one pixel to the next. */
+CSDF_INLINE void csdf_rescaled(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
+    uint8_t *out, ptrdiff_t apart)
+{
+    const csdf_bounds bounds = csdf_bounds_of(into->zero, into->low, into->high);
+    csdf_v factors[CSDF_BLOCK_VECTORS];
+    CSDF_EACH(v)
+        factors[v] = csdf_load(into->factors + panel + v * CSDF_LANES);
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart) {
+        csdf_i x[CSDF_BLOCK_VECTORS];
         CSDF_EACH(v)
-            csdf_store(some + v * CSDF_LANES, values[v]);
-        memcpy(out, some, (size_t)n * sizeof *some);
+            x[v] = csdf_round(csdf_float(csdf_load_i(sums + v * CSDF_LANES)) * factors[v], &bounds);
+        csdf_store_bytes(out, x, n);
     }
 }
 

@@ -8,8 +8,8 @@
 #include "bytes.h"
 
 enum {
-    ROOM = 5120 / (int)sizeof(csdf_e), /* values that are gathered at a time */
-    PANELS = 2                         /* that meet them where there is no room for all terms */
+    ROOM = 4608 / (int)sizeof(csdf_e), /* values that are gathered at a time, without a workspace */
+    PANELS = 4                         /* that meet them where there is no room for all terms */
 };
 
 /* Computes sixteen outputs of a few pixels: to[pixel][16] = from[pixel * apart / 16][16] + sums of `steps` times four
@@ -30,6 +30,8 @@ typedef struct group {
     uint8_t flip;
     csdf_e padding;
     ptrdiff_t steps;
+    csdf_e *room;
+    int32_t size; /* values that there is room for */
 } group;
 
 /* Taps [tap, tap + taps), and of these channels [channel, channel + channels), all of them if there are several
@@ -65,6 +67,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
     const csdf_byte_layer *layer = step->layer;
     const int32_t columns = step->out.columns, last = p->tap + p->taps;
     const int32_t pace = layer->pace, wide = layer->kernel_w, dense = g->dense && p->channels == g->ins;
+    const int32_t lines = dense && layer->kernel_h * wide * layer->stride_w == 1 && !layer->pad_left && p->pitch == pace;
     int32_t start = 0;
     for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
         const csdf_byte_source *piece = step->pieces + i;
@@ -74,6 +77,19 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
         int32_t row = first / columns, column = first % columns;
         csdf_e *values = to;
         for (int32_t k = 0; k < count; k++, values += p->pitch) {
+            if (lines) {
+                /* pixels that lie one behind the other */
+                const uint8_t *line = piece->rows[row * layer->stride_h];
+                const int32_t some = least(count - k, columns - column), from = step->out.column + column;
+                if (line && from + some <= step->width) {
+                    csdf_values(values, line + from * stride, some * p->pitch, g->flip);
+                    values += (some - 1) * p->pitch;
+                    k += some - 1;
+                    column = 0;
+                    row++;
+                    continue;
+                }
+            }
             int32_t y = p->tap / wide, x = p->tap % wide;
             const int32_t left = (step->out.column + column) * layer->stride_w - layer->pad_left;
             csdf_e *at = values;
@@ -128,8 +144,20 @@ static int32_t block(int32_t left)
     return (left + blocks - 1) / blocks;
 }
 
-/* Sums of sixteen outputs from the o-th of the group on, of pixels from `first` on. panel: their first in all
- * panels. */
+/* Sums of n outputs of four bytes, the first of which has this place in all panels, of some pixels. */
+static void stored(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
+    uint8_t *out, ptrdiff_t apart)
+{
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart) {
+        float values[CSDF_PANEL];
+        if (into->kind == CSDF_VALUES)
+            for (int32_t o = 0; o < n; o++)
+                values[o] = (float)sums[o] * into->factors[panel + o];
+        memcpy(out, into->kind == CSDF_VALUES ? (const void *)values : (const void *)sums, (size_t)n * sizeof *values);
+    }
+}
+
+/* Sums of n outputs of pixels from `first` on go where the slab has them. panel: their first in all panels. */
 static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n, int32_t first, int32_t pixels,
     const int32_t *sums)
 {
@@ -137,13 +165,11 @@ static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n,
     const csdf_rescaling *into = &g->step->layer->into;
     const ptrdiff_t shift = channel * csdf_bytes_of(into);
     int32_t row = first / out->columns, column = first % out->columns;
-    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL) {
+    for (int32_t some; pixels > 0; pixels -= some, column = 0, row++) {
         uint8_t *at = out->rows[row] + (ptrdiff_t)(out->column + column) * out->stride + shift;
-        csdf_written(into, panel, sums, n, at);
-        if (++column == out->columns) {
-            column = 0;
-            row++;
-        }
+        some = least(pixels, out->columns - column);
+        (into->kind == CSDF_BYTES ? csdf_rescaled : stored)(into, panel, n, sums, some, at, out->stride);
+        sums += some * CSDF_PANEL;
     }
 }
 
@@ -156,21 +182,21 @@ typedef struct outputs {
 } outputs;
 
 /* All terms of some pixels, then all panels. */
-static void at_once(const group *g, const outputs *o, int32_t all, csdf_e *room)
+static void at_once(const group *g, const outputs *o, int32_t all)
 {
     const csdf_byte_layer *layer = g->step->layer;
     const part p = {0, layer->kernel_h * layer->kernel_w, 0, g->ins, 4 * g->steps};
-    const int32_t fits = ROOM / (int32_t)p.pitch, some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
+    const int32_t fits = g->size / (int32_t)p.pitch, some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
     int32_t sums[CSDF_PIXELS * CSDF_PANEL];
     for (int32_t first = 0, count; first < all; first += count) {
         count = least(some, all - first);
-        gather(g, &p, first, count, room);
-        fill(g, &p, count, room);
+        gather(g, &p, first, count, g->room);
+        fill(g, &p, count, g->room);
         for (int32_t low = o->low; low < o->high; low += CSDF_PANEL) {
             const ptrdiff_t panel = o->panel + low;
             const int32_t n = least(CSDF_PANEL, o->high - low);
             for (int32_t k = 0, pixels; k < count; k += pixels) {
-                const csdf_e *x = room + k * p.pitch;
+                const csdf_e *x = g->room + k * p.pitch;
                 pixels = block(count - k);
                 dots[pixels - 1](x, p.pitch, o->weights + (ptrdiff_t)low * p.pitch, g->steps, o->bias + panel, 0, sums, n);
                 if (o->zeros)
@@ -185,7 +211,7 @@ static void at_once(const group *g, const outputs *o, int32_t all, csdf_e *room)
 static part next(const group *g, int32_t tap, int32_t channel, int32_t pixels)
 {
     const csdf_byte_layer *layer = g->step->layer;
-    const int32_t window = layer->kernel_h * layer->kernel_w, pace = layer->pace, limit = ROOM / pixels;
+    const int32_t window = layer->kernel_h * layer->kernel_w, pace = layer->pace, limit = g->size / pixels;
     part p = {tap, 1, channel, least(g->ins - channel, limit / 4 * 4), 0};
     if (p.channels == g->ins && pace % 4 == 0)
         p.taps = most(1, least(window - tap, limit / pace));
@@ -194,7 +220,7 @@ static part next(const group *g, int32_t tap, int32_t channel, int32_t pixels)
 }
 
 /* Of sums with more terms than there is room for: some at a time, for a few panels. */
-static void in_parts(const group *g, const outputs *o, int32_t all, csdf_e *room)
+static void in_parts(const group *g, const outputs *o, int32_t all)
 {
     const csdf_byte_layer *layer = g->step->layer;
     const int32_t window = layer->kernel_h * layer->kernel_w;
@@ -208,15 +234,15 @@ static void in_parts(const group *g, const outputs *o, int32_t all, csdf_e *room
                 const int32_t begins = !tap && !channel;
                 const ptrdiff_t done = (ptrdiff_t)tap * layer->pace + channel;
                 p = next(g, tap, channel, pixels);
-                gather(g, &p, first, pixels, room);
-                fill(g, &p, pixels, room);
+                gather(g, &p, first, pixels, g->room);
+                fill(g, &p, pixels, g->room);
                 for (int32_t at = low, k = 0; at < high; at += CSDF_PANEL, k++) {
                     const int8_t *weights = o->weights + (ptrdiff_t)at * 4 * g->steps + done * CSDF_PANEL;
                     const int32_t n = least(CSDF_PANEL, high - at);
-                    dots[pixels - 1](room, p.pitch, weights, p.pitch / 4, begins ? o->bias + o->panel + at : sums[k],
+                    dots[pixels - 1](g->room, p.pitch, weights, p.pitch / 4, begins ? o->bias + o->panel + at : sums[k],
                         begins ? 0 : CSDF_PANEL, sums[k], n);
                     if (o->zeros)
-                        centre(o->zeros + o->panel + at, room, &p, pixels, sums[k]);
+                        centre(o->zeros + o->panel + at, g->room, &p, pixels, sums[k]);
                 }
                 channel += p.channels;
                 if (channel == g->ins) {
@@ -238,10 +264,14 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
     const ptrdiff_t steps = ((ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;
     const ptrdiff_t every = (ptrdiff_t)layer->groups * panels * CSDF_PANEL;
     csdf_e room[ROOM];
-    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps};
+    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps, room, ROOM};
     g.dense = step->piece_count == 1 && layer->groups == 1 && piece->stride == ins && layer->pace == ins;
     g.dense = g.dense && (layer->dilation_w == 1 || layer->kernel_w == 1);
     g.padding = (csdf_e)(layer->padding + (CSDF_UNSIGNED ? 128 : 0));
+    if (step->workspace_bytes > sizeof room) {
+        g.room = step->workspace;
+        g.size = (int32_t)(step->workspace_bytes / sizeof(csdf_e));
+    }
     if (all <= 0)
         return;
     for (int32_t k = 0; k < layer->groups; k++, g.first += ins) {
@@ -255,11 +285,10 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
         o.zeros = layer->zeros;
         if (o.low >= o.high)
             continue;
-        /* at least as many pixels as make half a block */
-        if (4 * steps * least(all, (CSDF_PIXELS + 1) / 2) <= ROOM)
-            at_once(&g, &o, all, room);
+        if (4 * steps * least(all, CSDF_PIXELS) <= g.size)
+            at_once(&g, &o, all);
         else
-            in_parts(&g, &o, all, room);
+            in_parts(&g, &o, all);
     }
 }
 

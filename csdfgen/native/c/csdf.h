@@ -237,10 +237,10 @@ typedef struct csdf_rescaling {
  *     up with zeros to a multiple of four.
  * weights: csdf_conv_bytes, signed, [group][ceil(out / groups / 16)][four terms of a sum][16][4], a sum has
  *     kernel_h * kernel_w * pace terms, filled up with zeros to a multiple of four;
- *     csdf_depthwise_bytes, [ceil(out / 16)][pairs of taps][16][2], for each column of the kernel the pairs
- *     from above to below, filled up with zeros.
+ *     csdf_depthwise_bytes, signed, [kernel_w][pairs of a column][out][2]: a column's taps two by two from above to
+ *     below, filled up with zeros; out is filled up to a multiple of 16.
  * bias: [2][group][ceil(out / groups / 16)][16], what is added to the sums for inputs that are signed, and for
- *     such that are 128 larger, as some processors want them; depthwise [ceil(out / 16)][16], signed.
+ *     such that are 128 larger, as some processors want them.
  * zeros: NULL, or as the bias, times which the sum of all inputs is taken away: zero points of the weights. */
 typedef struct csdf_byte_layer {
     int32_t in_channels, out_channels, groups;
@@ -255,13 +255,16 @@ typedef struct csdf_byte_layer {
     const int32_t *zeros;
 } csdf_byte_layer;
 
-/* A slab of it: as csdf_conv_step. No workspace is needed. */
+/* A slab of it: as csdf_conv_step. workspace: where values are gathered, aligned to 16; best are bytes for all
+ * terms of a dozen sums, two each; with few or none it is done in parts, on the stack. */
 typedef struct csdf_byte_conv_step {
     const csdf_byte_layer *layer;
     const csdf_byte_source *pieces;
     int32_t piece_count;
     int32_t width;
     csdf_byte_target out;
+    void *workspace;
+    size_t workspace_bytes;
 } csdf_byte_conv_step;
 
 /* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are pixels. */
@@ -269,6 +272,64 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step);
 
 /* One input channel a group, and one output channel. */
 void csdf_depthwise_bytes(const csdf_byte_conv_step *step);
+
+/* What csdf_map_bytes computes of bytes x and y, as the integers that they are, and `set`:
+ * CSDF_TABLE: table[x], of the bits of a byte;
+ * CSDF_ADD_BYTES: round(x * set[0] + (y * set[1] + set[2])), each product and sum rounded once (a fused one);
+ * CSDF_MULTIPLY_BYTES: round((x - zeros[0]) * (y - zeros[1]) * set[0] + set[1]), rounded at each step;
+ * CSDF_QUANTIZE: round(v / set[0]) + set[1] of a float v;
+ * CSDF_DEQUANTIZE: the float (x - zeros[0]) * set[0].
+ * All rounded half to even, and kept from low to high. */
+enum { CSDF_TABLE = 0, CSDF_ADD_BYTES = 1, CSDF_MULTIPLY_BYTES = 2, CSDF_QUANTIZE = 3, CSDF_DEQUANTIZE = 4 };
+
+/* Element by element: `count` rows of `columns` pixels of `channels` elements. The output may be an operand.
+ * flip: of either operand, 128 if its bytes are unsigned, else 0.
+ * operands: as those of csdf_map, strides in bytes; out, stride: as csdf_byte_target. */
+typedef struct csdf_byte_map_step {
+    int32_t operation;
+    int32_t count, columns, channels;
+    int32_t low, high;
+    int32_t flip[2];
+    int32_t zeros[2];
+    float set[3];
+    const uint8_t *table;
+    csdf_byte_source operands[2];
+    uint8_t *const *out;
+    int32_t stride;
+} csdf_byte_map_step;
+
+void csdf_map_bytes(const csdf_byte_map_step *step);
+
+/* Windows of a map of bytes become their greatest one: as csdf_pool, which says what the others mean.
+ * flip: 128 if bytes are unsigned, else 0. stride: bytes. A window that sees nothing has the least byte there is. */
+typedef struct csdf_byte_pool_step {
+    int32_t flip;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    int32_t pad_left, width;
+    int32_t begin;
+    int32_t count, columns;
+    int32_t stride;
+    csdf_byte_source source;
+    uint8_t *const *out;
+} csdf_byte_pool_step;
+
+void csdf_pool_bytes(const csdf_byte_pool_step *step);
+
+/* Rows of a map of bytes are added up: sums[channel], floats that hold integers, are those of all rows before, unless
+ * it begins. end: then the output is round((sum + rest) * factor) + zero, from low to high.
+ * source: `count` rows of `width` pixels. */
+typedef struct csdf_byte_sum_step {
+    int32_t flip;
+    int32_t begin, end;
+    int32_t count, width;
+    int32_t rest, zero, low, high;
+    float factor;
+    csdf_byte_source source;
+    float *sums;
+    uint8_t *out;
+} csdf_byte_sum_step;
+
+void csdf_sum_bytes(const csdf_byte_sum_step *step);
 
 /* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
 typedef struct csdf_record {
@@ -311,6 +372,9 @@ void csdf_map_of(const void *step);
 void csdf_pool_of(const void *step);
 void csdf_conv_bytes_of(const void *step);
 void csdf_depthwise_bytes_of(const void *step);
+void csdf_map_bytes_of(const void *step);
+void csdf_pool_bytes_of(const void *step);
+void csdf_sum_bytes_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
@@ -319,7 +383,8 @@ double csdf_peak(int32_t rounds, float *kept);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
  * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,
- * 10: csdf_pool_step, 11: csdf_byte_layer, 12: csdf_byte_conv_step */
+ * 10: csdf_pool_step, 11: csdf_byte_layer, 12: csdf_byte_conv_step,
+ * 13: csdf_byte_map_step, 14: csdf_byte_pool_step, 15: csdf_byte_sum_step */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus

@@ -275,13 +275,13 @@ CSDF_INLINE csdf_i csdf_load_i(const int32_t *at) { return *at; }
 CSDF_INLINE void csdf_store_i(int32_t *at, csdf_i x) { *at = x; }
 CSDF_INLINE csdf_i csdf_splat_i(int32_t x) { return x; }
 CSDF_INLINE csdf_v csdf_float(csdf_i x) { return (float)x; }
-/* |x| at most 2^22, half to even */
-CSDF_INLINE csdf_i csdf_nearest(csdf_v x)
+/* CSDF_ROUND_BITS more than the integer that is nearest, half to even; |x| at most 2^22 */
+CSDF_INLINE csdf_i csdf_rounded(csdf_v x)
 {
     const float moved = x + CSDF_ROUND;
     int32_t bits;
     memcpy(&bits, &moved, sizeof bits);
-    return bits - CSDF_ROUND_BITS;
+    return bits;
 }
 #else
 typedef int32_t csdf_i __attribute__((vector_size(4 * CSDF_LANES)));
@@ -296,7 +296,7 @@ CSDF_INLINE csdf_v csdf_float(csdf_i x) { return _mm256_cvtepi32_ps((__m256i)x);
 #else
 CSDF_INLINE csdf_v csdf_float(csdf_i x) { return vcvtq_f32_s32((int32x4_t)x); }
 #endif
-CSDF_INLINE csdf_i csdf_nearest(csdf_v x) { return (csdf_i)(x + csdf_splat(CSDF_ROUND)) - CSDF_ROUND_BITS; }
+CSDF_INLINE csdf_i csdf_rounded(csdf_v x) { return (csdf_i)(x + csdf_splat(CSDF_ROUND)); }
 #endif
 
 /* A block of sixteen integers, of which a byte each is kept: the lowest. */

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from csdfgen.model.network import Layer, remembered
+from csdfgen.native.families.byte_maps import BYTE_MAPS
+from csdfgen.native.families.byte_pools import BYTE_POOLS
 from csdfgen.native.families.byte_products import BYTE_PRODUCTS
 from csdfgen.native.families.common import Family
 from csdfgen.native.families.convolution import Convolution, convolution, transposed
@@ -66,7 +68,11 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     **POOLS,
 }
 
-BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {**BYTE_PRODUCTS}
+BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
+    **BYTE_PRODUCTS,
+    **BYTE_MAPS,
+    **BYTE_POOLS,
+}
 """The same of layers that read or make tensors of one byte an element."""
 
 KERNELS = frozenset((*_FAMILIES, *BYTE_FAMILIES))

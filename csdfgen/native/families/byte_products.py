@@ -1,7 +1,9 @@
-"""Which sums of products of bytes have kernels? QLinearConv of one or two axes.
+"""Which sums of products of bytes have kernels? QLinearConv and ConvInteger of one or two axes, QGemm,
+QLinearMatMul and MatMulInteger with a constant right operand.
 
 Sums are integers, so that they are the same in any order: one kernel computes all, at any height, with
-any instruction set. It takes signed bytes; what zero points add is in the bias (`Operands`).
+any instruction set. A row of a matrix is a pixel to it. It takes signed bytes; what zero points add is
+in the bias (`Operands`).
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
     addresses,
+    is_dense,
     once,
     pixel,
     pointers,
     reads_a_map,
     rows_read,
 )
+from csdfgen.native.families.product import every, rows_of_a_matrix
 from csdfgen.native.library import (
     TO_BYTES,
     TO_INTEGERS,
@@ -38,7 +42,7 @@ from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
 from csdfgen.ops._windows import Window, windows_of
-from csdfgen.ops.base import Mode
+from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.quantized_products import centred
 
 __all__ = ["BYTE_PRODUCTS"]
@@ -48,6 +52,12 @@ _MOVED = 128
 
 _MOST = 2**31 - 1
 """Largest sum."""
+
+CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
+"""Kernels."""
+
+_PIXELS, _ROOM = 12, 16384
+"""Pixels whose terms are best gathered at a time, and bytes above which they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +102,13 @@ class Operands:
 
 @dataclass(frozen=True, eq=False)
 class _Convolution:
-    """rows, across: windows down and along the rows. packed: as the kernel wants it."""
+    """rows, across: windows down and along the rows. packed: as the kernel wants it. terms: of a sum."""
 
+    kernel: str
     rows: Window
     across: Window | None
     packed: Callable[[], ByteLayer]
+    terms: int
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -105,7 +117,7 @@ class _Convolution:
         return 0
 
     def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
+        return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
@@ -120,28 +132,52 @@ class _Convolution:
         for piece in view.pieces or (view,):
             tables.append(rows_read(addresses(piece, memory), held, read, reach))
             sources.append(ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
-        pieces = (ByteSource * len(sources))(*sources)
         written = pointers(addresses(target, memory))
-        packed = self.packed()
-        made = ByteConvStep(
-            ctypes.pointer(packed),
-            ctypes.cast(pieces, ctypes.POINTER(ByteSource)),
-            len(sources),
-            x.shape[3] if self.across else 1,
-            ByteTarget(
-                ctypes.addressof(written),
-                pixel(target) * target.format.itemsize,
-                len(out),
-                0,
-                columns,
-                0,
-                target.shape[-1],
-            ),
+        apart = pixel(target) * target.format.itemsize
+        width = x.shape[3] if self.across else 1
+        room = ByteTarget(
+            ctypes.addressof(written), apart, len(out), 0, columns, 0, target.shape[-1]
         )
-        return [Native("conv_bytes_of", made, packed, pieces, tables, written, packed=packed.kept)]
+        packed = self.packed()
+        return [_native(self.kernel, packed, sources, width, room, step, memory, tables, written)]
 
 
-def rescaling(
+def _native(
+    kernel: str,
+    packed: ByteLayer,
+    sources: list[ByteSource],
+    width: int,
+    target: ByteTarget,
+    step: Step,
+    memory: Memory,
+    *kept: object,
+) -> Native:
+    """The kernel on a step. width: columns of the map that is read. kept: what the others point to."""
+    pieces = (ByteSource * len(sources))(*sources)
+    made = ByteConvStep(
+        ctypes.pointer(packed),
+        ctypes.cast(pieces, ctypes.POINTER(ByteSource)),
+        len(sources),
+        width,
+        target,
+    )
+    pad = step.workspace
+    if pad.size and kernel != DEPTHWISE:
+        made.workspace = address_of(memory[pad.pool]) + pad.offset
+        made.workspace_bytes = pad.size
+    return Native(f"{kernel}_of", made, packed, pieces, *kept, packed=packed.kept)
+
+
+def _gathered(terms: int, limit: int | None) -> int:
+    """Bytes of workspace in which so many terms of some sums are gathered, if there is room: else they are on
+    the stack, in parts.
+    """
+    wanted = min(_ROOM, 2 * _PIXELS * terms)
+    wanted += -wanted % 64
+    return wanted if wanted > LEAST and (limit is None or wanted <= limit) else 0
+
+
+def _rescaling(
     layer: Layer, outputs: int, groups: int, alpha: float = 1.0
 ) -> tuple[Rescaling, list[np.ndarray]]:
     """What becomes of the sums of a layer, and the arrays that it points to."""
@@ -156,17 +192,27 @@ def rescaling(
 
 
 def _packed(
-    layer: Layer, operands: Operands, groups: int, rows: Window, across: Window | None
+    layer: Layer,
+    kernel: str,
+    operands: Operands,
+    groups: int,
+    rows: Window,
+    across: Window | None,
+    alpha: float = 1.0,
 ) -> ByteLayer:
     outs, ins, high, wide = operands.weights.shape
     zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
+    # a channel a group has no panels of its own
+    panels = 1 if kernel == DEPTHWISE else groups
     arrays = [
-        packing.byte_weights(operands.weights, groups),
-        packing.byte_panels(operands.bias, groups),
+        packing.depthwise_byte_weights(operands.weights)
+        if kernel == DEPTHWISE
+        else packing.byte_weights(operands.weights, groups),
+        packing.byte_panels(operands.bias, panels),
     ]
     if operands.zeros is not None:
-        arrays.append(packing.byte_panels(operands.zeros, groups))
-    into, factors = rescaling(layer, outs, groups)
+        arrays.append(packing.byte_panels(operands.zeros, panels))
+    into, factors = _rescaling(layer, outs, panels, alpha)
     made = ByteLayer(
         ins * groups,
         outs,
@@ -206,11 +252,82 @@ def convolution(layer: Layer) -> Family | None:
     if operands is None:
         return None
     groups = layer.attributes["group"]
-    return _Convolution(rows, across, once(lambda: _packed(layer, operands, groups, rows, across)))
+    alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
+    alone = alone and operands.zeros is None and layer.output.dtype != "int32"
+    kernel = DEPTHWISE if alone else CONV
+    return _Convolution(
+        kernel,
+        rows,
+        across,
+        once(lambda: _packed(layer, kernel, operands, groups, rows, across)),
+        weights[0].size,
+    )
+
+
+# Matrix products ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """inputs: that are summed up for an output. packed: as the kernel wants it."""
+
+    inputs: int
+    outputs: int
+    packed: Callable[[], ByteLayer]
+
+    def takes(self, step: Step) -> bool:
+        view, out = step.inputs[0], step.outputs[0]
+        assert view is not None
+        return not (step.states or view.pieces or out.pieces) and is_dense(view) and is_dense(out)
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return _gathered(self.inputs, limit)
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        view, target = step.inputs[0], step.outputs[0]
+        assert view is not None
+        read = pointers(every(view, self.inputs, memory))
+        written = pointers(every(target, self.outputs, memory))
+        source = ByteSource(ctypes.addressof(read), self.inputs, self.inputs)
+        apart = self.outputs * target.format.itemsize
+        room = ByteTarget(ctypes.addressof(written), apart, len(written), 0, 1, 0, self.outputs)
+        return [_native(CONV, self.packed(), [source], 1, room, step, memory, read, written)]
+
+
+def product(layer: Layer) -> Family | None:
+    """QGemm, QLinearMatMul and MatMulInteger with a constant matrix on the right."""
+    given, x = layer.attributes, layer.inputs[0]
+    if x is None or 1 not in layer.constants or layer.constants[1].ndim != 2:
+        return None
+    if given.get("transA") or any(t is not None for t in layer.inputs[1:]):
+        return None
+    if not rows_of_a_matrix(x, layer) or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+        return None
+    weights = centred(layer)
+    weights = weights if given.get("transB") else weights.T
+    outputs, inputs = weights.shape
+    bias = layer.constants.get(2, np.zeros(1, np.int32)).reshape(-1).astype(np.int64)
+    if bias.size not in (1, outputs) or outputs != layer.output.shape[-1]:
+        return None
+    zero = zero_of(layer, "x") - (_MOVED if given["x"].dtype == "uint8" else 0)
+    shaped = weights.reshape(outputs, inputs, 1, 1)
+    operands = Operands.of(shaped, np.broadcast_to(bias, outputs), zero)
+    if operands is None:
+        return None
+    alpha = float(given.get("alpha", 1.0))
+    one = Window(1)
+    packed = once(lambda: _packed(layer, CONV, operands, 1, one, None, alpha))
+    return _Product(inputs, outputs, packed)
 
 
 BYTE_PRODUCTS: dict[str, Callable[[Layer], Family | None]] = {
     "QLinearConv": convolution,
     "ConvInteger": convolution,
+    "QGemm": product,
+    "QLinearMatMul": product,
+    "MatMulInteger": product,
 }
 """Operator -> what makes a family of a layer."""

@@ -20,7 +20,6 @@ from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
-    FLOAT,
     Family,
     activation,
     addresses,
@@ -44,9 +43,9 @@ from csdfgen.native.library import (
 )
 from csdfgen.native.strided import Native, address_of
 
-__all__ = ["MAPS"]
+__all__ = ["FEW", "MAPS", "Operand", "Place", "place", "stretches"]
 
-_FEW = 64
+FEW = 64
 """Channels below which a constant a channel is repeated for all pixels of a row."""
 
 Operand = int | np.ndarray
@@ -54,8 +53,8 @@ Operand = int | np.ndarray
 
 
 @dataclass(frozen=True)
-class _Place:
-    """An operand, or the output, in one stretch of channels: addresses by row, floats from a pixel to
+class Place:
+    """An operand, or the output, in one stretch of channels: addresses by row, elements from a pixel to
     the next, 0 for one pixel that all meet; each: whether a pixel has a value a channel.
     """
 
@@ -78,7 +77,7 @@ class _Maps:
     repeated: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def takes(self, step: Step) -> bool:
-        return not step.states and _stretches(step, self.operands) is not None
+        return not step.states and stretches(step, self.operands) is not None
 
     def follows(self, layer: Layer) -> int:
         if self.own is not None:
@@ -90,7 +89,7 @@ class _Maps:
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         found: list[Native] = []
-        for columns, low, high in _stretches(step, self.operands) or ():
+        for columns, low, high in stretches(step, self.operands) or ():
             found += self._stretch(step, memory, columns, low, high)
         return found
 
@@ -104,20 +103,20 @@ class _Maps:
         elif self.follows(step.layer):
             after = activation(step.layer.epilogue[0]) or after
         channels = high - low
-        target = _place(step.outputs[0], columns, low, high, step.outputs[0].count, memory)
+        target = place(step.outputs[0], columns, low, high, step.outputs[0].count, memory)
         views = [step.inputs[one] for one in self.operands if isinstance(one, int)]
         places = [
-            _place(v, columns, low, high, len(target.rows), memory) for v in views if v is not None
+            place(v, columns, low, high, len(target.rows), memory) for v in views if v is not None
         ]
         dense = all(p.each and p.stride == channels for p in (*places, target))
         constants = [one for one in self.operands if not isinstance(one, int)]
-        whole = dense and (channels < _FEW or all(one.size == 1 for one in constants))
+        whole = dense and (channels < FEW or all(one.size == 1 for one in constants))
         kept = []
         for k, one in enumerate(constants):
             values = self._constant(k, one, low, high, columns if whole else 1)
             kept.append(values)
             at = (address_of(values),) * len(target.rows)
-            places.append(_Place(at, 0, values.size > 1))
+            places.append(Place(at, 0, values.size > 1))
         if whole:
             columns, channels = 1, columns * channels
         # one that lies where the output does is read before that is written
@@ -162,34 +161,34 @@ class _Maps:
         return self.repeated[key]
 
 
-def _place(view: View, columns: int, low: int, high: int, count: int, memory: Memory) -> _Place:
+def place(view: View, columns: int, low: int, high: int, count: int, memory: Memory) -> Place:
     """Where channels [low, high) of `count` rows lie, all in one piece."""
     start = 0
     for piece in view.pieces or (view,):
-        size = piece.shape[-1] if _is_row_of_pixels(piece) else prod(piece.shape)
+        size = piece.shape[-1] if is_row_of_pixels(piece) else prod(piece.shape)
         # one channel meets all, unless it is one of several pieces
         if (size == 1 and not view.pieces) or start <= low < start + size:
             break
         start += size
     else:
         raise AssertionError("channels outside the view")
-    shift = 0 if size == 1 else FLOAT * (low - start)
+    shift = 0 if size == 1 else piece.format.itemsize * (low - start)
     rows = [at + shift for at in addresses(piece, memory)]
-    if not _is_row_of_pixels(piece):
-        return _Place(tuple(rows), size, True)
+    if not is_row_of_pixels(piece):
+        return Place(tuple(rows), size, True)
     rows = rows * count if len(rows) == 1 else rows
     wide = piece.shape[0] if len(piece.shape) == 3 else 1
     each = size > 1 or high - low == 1
     if wide == 1:
-        return _Place(tuple(rows), 0 if columns > 1 or not each else high - low, each)
-    return _Place(tuple(rows), pixel(piece), each)
+        return Place(tuple(rows), 0 if columns > 1 or not each else high - low, each)
+    return Place(tuple(rows), pixel(piece), each)
 
 
-def _is_row_of_pixels(view: View) -> bool:
+def is_row_of_pixels(view: View) -> bool:
     return len(view.shape) in (2, 3) and view.shape[-2] == 1
 
 
-def _stretches(step: Step, operands: Sequence[Operand]) -> list[tuple[int, int, int]] | None:
+def stretches(step: Step, operands: Sequence[Operand]) -> list[tuple[int, int, int]] | None:
     """(columns, low, high) of stretches of channels; None where rows do not lie as the kernel wants
     them.
     """

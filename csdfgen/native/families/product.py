@@ -13,7 +13,6 @@ from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
-    FLOAT,
     Family,
     activated,
     addresses,
@@ -27,7 +26,7 @@ from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 
-__all__ = ["product"]
+__all__ = ["every", "product", "rows_of_a_matrix"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +67,9 @@ class _Product:
             table = addresses(view, memory)
             first, parts, size = held.start * elements, len(table), elements
         else:
-            table = _every(view, self.inputs, memory)
+            table = every(view, self.inputs, memory)
             first, parts, size = 0, 1, self.inputs
-        written = _every(target, self.outputs, memory)
+        written = every(target, self.outputs, memory)
         weights, bias = self.packed()
         sizes = (ctypes.c_int32 * parts)(*[size] * parts)
         rows, out = pointers(table), pointers(written)
@@ -92,10 +91,12 @@ class _Product:
         return [Native("gemm_of", made, sizes, rows, out, packed=(weights, bias))]
 
 
-def _every(view: View, size: int, memory: Memory) -> list[int]:
+def every(view: View, size: int, memory: Memory) -> list[int]:
     """Addresses of every `size` elements of all rows."""
     count = prod(view.shape) // size
-    return [at + FLOAT * size * k for at in addresses(view, memory) for k in range(count)]
+    return [
+        at + view.format.itemsize * size * k for at in addresses(view, memory) for k in range(count)
+    ]
 
 
 def product(layer: Layer) -> Family | None:
@@ -111,7 +112,7 @@ def product(layer: Layer) -> Family | None:
         or given.get("transA")
         or layer.constants[1].ndim != 2
         or any(t is not None for t in layer.inputs[1:])
-        or not _rows_of_a_matrix(x, layer)
+        or not rows_of_a_matrix(x, layer)
         or (addend is not None and addend.size not in (1, layer.output.shape[-1]))
         or (addend is not None and addend.ndim > 1 and addend.shape[-1] != addend.size)
     ):
@@ -121,7 +122,7 @@ def product(layer: Layer) -> Family | None:
     return _Product(x.shape[-1], outputs, _packed_once(layer, *scales))
 
 
-def _rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
+def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
     """Whether stored rows hold rows of the left operand whole, those of the result likewise."""
     if len(x.shape) < 2 or x.row_axis != layer.input_axes[0]:
         return False

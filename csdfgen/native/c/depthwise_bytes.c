@@ -1,0 +1,194 @@
+/* Depthwise convolution of bytes: nothing to add up over channels.
+ *
+ * Sixteen channels at a time. Taps of a column come in pairs, one above the other: with vectors of 256 bits a pair is
+ * one product and sum of neighbours, of values that are laid out for it once and serve all windows they are in.
+ * Elsewhere, and where windows reach too far, it is tap by tap.
+ */
+#include "bytes.h"
+
+enum {
+    STRIP = 4,   /* pixels at a time */
+    COLUMNS = 64, /* pairs that are laid out at a time: 4 KiB */
+    PAIRS = 28   /* of a kernel */
+};
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/* Channels [0, n) from `channel` of the layer on, which are those from `source` of a piece; at most sixteen. */
+typedef struct part {
+    const csdf_byte_conv_step *step;
+    const csdf_byte_source *piece;
+    int32_t source, channel, n;
+    ptrdiff_t all; /* channels of the weights */
+} part;
+
+/* Where pixels of a row see: its lines, NULL for padding. */
+static const uint8_t *line_of(const part *p, int32_t row, int32_t y)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const uint8_t *at = NULL;
+    if (y < layer->kernel_h)
+        at = p->piece->rows[row * layer->stride_h + y * layer->dilation_h];
+    return at ? at + p->source : NULL;
+}
+
+static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const int32_t *sums)
+{
+    const csdf_byte_target *out = &p->step->out;
+    uint8_t *at = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
+    csdf_rescaled(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
+}
+
+/* A pixel, tap by tap. */
+static void tapped(const part *p, int32_t row, int32_t x)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const int32_t pairs = (layer->kernel_h + 1) / 2, first = x * layer->stride_w - layer->pad_left;
+    int32_t sums[16] = {0};
+    memcpy(sums, layer->bias + p->channel, (size_t)p->n * sizeof *sums);
+    for (int32_t k = 0; k < layer->kernel_w; k++)
+        for (int32_t y = 0; y < layer->kernel_h; y++) {
+            const int32_t in = first + k * layer->dilation_w;
+            const uint8_t *line = line_of(p, row, y);
+            const int8_t *w = layer->weights + ((k * pairs + y / 2) * p->all + p->channel) * 2 + y % 2;
+            if (line && in >= 0 && in < p->step->width) {
+                const uint8_t *at = line + (ptrdiff_t)in * p->piece->stride;
+                for (int32_t c = 0; c < p->n; c++)
+                    sums[c] += (int8_t)(at[c] ^ layer->flip) * w[2 * c];
+            } else {
+                for (int32_t c = 0; c < p->n; c++)
+                    sums[c] += layer->padding * w[2 * c];
+            }
+        }
+    written(p, row, x, 1, sums);
+}
+
+#if CSDF_LANES >= 8
+
+/* Sixteen channels of a pixel, or some and zeros. */
+CSDF_INLINE __m128i bytes_of(const uint8_t *at, int32_t n)
+{
+    uint8_t some[16] = {0};
+    if (n == 16)
+        return _mm_loadu_si128((const void *)at);
+    memcpy(some, at, (size_t)n);
+    return _mm_loadu_si128((const void *)some);
+}
+
+/* Values of `count` columns from `first` on, of two lines side by side: 16 bits each, [column][16][2], `apart` from
+ * column to column. */
+static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32_t first, int32_t count, int16_t *to,
+    ptrdiff_t apart)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const __m128i flip = _mm_set1_epi8((char)layer->flip), padding = _mm_set1_epi8((char)layer->padding);
+    const ptrdiff_t stride = p->piece->stride;
+    for (int32_t k = 0; k < count; k++, to += apart) {
+        const int32_t in = first + k;
+        const int inside = in >= 0 && in < p->step->width;
+        const __m128i a = inside && above ? _mm_xor_si128(flip, bytes_of(above + in * stride, p->n)) : padding;
+        const __m128i b = inside && below ? _mm_xor_si128(flip, bytes_of(below + in * stride, p->n)) : padding;
+        _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
+        _mm256_storeu_si256((void *)(to + 16), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
+    }
+}
+
+/* x: the first column that the first of these pixels sees; step: 16 bits from a pixel to the next. */
+#define STRIPS(pixels) \
+    static void strip_##pixels(const int16_t *x, ptrdiff_t step, ptrdiff_t tap, const int16_t *weights, int32_t wide, \
+        int32_t pairs, const int32_t *bias, int32_t *sums) \
+    { \
+        __m256i low[pixels], high[pixels]; \
+        for (int i = 0; i < pixels; i++) { \
+            low[i] = _mm256_loadu_si256((const void *)bias); \
+            high[i] = _mm256_loadu_si256((const void *)(bias + 8)); \
+        } \
+        for (int32_t k = 0; k < wide; k++, x += tap) \
+            for (int32_t y = 0; y < pairs; y++, weights += 32) { \
+                const __m256i u = _mm256_loadu_si256((const void *)weights); \
+                const __m256i v = _mm256_loadu_si256((const void *)(weights + 16)); \
+                for (int i = 0; i < pixels; i++) { \
+                    const int16_t *at = x + i * step + y * 32; \
+                    low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(u, _mm256_loadu_si256((const void *)at))); \
+                    high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(v, _mm256_loadu_si256((const void *)(at + 16)))); \
+                } \
+            } \
+        for (int i = 0; i < pixels; i++) { \
+            _mm256_storeu_si256((void *)(sums + 16 * i), low[i]); \
+            _mm256_storeu_si256((void *)(sums + 16 * i + 8), high[i]); \
+        } \
+    }
+STRIPS(1)
+STRIPS(4)
+
+static void slab(const part *p)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const csdf_byte_target *out = &p->step->out;
+    const int32_t wide = layer->kernel_w, pairs = (layer->kernel_h + 1) / 2;
+    const int32_t extent = (wide - 1) * layer->dilation_w + 1, end = out->column + out->columns;
+    if (extent * pairs > COLUMNS || wide * pairs > PAIRS) {
+        for (int32_t row = 0; row < out->count; row++)
+            for (int32_t x = out->column; x < end; x++)
+                tapped(p, row, x);
+        return;
+    }
+    const int32_t limit = (COLUMNS / pairs - extent) / layer->stride_w + 1;
+    const int32_t some = limit > STRIP ? limit / STRIP * STRIP : limit;
+    const ptrdiff_t apart = pairs * 32;
+    int16_t values[COLUMNS * 32], weights[PAIRS * 32];
+    for (int32_t k = 0; k < wide * pairs; k++) {
+        const int8_t *at = layer->weights + (k * p->all + p->channel) * 2;
+        _mm256_storeu_si256((void *)(weights + 32 * k), _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)at)));
+        _mm256_storeu_si256((void *)(weights + 32 * k + 16), _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(at + 16))));
+    }
+    for (int32_t row = 0; row < out->count; row++)
+        for (int32_t x = out->column, count; x < end; x += count) {
+            const int32_t first = x * layer->stride_w - layer->pad_left;
+            int32_t sums[STRIP * 16];
+            count = least(some, end - x);
+            for (int32_t y = 0; y < pairs; y++)
+                lay(p, line_of(p, row, 2 * y), line_of(p, row, 2 * y + 1), first,
+                    (count - 1) * layer->stride_w + extent, values + 32 * y, apart);
+            for (int32_t k = 0, pixels; k < count; k += pixels) {
+                const int16_t *at = values + k * layer->stride_w * apart;
+                pixels = count - k >= STRIP ? STRIP : 1;
+                (pixels == STRIP ? strip_4 : strip_1)(at, layer->stride_w * apart, layer->dilation_w * apart, weights, wide,
+                    pairs, layer->bias + p->channel, sums);
+                written(p, row, x + k, pixels, sums);
+            }
+        }
+}
+
+#else
+
+static void slab(const part *p)
+{
+    const csdf_byte_target *out = &p->step->out;
+    for (int32_t row = 0; row < out->count; row++)
+        for (int32_t x = out->column; x < out->column + out->columns; x++)
+            tapped(p, row, x);
+}
+
+#endif
+
+void csdf_depthwise_bytes(const csdf_byte_conv_step *step)
+{
+    const int32_t low = step->out.channel, high = low + step->out.channels;
+    int32_t start = 0;
+    for (int32_t i = 0; i < step->piece_count; i++) {
+        const csdf_byte_source *piece = step->pieces + i;
+        const int32_t from = most(low, start), to = least(high, start + piece->channels);
+        for (int32_t c = from; c < to; c += 16) {
+            /* some once more: to the same values */
+            const int32_t at = to - c < 16 && to - from >= 16 ? to - 16 : c;
+            const ptrdiff_t all = (step->layer->out_channels + 15) / 16 * 16;
+            const part p = {step, piece, at - start, at, least(16, to - at), all};
+            slab(&p);
+        }
+        start += piece->channels;
+    }
+}
+
+void csdf_depthwise_bytes_of(const void *step) { csdf_depthwise_bytes(step); }

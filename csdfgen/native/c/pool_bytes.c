@@ -1,0 +1,91 @@
+/* Windows of a map of bytes become their greatest byte, and maps the average of all of it.
+ *
+ * Loops over channels that lie side by side, which compilers turn into vectors.
+ */
+#include "bytes.h"
+
+enum { CHANNELS = 64 }; /* at a time */
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* The greatest of n bytes each: those that are there, and those that are seen. All are flipped to unsigned ones. */
+CSDF_INLINE void greater(uint8_t *most, const uint8_t *at, int32_t n, uint8_t flip)
+{
+    for (int32_t c = 0; c < n; c++) {
+        const uint8_t x = at[c] ^ flip;
+        most[c] = x > most[c] ? x : most[c];
+    }
+}
+
+static void pixel(const csdf_byte_pool_step *step, int32_t row, int32_t x, int32_t channel, int32_t n)
+{
+    const uint8_t flip = (uint8_t)(step->flip ^ 0x80);
+    uint8_t *out = step->out[row] + (ptrdiff_t)x * step->stride + channel;
+    uint8_t most[CHANNELS];
+    for (int32_t c = 0; c < n; c++)
+        most[c] = step->begin ? 0 : out[c] ^ flip;
+    for (int32_t y = 0; y < step->kernel_h; y++) {
+        const uint8_t *line = step->source.rows[row * step->stride_h + y * step->dilation_h];
+        int32_t in = x * step->stride_w - step->pad_left;
+        for (int32_t k = 0; line && k < step->kernel_w; k++, in += step->dilation_w)
+            if (in >= 0 && in < step->width) {
+                const uint8_t *at = line + (ptrdiff_t)in * step->source.stride + channel;
+                if (n == CHANNELS)
+                    greater(most, at, CHANNELS, flip);
+                else
+                    greater(most, at, n, flip);
+            }
+    }
+    for (int32_t c = 0; c < n; c++)
+        out[c] = most[c] ^ flip;
+}
+
+void csdf_pool_bytes(const csdf_byte_pool_step *step)
+{
+    for (int32_t row = 0; row < step->count; row++)
+        for (int32_t x = 0; x < step->columns; x++)
+            for (int32_t c = 0; c < step->source.channels; c += CHANNELS)
+                pixel(step, row, x, c, least(CHANNELS, step->source.channels - c));
+}
+
+void csdf_pool_bytes_of(const void *step) { csdf_pool_bytes(step); }
+
+CSDF_INLINE void adding(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
+{
+    for (int32_t c = 0; c < n; c++)
+        sums[c] += (int8_t)(at[c] ^ flip);
+}
+
+void csdf_sum_bytes(const csdf_byte_sum_step *step)
+{
+    const int32_t more = step->flip * step->width * step->count;
+    const uint8_t flip = (uint8_t)step->flip;
+    for (int32_t first = 0; first < step->source.channels; first += CHANNELS) {
+        const int32_t n = least(CHANNELS, step->source.channels - first);
+        int32_t sums[CHANNELS] = {0};
+        for (int32_t row = 0; row < step->count; row++)
+            for (int32_t x = 0; x < step->width; x++) {
+                const uint8_t *at = step->source.rows[row] + (ptrdiff_t)x * step->source.stride + first;
+                if (n == CHANNELS)
+                    adding(sums, at, CHANNELS, flip);
+                else
+                    adding(sums, at, n, flip);
+            }
+        for (int32_t c = 0; c < n; c++) {
+            float *sum = step->sums + first + c;
+            *sum = (float)(sums[c] + more) + (step->begin ? 0.0f : *sum);
+        }
+        if (step->end) {
+            float factors[CHANNELS];
+            const csdf_rescaling into = {CSDF_BYTES, step->zero, step->low, step->high, factors};
+            for (int32_t c = 0; c < n; c++)
+                sums[c] = (int32_t)step->sums[first + c] + step->rest;
+            for (int32_t c = 0; c < CHANNELS; c++)
+                factors[c] = step->factor;
+            for (int32_t c = 0; c < n; c += CSDF_PANEL)
+                csdf_rescaled(&into, 0, least(CSDF_PANEL, n - c), sums + c, 1, step->out + first + c, 0);
+        }
+    }
+}
+
+void csdf_sum_bytes_of(const void *step) { csdf_sum_bytes(step); }

@@ -1,0 +1,248 @@
+"""Which elementwise layers of bytes have a kernel? Sums, products, functions of one byte, and the ways
+from floats to bytes and back.
+
+Operands lie as those of the float maps do (`maps`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.kernels.steps import Memory, Step
+from csdfgen.model.network import Layer
+from csdfgen.native import packing
+from csdfgen.native.families.common import Family, once, pointers
+from csdfgen.native.families.maps import Operand, Place, place, stretches
+from csdfgen.native.library import (
+    ADD_BYTES,
+    DEQUANTIZE,
+    MULTIPLY_BYTES,
+    QUANTIZE,
+    TABLE,
+    ByteMapStep,
+    ByteSource,
+)
+from csdfgen.native.strided import Native, address_of
+from csdfgen.ops._integers import BYTES, factor_of, limits, zero_of
+from csdfgen.ops.quantized_maps import Addends, function_table
+
+__all__ = ["BYTE_MAPS"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is computed: the fields of a `ByteMapStep`."""
+
+    operation: int
+    bounds: tuple[int, int] = (0, 0)
+    flips: tuple[int, int] = (0, 0)
+    zeros: tuple[int, int] = (0, 0)
+    settings: tuple[float, ...] = ()
+    table: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _ByteMaps:
+    """operands: of the operation, one or two. work: made when first asked for."""
+
+    operands: tuple[Operand, ...]
+    work: Callable[[], _Work]
+
+    def takes(self, step: Step) -> bool:
+        return not step.states and stretches(step, self.operands) is not None
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        return [
+            self._stretch(step, memory, columns, low, high)
+            for columns, low, high in stretches(step, self.operands) or ()
+        ]
+
+    def _stretch(self, step: Step, memory: Memory, columns: int, low: int, high: int) -> Native:
+        """Channels [low, high) of the output's rows."""
+        channels, out = high - low, step.outputs[0]
+        target = place(out, columns, low, high, out.count, memory)
+        places, sizes, kept = [], [], []
+        for one in self.operands:
+            if isinstance(one, int):
+                view = step.inputs[one]
+                assert view is not None
+                places.append(place(view, columns, low, high, len(target.rows), memory))
+                sizes.append(view.format.itemsize)
+        dense = all(p.each and p.stride == channels for p in (*places, target))
+        constants = [one for one in self.operands if not isinstance(one, int)]
+        whole = dense and (not constants or all(one.size == 1 for one in constants))
+        for number, one in enumerate(self.operands):
+            if isinstance(one, int):
+                continue
+            values = one if one.size == 1 else one[low:high]
+            kept.append(values)
+            at = (address_of(values),) * len(target.rows)
+            places.insert(number, Place(at, 0, values.size > 1))
+            sizes.insert(number, 1)
+        if whole:
+            columns, channels = 1, columns * channels
+        return _made(
+            self.work(), places, sizes, target, out.format.itemsize, columns, channels, kept
+        )
+
+
+def _made(
+    work: _Work,
+    places: list[Place],
+    sizes: list[int],
+    target: Place,
+    written: int,
+    columns: int,
+    channels: int,
+    kept: list[np.ndarray],
+) -> Native:
+    """The kernel over rows of `columns` pixels. sizes: bytes of an element of the operands; written: of the
+    output.
+    """
+    tables = [pointers(one.rows) for one in places]
+    sources = [
+        ByteSource(ctypes.addressof(table), one.stride * size, int(one.each))
+        for table, one, size in zip(tables, places, sizes, strict=True)
+    ]
+    out = pointers(target.rows)
+    table = work.table
+    made = ByteMapStep(
+        work.operation,
+        len(target.rows),
+        columns,
+        channels,
+        *work.bounds,
+        (ctypes.c_int32 * 2)(*work.flips),
+        (ctypes.c_int32 * 2)(*work.zeros),
+        (ctypes.c_float * 3)(*work.settings),
+        None if table is None else address_of(table),
+        (ByteSource * 2)(*sources),
+        ctypes.addressof(out),
+        target.stride * written,
+    )
+    return Native("map_bytes_of", made, tables, out, kept, [] if table is None else [table])
+
+
+def _flip(dtype: str) -> int:
+    return 128 if dtype == "uint8" else 0
+
+
+# Layers ------------------------------------------------------------------------------------------
+
+
+def _operands(layer: Layer) -> tuple[Operand, ...] | None:
+    """The two operands of a layer; constants as one byte, or one a channel. None for any others."""
+    found: list[Operand] = []
+    for position in range(2):
+        if layer.inputs[position] is not None:
+            found.append(position)
+            continue
+        values, shape = layer.constants[position], layer.output.shape
+        padded = (*(1,) * (len(shape) - values.ndim), *values.shape)
+        alone = values.size == 1
+        if not alone and (len(shape) < 3 or values.size != shape[1] or padded[1] != shape[1]):
+            return None
+        found.append(packing.aligned(values.reshape(-1), str(values.dtype)))
+    return tuple(found) if any(isinstance(one, int) for one in found) else None
+
+
+def _flips(layer: Layer) -> tuple[int, int]:
+    return _flip(layer.attributes["x"].dtype), _flip(layer.attributes["w"].dtype)
+
+
+def added(layer: Layer) -> Family | None:
+    """QLinearAdd."""
+    operands = _operands(layer)
+    if operands is None:
+        return None
+    sums, flips = Addends.of(layer), _flips(layer)
+    if sums.first:
+        operands, flips = operands[::-1], flips[::-1]
+    settings = float(sums.factor), float(sums.other), float(sums.rest)
+    work = _Work(ADD_BYTES, limits(layer.output.dtype), flips, settings=settings)
+    return _ByteMaps(operands, lambda: work)
+
+
+def multiplied(layer: Layer) -> Family | None:
+    """QLinearMul."""
+    operands = _operands(layer)
+    if operands is None:
+        return None
+    work = _Work(
+        MULTIPLY_BYTES,
+        limits(layer.output.dtype),
+        _flips(layer),
+        (zero_of(layer, "x"), zero_of(layer, "w")),
+        (float(factor_of(layer)), zero_of(layer, "y")),
+    )
+    return _ByteMaps(operands, lambda: work)
+
+
+def _by_table(make: Callable[[], np.ndarray]) -> Family:
+    return _ByteMaps(
+        (0,), once(lambda: _Work(TABLE, table=packing.aligned(make().view(np.uint8), "uint8")))
+    )
+
+
+def function(layer: Layer) -> Family | None:
+    """QLinearSigmoid and QLinearLeakyRelu."""
+    return _by_table(lambda: function_table(layer))
+
+
+def clipped(layer: Layer) -> Family | None:
+    """Clip of bytes to constant bounds."""
+    given, dtype = layer.attributes, layer.output.dtype
+    if dtype not in BYTES or "bounds" in given:
+        return None
+    every = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64)
+    return _by_table(lambda: np.clip(every, given["min"], given["max"]).astype(dtype))
+
+
+def quantized(layer: Layer) -> Family | None:
+    """QuantizeLinear of floats to bytes with one scale."""
+    x, form = layer.inputs[0], layer.attributes.get("format")
+    if x is None or x.dtype != "float32" or form is None or form.axis is not None:
+        return None
+    if form.dtype not in BYTES:
+        return None
+    settings = form.scale[0], float(form.zero_point[0])
+    work = _Work(QUANTIZE, limits(form.dtype), settings=settings)
+    return _ByteMaps((0,), lambda: work)
+
+
+def dequantized(layer: Layer) -> Family | None:
+    """DequantizeLinear of bytes to floats with one scale."""
+    form = layer.attributes.get("format")
+    if form is None or form.axis is not None or form.dtype not in BYTES:
+        return None
+    if layer.output.dtype != "float32":
+        return None
+    work = _Work(
+        DEQUANTIZE,
+        flips=(_flip(form.dtype), 0),
+        zeros=(form.zero_point[0], 0),
+        settings=(form.scale[0],),
+    )
+    return _ByteMaps((0,), lambda: work)
+
+
+BYTE_MAPS: dict[str, Callable[[Layer], Family | None]] = {
+    "QLinearAdd": added,
+    "QLinearMul": multiplied,
+    "QLinearSigmoid": function,
+    "QLinearLeakyRelu": function,
+    "Clip": clipped,
+    "QuantizeLinear": quantized,
+    "DequantizeLinear": dequantized,
+}
+"""Operator -> what makes a family of a layer."""

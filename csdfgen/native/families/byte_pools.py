@@ -1,0 +1,159 @@
+"""Which pools of bytes have a kernel? MaxPool of one or two axes, GlobalMaxPool, and the average of whole
+maps, QLinearGlobalAveragePool.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from csdfgen.kernels.steps import Memory, Step
+from csdfgen.model.network import Layer
+from csdfgen.model.rows import Rows
+from csdfgen.native.families.common import (
+    Family,
+    addresses,
+    is_dense,
+    is_map,
+    pixel,
+    pointers,
+    reads_a_map,
+    rows_read,
+)
+from csdfgen.native.library import BytePoolStep, ByteSource, ByteSumStep
+from csdfgen.native.strided import Native
+from csdfgen.ops import operator_of
+from csdfgen.ops._integers import BYTES
+from csdfgen.ops._windows import windows_of
+from csdfgen.ops.base import Mode
+from csdfgen.ops.quantized_maps import averaged
+
+__all__ = ["BYTE_POOLS"]
+
+
+class _Without:
+    """Families that leave what follows to others and need no workspace."""
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+
+class _Greatest(_Without):
+    """Of what each window sees."""
+
+    def takes(self, step: Step) -> bool:
+        return reads_a_map(step)
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        layer, phase, view, target = step.layer, step.phase, step.inputs[0], step.outputs[0]
+        held, x = phase.ins[0], layer.inputs[0]
+        assert held is not None and view is not None and x is not None
+        rows, *others = windows_of(layer.attributes)
+        across = others[0] if others else None
+        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
+        out = Rows(0, 1) if accumulates else phase.out
+        first, high, reach = held.start, len(held), len(held)
+        if not accumulates:
+            first = out.start * rows.stride - rows.pad_top
+            high, reach = rows.kernel, (len(out) - 1) * rows.stride + rows.extent
+        written, low = addresses(target, memory), 0
+        found = []
+        for piece in view.pieces or (view,):
+            table = rows_read(addresses(piece, memory), held, first, reach)
+            there = pointers([at + low for at in written])
+            made = BytePoolStep(
+                128 if x.dtype == "uint8" else 0,
+                high,
+                across.kernel if across else 1,
+                rows.stride,
+                across.stride if across else 1,
+                1 if accumulates else rows.dilation,
+                across.dilation if across else 1,
+                across.pad_top if across else 0,
+                x.shape[3] if across else 1,
+                int(phase.first or not accumulates),
+                len(out),
+                layer.output.shape[3] if across else 1,
+                pixel(target),
+                ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
+                ctypes.addressof(there),
+            )
+            found.append(Native("pool_bytes_of", made, table, there))
+            low += piece.shape[-1]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Average(_Without):
+    """Of all of a map: its sums are a state of floats."""
+
+    layer: Layer
+
+    def takes(self, step: Step) -> bool:
+        view = step.inputs[0]
+        assert view is not None
+        return (
+            len(step.states) == 1
+            and step.states[0].format.dtype == "float32"
+            and (not view.pieces or view.along == len(view.shape) - 1)
+            and all(is_map(one) for one in view.pieces or (view,))
+            and all(
+                not one.pieces and one.count == 1 and is_dense(one)
+                for one in (*step.states, *step.outputs)
+            )
+        )
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        layer, phase, view = step.layer, step.phase, step.inputs[0]
+        assert view is not None
+        into, rest = averaged(layer)
+        (state,), (written,) = (addresses(one, memory) for one in (step.states[0], step.outputs[0]))
+        found, low = [], 0
+        for piece in view.pieces or (view,):
+            table = pointers(addresses(piece, memory))
+            made = ByteSumStep(
+                128 if layer.attributes["x"].dtype == "uint8" else 0,
+                int(phase.first),
+                int(phase.last),
+                piece.count,
+                piece.shape[0] if len(piece.shape) == 3 else 1,
+                rest,
+                into.zero,
+                into.low,
+                into.high,
+                float(into.factor),
+                ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
+                state + 4 * low,
+                written + low,
+            )
+            found.append(Native("sum_bytes_of", made, table))
+            low += piece.shape[-1]
+        return found
+
+
+def greatest(layer: Layer) -> Family | None:
+    """MaxPool and GlobalMaxPool of bytes."""
+    x = layer.inputs[0]
+    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0] or x.dtype not in BYTES:
+        return None
+    return _Greatest() if layer.output.dtype == x.dtype else None
+
+
+def average(layer: Layer) -> Family | None:
+    """QLinearGlobalAveragePool of one or two axes."""
+    x = layer.inputs[0]
+    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0]:
+        return None
+    return _Average(layer)
+
+
+BYTE_POOLS: dict[str, Callable[[Layer], Family | None]] = {
+    "MaxPool": greatest,
+    "GlobalMaxPool": greatest,
+    "QLinearGlobalAveragePool": average,
+}
+"""Operator -> what makes a family of a layer."""
