@@ -26,6 +26,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.units import size_of
 from csdfgen.planning.plan import Plan
+from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
 from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
 from csdfgen.precision.formats import format_of
@@ -287,7 +288,9 @@ class _Work:
             int8 = arenas.of(frozenset())
         else:
             noise = self._predicted(written, arenas.formats(wide))
-        made = with_formats(written.model, arenas.formats(wide)) if wide else written.model
+        made = written.model
+        if wide:
+            made = with_fine_biases(with_formats(written.model, arenas.formats(wide)), self.model)
         return self._finished(made, int8, decibels(noise), points)
 
     def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:

@@ -34,6 +34,14 @@ __all__ = [
     "with_formats",
 ]
 
+_ALONE_NAMES = """
+    Celu Elu Gelu GlobalMaxPool HardSigmoid HardSwish LRN Mish Selu Softplus Softsign Tanh ThresholdedRelu
+"""
+_ALONE = frozenset(_ALONE_NAMES.split())
+"""Operators on one tensor, without constants, that the tool knows nothing of: what they read and make is
+quantized as that of any other. Left in float they would set the peak: LRN stands behind AlexNet's first layer.
+"""
+
 _ENDS = "_QuantizeLinear_Input"
 """What the tool appends to the name of a graph output that is quantized."""
 
@@ -88,7 +96,7 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
     }
     # a Clip that zero is outside of cannot be what the ends of the integers do
     kept = any(low > 0 or high < 0 for low, high in _removed(model, onnx.ModelProto()).values())
-    kinds = {node.op_type for node in graph.node} & {*QDQRegistry, *QLinearOpsRegistry}
+    kinds = {node.op_type for node in graph.node} & {*QDQRegistry, *QLinearOpsRegistry, *_ALONE}
     with _silent():
         try:
             tool = QDQQuantizer(

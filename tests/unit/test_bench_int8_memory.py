@@ -77,10 +77,18 @@ def test_bars_that_are_missed_are_told() -> None:
 
 
 def test_rivals_are_of_networks_that_are_here() -> None:
-    names = {rival.network for rival in bench.RIVALS}
+    names = {rival.network.removesuffix(bench.RESIDUALS) for rival in bench.RIVALS}
     assert names <= {*ZOO, *CHAINS}
     barred = {(r.network, r.image): r.bar for r in bench.RIVALS if r.bar}
     assert len(barred) == 9 and barred["resnet50", "streamed"] == 360 * 1024
+
+
+def test_residuals_are_added_where_blocks_keep_their_shape() -> None:
+    name = "mbv2_w0.35_chain"
+    plain, residual = (bench.float_model(n) for n in (name, name + bench.RESIDUALS))
+    added = [node for node in residual.graph.node if node.op_type == "Add"]
+    assert len(added) == 10  # of 17 blocks, as in MobileNetV2
+    assert len(residual.graph.node) - len(plain.graph.node) == 10
 
 
 def test_rows_go_through_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,7 @@ ARROWS: dict[str, set[str]] = {
         "reading",
         "rewriting",
         "planning",
+        "precision",
         "schedules",
         "runtime",
         "devices",

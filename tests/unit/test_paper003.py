@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import csdfgen.paper.formats.digits as digits
@@ -14,8 +16,8 @@ from csdfgen.errors import InputError
 from csdfgen.paper.formats import celsius
 from csdfgen.paper.formats.arithmetic import losses
 from csdfgen.paper.formats.cells import Cell
-from csdfgen.paper.formats.claims import claims, counts, table_4_1
-from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of
+from csdfgen.paper.formats.claims import claims, counts, fahrenheit, table_4_1
+from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
 from csdfgen.paper.formats.memory import networks, table_4_2, table_4_3
 from csdfgen.paper.formats.printed import FORMATS, LEFT, TABLE_4_3, TABLE_4_4, TABLE_4_5
 from csdfgen.paper.formats.reproduction import PARTS
@@ -23,6 +25,13 @@ from tests import paper003_page
 from tests.quantized_models import onnxruntime_outputs
 
 LARGEST_ERROR = {"float32": 0.001, "float16": 0.2, "int16": 0.02, "int8": 4.1}
+
+
+Writer = Callable[[str, tuple[Dense, ...], np.ndarray], onnx.ModelProto]
+
+
+def model_by_the_paper(format_: str, layers: tuple[Dense, ...], x: np.ndarray) -> onnx.ModelProto:
+    return model_in(format_, layers, observed(layers, x))
 
 
 @pytest.fixture
@@ -92,9 +101,15 @@ def test_the_listing_is_off_in_half_of_the_results() -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "native"])
-def test_celsius_in_four_formats(backend: str) -> None:
-    errors = celsius.mean_errors(backend)
-    assert list(errors) == list(FORMATS)
+@pytest.mark.parametrize("writer", [model_by_the_paper, quantized])
+def test_celsius_in_four_formats(backend: str, writer: Writer) -> None:
+    x = celsius.degrees()
+    errors = {
+        name: float(
+            np.abs(outputs_of(writer(name, celsius.NEURON, x), x, backend) - fahrenheit(x)).mean()
+        )
+        for name in FORMATS
+    }
     for name, error in errors.items():
         assert error <= LARGEST_ERROR[name], name
     assert errors["int8"] > errors["float16"] > errors["int16"] > errors["float32"]
@@ -132,8 +147,13 @@ def test_training_as_printed_ends_anywhere() -> None:
 
 @pytest.mark.usefixtures("_pictures")
 @pytest.mark.networks
-def test_digits_lose_at_most_half_a_point() -> None:
-    found = digits.accuracies()
+@pytest.mark.parametrize("writer", [model_by_the_paper, quantized])
+def test_digits_lose_at_most_half_a_point(writer: Writer) -> None:
+    data, layers, shown = digits.pictures(), digits.trained(), digits.observed_pictures()
+    found = {
+        name: digits.percent_found(outputs_of(writer(name, layers, shown), data.test))
+        for name in FORMATS
+    }
     assert found["float32"] > 89
     for name in FORMATS:
         assert found[name] >= found["float32"] - 0.5, name

@@ -19,6 +19,7 @@ from csdfgen.paper.formats.dense import (
     model_in,
     observed,
     outputs_of,
+    quantized,
 )
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6
 
@@ -75,6 +76,9 @@ def table_4_6() -> Iterator[Cell]:
         yield Cell("4.6", "exact weights", name, "F", printed, ours, 5, note)
     x = degrees()
     seen = observed(NEURON, x)
+    for name in FORMATS:
+        ours = _error(outputs_of(quantized(name, NEURON, x), x))
+        yield Cell("4.6", "exact weights, by `csdfgen quantize`", name, "F", None, ours, 5)
     for name in ("int16", "int8"):
         for wide in (True, False):
             ours = _error(by_the_paper(name, NEURON, seen, x, wide))

@@ -1,9 +1,10 @@
 """How does a small network of fully connected layers become a model in each of the paper's four formats?
 
-Quantized models are in QDQ form, in the paper's unsigned integers: ranges of weights are those of their
-values, ranges of tensors are observed, biases are 32-bit integers of the scale that products have. They
-are run by csdfgen like any model of a user; `by_the_paper` computes the same integers by the paper's own
-arithmetic instead.
+`model_in` writes them with the paper's quantizers, in QDQ form: unsigned integers, ranges of weights are those
+of their values, ranges of tensors are observed, biases are 32-bit integers of the scale that products have.
+`quantized` has `csdfgen.quantize` write them: signed, weights in int8 for each output, int16 for tensors alone.
+Both are run by csdfgen like any model of a user; `by_the_paper` computes the integers of the first by the
+paper's own arithmetic instead.
 """
 
 from __future__ import annotations
@@ -20,9 +21,19 @@ from csdfgen.mixed_precision.integers import Factor, relu, rescaled, separated, 
 from csdfgen.mixed_precision.quantizers import TYPES, Quantizer, Range
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.planner import plan_of
+from csdfgen.precision.quantize import quantize
 from csdfgen.reading.loader import load
 
-__all__ = ["Dense", "Observed", "by_the_paper", "in_floats", "model_in", "observed", "outputs_of"]
+__all__ = [
+    "Dense",
+    "Observed",
+    "by_the_paper",
+    "in_floats",
+    "model_in",
+    "observed",
+    "outputs_of",
+    "quantized",
+]
 
 OPSET = 21
 """The first in which 16-bit integers are quantized by standard operators."""
@@ -96,6 +107,16 @@ def model_in(format_: str, layers: Sequence[Dense], seen: Observed) -> onnx.Mode
 
 def _weights(layer: Dense, dtype: str) -> Quantizer:
     return Quantizer.of(Range().observed(layer.weight).with_zero(), dtype)
+
+
+def quantized(format_: str, layers: Sequence[Dense], x: np.ndarray) -> onnx.ModelProto:
+    """The same by `csdfgen.quantize`, observed on samples (n, inputs); the float model for float32. Raises
+    InputError.
+    """
+    floats = model_in("float32", layers, observed(layers, x))
+    if format_ == "float32":
+        return floats
+    return quantize(floats, x.astype(np.float32), format=format_, method="minmax").model
 
 
 class _Graph:

@@ -24,6 +24,7 @@ from csdfgen.paper.formats.dense import (
     model_in,
     observed,
     outputs_of,
+    quantized,
 )
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_7
 
@@ -141,6 +142,10 @@ def table_4_7() -> Iterator[Cell]:
     for (name, ours), printed in zip(accuracies().items(), TABLE_4_7, strict=True):
         yield Cell("4.7", "784-30-10", name, "%", printed, ours, 2, note)
     seen = observed(layers, observed_pictures())
+    for name in FORMATS:
+        made = quantized(name, layers, observed_pictures())
+        ours = percent_found(outputs_of(made, digits.test))
+        yield Cell("4.7", "784-30-10, by `csdfgen quantize`", name, "%", None, ours, 2)
     for name in ("int16", "int8"):
         for wide in (True, False):
             ours = percent_found(by_the_paper(name, layers, seen, digits.test, wide))
