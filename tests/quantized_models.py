@@ -19,7 +19,7 @@ import onnxruntime as ort
 
 from csdfgen.reading.zoo import build
 
-__all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "quantized"]
+__all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "prepared", "quantized"]
 
 FORMS = ("QOperator", "QDQ")
 
@@ -85,6 +85,23 @@ def quantized(
             **{name: QuantType[value] for name, value in types.items()},
         )
         return onnx.load(after)
+
+
+def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A float model as it is to be before it becomes int8: BatchNormalization is in the convolutions, and sums
+    of two are Add, which onnxruntime has for integers.
+    """
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with tempfile.TemporaryDirectory() as folder, _silent():
+        before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
+        onnx.save(model, before)
+        quant_pre_process(before, after, skip_symbolic_shape=True)
+        found = onnx.load(after)
+    for node in found.graph.node:
+        if node.op_type == "Sum" and len(node.input) == 2:
+            node.op_type = "Add"
+    return found
 
 
 @lru_cache(maxsize=16)
