@@ -19,7 +19,7 @@ import onnxruntime as ort
 
 from csdfgen.reading.zoo import build
 
-__all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "quantized"]
+__all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "prepared", "quantized"]
 
 FORMS = ("QOperator", "QDQ")
 
@@ -36,10 +36,15 @@ def feeds_of(model: onnx.ModelProto, seed: int = 3) -> dict[str, np.ndarray]:
 
 
 def quantized(
-    source: onnx.ModelProto, form: str, *, per_channel: bool = True, **settings: str
+    source: onnx.ModelProto,
+    form: str,
+    *,
+    per_channel: bool = True,
+    overrides: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> onnx.ModelProto:
     """A float model in int8, in one of the two forms. settings: types, by their names in
-    `onnxruntime.quantization.QuantType`.
+    `onnxruntime.quantization.QuantType`; overrides: those of single tensors.
     """
     from onnxruntime.quantization import (
         CalibrationDataReader,
@@ -71,9 +76,32 @@ def quantized(
             Reader(),
             quant_format=QuantFormat[form],
             per_channel=per_channel,
+            extra_options={
+                "TensorQuantOverrides": {
+                    name: [{"quant_type": QuantType[kind]}]
+                    for name, kind in (overrides or {}).items()
+                }
+            },
             **{name: QuantType[value] for name, value in types.items()},
         )
         return onnx.load(after)
+
+
+def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A float model as it is to be before it becomes int8: BatchNormalization is in the convolutions, and sums
+    of two are Add, which onnxruntime has for integers.
+    """
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with tempfile.TemporaryDirectory() as folder, _silent():
+        before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
+        onnx.save(model, before)
+        quant_pre_process(before, after, skip_symbolic_shape=True)
+        found = onnx.load(after)
+    for node in found.graph.node:
+        if node.op_type == "Sum" and len(node.input) == 2:
+            node.op_type = "Add"
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -33,6 +33,7 @@ from csdfgen.rewriting.fuse import fuse
 from runtime.executor import Executable
 from tests import random_networks
 from tests.networks import feeds
+from tests.quantized_models import quantized
 from tests.random_networks import models, row_choices
 
 CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
@@ -97,7 +98,8 @@ def _touched(view: View, memory: Memory) -> Iterator[tuple[int, int]]:
                 yield base + row + sum(i * s for i, s in zip(index, strides, strict=True)), run
 
 
-def check(count: int, number: int) -> None:
+def check(count: int, number: int, integers: bool = False) -> None:
+    """integers: of the networks in int8, whose values other tests compare: floats between them meet ties."""
     kernels = Guarded(load(FLAGS))
 
     @seed(number)
@@ -110,10 +112,15 @@ def check(count: int, number: int) -> None:
     )
     @given(st.data(), models())
     def run(data: st.DataObject, model: onnx.ModelProto) -> None:
+        if integers:
+            model = quantized(model, "QDQ")
         network = csdfgen.load(model)
         rows = row_choices(data.draw, [layer.name for layer in fuse(network).layers])
         plan = csdfgen.plan(network, rows=rows, backend="native")
         inputs = feeds(model)
+        if integers:
+            Executable(plan, kernels=kernels)(inputs)
+            return
         want = Executable(csdfgen.plan(network, rows=rows, backend="numpy"), kernels=NUMPY)(inputs)
         for name, got in Executable(plan, kernels=kernels)(inputs).items():
             np.testing.assert_allclose(
@@ -123,13 +130,13 @@ def check(count: int, number: int) -> None:
     run()
 
 
-def main(count: int, number: int) -> None:
+def main(count: int, number: int, integers: int = 0) -> None:
     for channels in (random_networks.LARGEST_CHANNELS, WIDE):
         random_networks.LARGEST_CHANNELS = channels
-        check((count + 1) // 2, number)
+        check((count + 1) // 2, number, bool(integers))
     print(f"{count} networks")
 
 
 if __name__ == "__main__":
     numbers = [int(text) for text in sys.argv[1:]]
-    main(*numbers, *(10, 0)[len(numbers) :])
+    main(*numbers, *(10, 0, 0)[len(numbers) :])

@@ -129,7 +129,12 @@ def _shape(kind: type[ctypes.Structure]) -> _Shape:
             fields += [((name, *path), *rest) for path, *rest in inner.fields]
             continue
         if isinstance(of, type) and issubclass(of, ctypes.Array):
-            inner, length = _shape(of._type_), cast(int, of._length_)
+            length = cast(int, of._length_)
+            if not (isinstance(of._type_, type) and issubclass(of._type_, ctypes.Structure)):
+                texts.append(f"{{{', '.join(['%s'] * length)}}}")
+                fields += [((name, at), of._type_, False, "") for at in range(length)]
+                continue
+            inner = _shape(of._type_)
             texts.append(f"{{{', '.join([inner.text] * length)}}}")
             fields += [
                 ((name, at, *path), *rest) for at in range(length) for path, *rest in inner.fields

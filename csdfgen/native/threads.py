@@ -15,14 +15,15 @@ from typing import Any
 from csdfgen.errors import InputError, option
 from csdfgen.native.families.convolution import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.native.library import (
+    DEQUANTIZE,
     PANEL,
+    QUANTIZE,
+    ByteMapStep,
     ConvStep,
     GemmStep,
     Library,
-    MapStep,
     PoolStep,
     Record,
-    Source,
     Stage,
 )
 from csdfgen.native.strided import Native
@@ -103,16 +104,20 @@ def _convolution(kernel: Native, threads: int) -> list[Native]:
     layer, out = step.layer.contents, step.out
     taps = layer.kernel_h * layer.kernel_w * (layer.in_channels // layer.groups)
     work = out.count * out.columns * out.channels * taps
-    work *= _DEPTHWISE if kernel.kernel == "depthwise_of" else 1
+    work *= _DEPTHWISE if kernel.kernel.startswith("depthwise") else 1
     parts = min(threads, work // _WORTH)
-    weights = _FLOAT * taps * layer.out_channels
+    bytes_each = _FLOAT if isinstance(step, ConvStep) else 1
+    weights = bytes_each * taps * layer.out_channels
     panels = layer.out_channels // PANEL if layer.groups == 1 else 0
     by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
     if parts < 2 or not (by_columns or panels >= parts):
         return []
     found = []
-    for start, stop in _ranges(out.columns if by_columns else panels, parts):
-        part = ConvStep.from_buffer_copy(step)
+    room = step.workspace_bytes // parts // _ALIGNMENT * _ALIGNMENT
+    for number, (start, stop) in enumerate(_ranges(out.columns if by_columns else panels, parts)):
+        part = type(step).from_buffer_copy(step)
+        if room:
+            part.workspace, part.workspace_bytes = step.workspace + number * room, room
         if by_columns:
             part.out.column, part.out.columns = out.column + start, stop - start
         else:
@@ -160,20 +165,25 @@ def _in_points(kernel: Native, threads: int) -> list[Native]:
 
 
 def _map(kernel: Native, threads: int) -> list[Native]:
-    """Columns, or channels where all of a row is one pixel."""
+    """Columns, or channels where all of a row is one pixel. Strides of bytes are in bytes."""
     step: Any = kernel.step
     by_columns = step.columns > 1
     whole = step.columns if by_columns else step.channels
     parts = min(threads, step.count * step.columns * step.channels * _MOVED // _WORTH, whole)
     found = []
+    of_bytes = isinstance(step, ByteMapStep)
+    unit = 1 if of_bytes else _FLOAT
+    read = _FLOAT if not of_bytes or step.operation == QUANTIZE else 1
+    written = _FLOAT if not of_bytes or step.operation == DEQUANTIZE else 1
     for start, stop in _ranges(whole, parts) if parts > 1 else ():
-        part, tables = MapStep.from_buffer_copy(step), []
+        part, tables = type(step).from_buffer_copy(step), []
         for one in part.operands:
             if one.rows:
-                shift = start * one.stride if by_columns else start * one.channels
+                shift = start * (one.stride * unit if by_columns else one.channels * read)
                 tables.append(_shifted(one.rows, step.count, shift))
                 one.rows = ctypes.addressof(tables[-1])
-        tables.append(_shifted(step.out, step.count, start * step.stride if by_columns else start))
+        shift = start * (step.stride * unit if by_columns else written)
+        tables.append(_shifted(step.out, step.count, shift))
         part.out = ctypes.addressof(tables[-1])
         if by_columns:
             part.columns = stop - start
@@ -192,20 +202,21 @@ def _pool(kernel: Native, threads: int) -> list[Native]:
     rows = (step.count - 1) * step.stride_h + (step.kernel_h - 1) * step.dilation_h + 1
     found = []
     for start, stop in _ranges(panels, parts) if parts > 1 else ():
-        part, first = PoolStep.from_buffer_copy(step), start * PANEL
+        part, first = type(step).from_buffer_copy(step), start * PANEL
         last = step.source.channels if stop == panels else stop * PANEL
-        read = _shifted(step.source.rows, rows, first)
-        out = _shifted(step.out, step.count, first)
-        part.source = Source(ctypes.addressof(read), step.source.stride, last - first)
+        size = _FLOAT if isinstance(step, PoolStep) else 1
+        read = _shifted(step.source.rows, rows, size * first)
+        out = _shifted(step.out, step.count, size * first)
+        part.source.rows, part.source.channels = ctypes.addressof(read), last - first
         part.out = ctypes.addressof(out)
         found.append(kernel.changed(part, read, out))
     return found
 
 
-def _shifted(table: int, count: int, floats: int) -> Any:
-    """A table of addresses, so many floats further on; NULL stays NULL."""
+def _shifted(table: int, count: int, shift: int) -> Any:
+    """A table of addresses, so many bytes further on; NULL stays NULL."""
     given = (ctypes.c_void_p * count).from_address(table)
-    return (ctypes.c_void_p * count)(*(at and at + _FLOAT * floats for at in given))
+    return (ctypes.c_void_p * count)(*(at and at + shift for at in given))
 
 
 def _product(kernel: Native, threads: int) -> list[Native]:
@@ -242,5 +253,9 @@ _SPLITS: dict[str, Callable[[Native, int], list[Native]]] = {
     "gemm_of": _product,
     "map_of": _map,
     "pool_of": _pool,
+    "conv_bytes_of": _convolution,
+    "depthwise_bytes_of": _convolution,
+    "map_bytes_of": _map,
+    "pool_bytes_of": _pool,
 }
 """Kernel -> what shares a step of it out."""

@@ -74,10 +74,11 @@ def _numbers(form: Format) -> tuple[np.ndarray, np.ndarray]:
     return (scale, zero) if scale.size > 1 else (scale.reshape(()), zero.reshape(()))
 
 
-def widening(stored: np.ndarray | Spread, values: np.ndarray, form: Format) -> Iterable[Call]:
-    """Calls that make values of a slab, wherever its rows lie."""
+def widening(
+    parts: Iterable[tuple[np.ndarray, np.ndarray]], values: np.ndarray, form: Format
+) -> Iterable[Call]:
+    """Calls that make values of integers. parts: of the values, each with the integers it is to hold."""
     scale, zero = _numbers(form)
-    parts = stored.parts(values) if isinstance(stored, Spread) else [(values, stored)]
     for target, array in parts:
         yield np.copyto, (target, array, "unsafe")
     if zero:
@@ -198,7 +199,8 @@ def _kernel(operator: Operator, table: Mapping[str, Operator], layer: Layer) -> 
             form = stored.read(k)
             if slab is not None and form is not None:
                 values = read[k] = scratch.take(slab.shape)
-                calls += widening(slab, values, form)
+                parts = slab.parts(values) if isinstance(slab, Spread) else [(values, slab)]
+                calls += widening(parts, values, form)
         made = list(results)
         for k, result in enumerate(results):
             if stored.written(k) is not None and not accumulates:

@@ -53,7 +53,7 @@ def calibrate(
         if network.tensors[name].dtype.startswith("float")
     }
     # unfused, so that every tensor of the model is there; rows as they come
-    settled = plan(network, fuse="none", rows="auto", backend="numpy", goal="memory")
+    settled = plan(network, fuse="none")
     program = runtime.compile(settled, watchers={name: one.see for name, one in watched.items()})
     count = 0
     for frame in frames_of(network, inputs):

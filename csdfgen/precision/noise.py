@@ -22,10 +22,21 @@ from csdfgen.ops.base import held_in, phases, presented, run_slab, stored_rows
 from csdfgen.precision.calibrate import Frame
 from csdfgen.precision.formats import binned, step_of
 
-__all__ = ["Sensitivity", "decibels", "measured_noise", "noise_alone", "relative_noise"]
+__all__ = [
+    "Sensitivity",
+    "decibels",
+    "measured_noise",
+    "noise_alone",
+    "noise_together",
+    "relative_noise",
+    "whole_values",
+]
 
 Values = dict[str, np.ndarray]
 """Tensor -> its rows as stored, of one image."""
+
+Weights = Mapping[str, tuple[np.ndarray, np.ndarray | None]]
+"""Layer's output -> its weights and bias as they are once they have been integers."""
 
 _SLAB = 64
 """Rows computed at once."""
@@ -39,8 +50,8 @@ class Sensitivity:
     """Relative noise at the outputs of single tensors (with those that share their scale) and of single
     layers' weights, all else float.
 
-    together: of all of them at once. formats: of the tensors when they were tried. frames: inputs it is
-    the mean of.
+    together: of all of them at once. formats: of the tensors when they were tried. frames: inputs that each
+    was tried on; `together` is the mean over more.
     """
 
     tensors: Mapping[str, float]
@@ -71,45 +82,50 @@ def decibels(noise: float) -> float:
     return float(-10 * np.log10(max(noise, _LEAST)))
 
 
-def noise_alone(
+def noise_together(
     network: Network,
     frames: Sequence[Frame],
     groups: Mapping[str, Sequence[str]],
     formats: Mapping[str, Format],
-    weights: Mapping[str, np.ndarray],
+    weights: Weights,
+) -> float:
+    """The noise of all tensors and all weights in integers at once, in float arithmetic on binned values.
+
+    Arguments are those of `noise_alone`.
+    """
+    swaps = _swapped(network, weights)
+    everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
+    found = [_noise(network, _reference(network, frame), everywhere, swaps) for frame in frames]
+    return float(np.mean(found))
+
+
+def noise_alone(
+    network: Network,
+    frames: Sequence[Frame],
+    others: Sequence[Frame],
+    groups: Mapping[str, Sequence[str]],
+    formats: Mapping[str, Format],
+    weights: Weights,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sensitivity:
     """The noise of each group of tensors and of each layer's weights.
 
+    frames, others: inputs that each is tried on, and more on which all are tried at once.
     groups: leader -> tensors that have its scale. formats: by leader. weights: layer's output -> its
-    weights as they are once they have been integers. progress: (done, in all).
+    weights and bias as they are once they have been integers. progress: (done, in all).
     """
-    layers = {layer.output.name: layer for layer in network.layers}
-    swaps = {
-        name: _with_weights(layers[name], array)
-        for name, array in weights.items()
-        if name in layers
-        and 1 in layers[name].constants
-        and layers[name].constants[1].shape == array.shape
-    }
+    swaps = _swapped(network, weights)
     trials = [*((name, True) for name in groups), *((name, False) for name in swaps)]
-    tensors, layered, together = dict.fromkeys(groups, 0.0), dict.fromkeys(swaps, 0.0), 0.0
-    everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
+    tensors, layered = dict.fromkeys(groups, 0.0), dict.fromkeys(swaps, 0.0)
+    together = noise_together(network, [*frames, *others], groups, formats, weights)
     for number, frame in enumerate(frames):
-        values = _reference(network, frame)
-        clean = _outputs(network, values)
-
-        def tried(bins: Mapping[str, Format], layers: Mapping[str, Layer], values: Values = values,
-                  clean: dict[str, np.ndarray] = clean) -> float:  # fmt: skip
-            found = _again(network, values, bins, layers)
-            return relative_noise(clean, _outputs(network, {**values, **found})) / len(frames)
-
-        together += tried(everywhere, swaps)
+        known = _reference(network, frame)
         for done, (name, is_tensor) in enumerate(trials):
             if is_tensor:
-                tensors[name] += tried(dict.fromkeys(groups[name], formats[name]), {})
+                found = _noise(network, known, dict.fromkeys(groups[name], formats[name]), {})
+                tensors[name] += found / len(frames)
             else:
-                layered[name] += tried({}, {name: swaps[name]})
+                layered[name] += _noise(network, known, {}, {name: swaps[name]}) / len(frames)
             if progress is not None:
                 progress(number * len(trials) + done + 1, len(frames) * len(trials))
     return Sensitivity(
@@ -140,14 +156,47 @@ def measured_noise(
     return float(np.mean([relative_noise(a, b) for a, b in pairs]))
 
 
+def _swapped(network: Network, weights: Weights) -> dict[str, Layer]:
+    """Layers with these weights, by their outputs."""
+    layers = {layer.output.name: layer for layer in network.layers}
+    return {
+        name: _with_weights(layers[name], array, bias)
+        for name, (array, bias) in weights.items()
+        if name in layers
+        and 1 in layers[name].constants
+        and layers[name].constants[1].shape == array.shape
+    }
+
+
+_Known = tuple[Values, dict[str, np.ndarray]]
+"""Every tensor of a frame, and the outputs."""
+
+
+def _reference(network: Network, frame: Frame) -> _Known:
+    values = whole_values(network, frame)
+    return values, _outputs(network, values)
+
+
+def _noise(
+    network: Network, known: _Known, bins: Mapping[str, Format], swaps: Mapping[str, Layer]
+) -> float:
+    values, clean = known
+    found = _again(network, values, bins, swaps)
+    return relative_noise(clean, _outputs(network, {**values, **found}))
+
+
 # A network on whole tensors ----------------------------------------------------------------------
 
 
-def _with_weights(layer: Layer, weights: np.ndarray) -> Layer:
-    return replace(layer, constants=MappingProxyType({**layer.constants, 1: weights}))
+def _with_weights(layer: Layer, weights: np.ndarray, bias: np.ndarray | None) -> Layer:
+    constants = {**layer.constants, 1: weights}
+    if bias is not None and 2 in constants and constants[2].shape == bias.shape:
+        constants[2] = bias
+    return replace(layer, constants=MappingProxyType(constants))
 
 
-def _reference(network: Network, frame: Frame) -> Values:
+def whole_values(network: Network, frame: Frame) -> Values:
+    """Every tensor of a frame, as it is stored."""
     values: Values = {}
     for tensor in network.inputs:
         stored = tensor.to_storage(np.asarray(frame[tensor.name]).astype(tensor.dtype))

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 import runtime
 from csdfgen.errors import CsdfgenError, InputError, option
@@ -31,10 +30,17 @@ from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
 from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
 from csdfgen.precision.formats import format_of
-from csdfgen.precision.noise import Sensitivity, decibels, measured_noise, noise_alone
+from csdfgen.precision.noise import (
+    Sensitivity,
+    decibels,
+    measured_noise,
+    noise_alone,
+    noise_together,
+)
 from csdfgen.precision.prepare import float_model, prepared
 from csdfgen.precision.ranges import Range
 from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
+from csdfgen.precision.weights import as_values, rounded_anew
 from csdfgen.precision.writer import (
     Skeleton,
     in_float16,
@@ -57,6 +63,15 @@ HEADROOM = 2.0
 
 TRIED_FRAMES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
+
+TRIALS = 600
+"""Frames, about, that may be run for that: where there are many tensors, inputs are fewer."""
+
+ROUNDED_FRAMES = 24
+"""Inputs by whose windows weights are rounded."""
+
+_FEW = 4
+"""From so many inputs on, one of as many is kept for measuring."""
 
 MEASURED_FRAMES = 16
 """Inputs on which the result is measured."""
@@ -213,6 +228,11 @@ class _Written:
     narrow: Mapping[str, Format]
     wide: Mapping[str, Format]
 
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Tensors with a scale of their own -> all that have it."""
+        return {name: self.found.members(name) for name in self.found.leaders}
+
 
 @dataclass(eq=False)
 class _Work:
@@ -257,18 +277,32 @@ class _Work:
         arenas = Arenas(written.model, written.narrow, written.wide, self._loaded, self._tell_plans)
         wide: frozenset[str] = frozenset()
         points: tuple[Chosen, ...] = ()
-        tried = self.tried(written)
+        int8 = None
         if self.wish.format == "int16":
             wide = frozenset(written.narrow)
-        elif self.wish.format == "mixed":
+        if self.wish.format == "mixed":
+            tried = self.tried(written)
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
-        formats = arenas.formats(wide)
+            noise = tried.noise(arenas.formats(wide))
+            int8 = arenas.of(frozenset())
+        else:
+            noise = self._predicted(written, arenas.formats(wide))
         made = written.model
         if wide:
-            made = with_fine_biases(with_formats(written.model, formats), self.model)
-        int8 = arenas.of(frozenset()) if self.wish.format == "mixed" else None
-        return self._finished(made, int8, decibels(tried.noise(formats)), points)
+            made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
+        return self._finished(made, int8, decibels(noise), points)
+
+    def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:
+        """The noise of a choice that needs none of single tensors."""
+        self.tell("predicting noise")
+        return noise_together(
+            self._loaded(self.model),
+            _some(self._split()[1], MEASURED_FRAMES),
+            written.groups,
+            formats,
+            as_values(self.model, written.model),
+        )
 
     def _tell_plans(self, count: int) -> None:
         self.tell(f"choosing formats: {count} plans")
@@ -298,7 +332,23 @@ class _Work:
             progress=lambda done: self.tell("calibrating", done, len(self.frames)),
         )
         narrow, wide = self._formats(found, seen)
-        return _Written(in_int8(self.model, narrow), found, narrow, wide)
+        made = rounded_anew(
+            self.model,
+            in_int8(self.model, narrow),
+            folded,
+            _some(self._split()[0], ROUNDED_FRAMES),
+            lambda done, total: self.tell("rounding weights", done, total),
+        )
+        return _Written(made, found, narrow, wide)
+
+    def _split(self) -> tuple[list[Frame], list[Frame]]:
+        """Inputs that weights are rounded by, and others that noise is measured on: weights suit the ones
+        better than any other. Of few inputs all are both.
+        """
+        if len(self.frames) < _FEW:
+            return self.frames, self.frames
+        others = self.frames[_FEW - 1 :: _FEW]
+        return [one for k, one in enumerate(self.frames) if k % _FEW != _FEW - 1], others
 
     def _formats(
         self, found: Skeleton, seen: Calibration
@@ -326,14 +376,16 @@ class _Work:
 
     def tried(self, written: _Written) -> Sensitivity:
         """The noise of each tensor and of each layer's weights."""
-        groups = {name: written.found.members(name) for name in written.found.leaders}
-        step = max(1, -(-len(self.frames) // TRIED_FRAMES))
+        kept = _some(self._split()[1], MEASURED_FRAMES)
+        trials = 2 * len(written.narrow)
+        tried = _some(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
         return noise_alone(
             self._loaded(self.model),
-            self.frames[::step][:TRIED_FRAMES],
-            groups,
+            tried,
+            [one for one in kept if not any(one is other for other in tried)],
+            written.groups,
             written.narrow,
-            _weights_in_integers(self.model, written.model),
+            as_values(self.model, written.model),
             lambda done, total: self.tell("measuring the noise of single tensors", done, total),
         )
 
@@ -351,8 +403,7 @@ class _Work:
         made, whole = plan(network), plan(self.network)
         measured = None
         if self.frames:
-            step = max(1, -(-len(self.frames) // MEASURED_FRAMES))
-            frames = self.frames[::step][:MEASURED_FRAMES]
+            frames = _some(self._split()[1], MEASURED_FRAMES)
             programs = [runtime.compile(one) for one in (whole, made)]
             outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
                 [],
@@ -370,27 +421,6 @@ class _Work:
         )  # fmt: skip
 
 
-def _weights_in_integers(
-    model: onnx.ModelProto, quantized: onnx.ModelProto
-) -> dict[str, np.ndarray]:
-    """Layer's output -> its weights as they are once they have been integers."""
-    constants = {one.name: one for one in quantized.graph.initializer}
-    axes = {
-        node.input[0]: next((a.i for a in node.attribute if a.name == "axis"), 1)
-        for node in quantized.graph.node
-        if node.op_type == "DequantizeLinear"
-    }
-    found = {}
-    for node in model.graph.node:
-        if len(node.input) < 2 or node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
-            continue
-        name = f"{node.input[1]}_quantized"
-        if name not in constants or name not in axes:
-            continue
-        integers = numpy_helper.to_array(constants[name]).astype(np.float32)
-        scale = numpy_helper.to_array(constants[f"{node.input[1]}_scale"])
-        shape = [1] * integers.ndim
-        if scale.size > 1:
-            shape[axes[name]] = scale.size
-        found[node.output[0]] = integers * scale.reshape(shape)
-    return found
+def _some(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
+    """At most so many inputs, evenly taken from those given."""
+    return frames[:: max(1, -(-len(frames) // count))][:count]

@@ -24,7 +24,15 @@ from csdfgen.model.formats import Format
 from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.ranges import Range
 
-__all__ = ["Skeleton", "in_float16", "in_int8", "joined_ranges", "skeleton", "with_formats"]
+__all__ = [
+    "Skeleton",
+    "in_float16",
+    "in_int8",
+    "joined_ranges",
+    "skeleton",
+    "with_arrays",
+    "with_formats",
+]
 
 _ALONE_NAMES = """
     Celu Elu Gelu GlobalMaxPool HardSigmoid HardSwish LRN Mish Selu Softplus Softsign Tanh ThresholdedRelu
@@ -220,6 +228,16 @@ def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.
                 node.domain = "com.microsoft"
         if not any(one.domain == "com.microsoft" for one in copy.opset_import):
             copy.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return copy
+
+
+def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """A model with other values of constants."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for tensor in copy.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
     return copy
 
 

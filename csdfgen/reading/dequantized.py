@@ -186,9 +186,9 @@ class _Rewriting:
         inputs, read = list(operation.inputs), _none(len(operation.inputs))
         for k, name in enumerate(operation.inputs):
             with suppress(_NoPatternError):
-                form = self.dequantized(name)
-                if isinstance(form, _Quantized):
-                    read[k], inputs[k] = self.format(form), form.name
+                x = self.dequantized(name)
+                if isinstance(x, _Quantized):
+                    read[k], inputs[k] = self.format(x), x.name
         outputs, written = list(operation.outputs), _none(len(operation.outputs))
         behind: list[Operation] = []
         ends: list[Operation] = []

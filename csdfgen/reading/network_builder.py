@@ -389,7 +389,8 @@ def _values(operation: Operation, operands: Sequence[_Known]) -> list[_Known]:
 
 def _integers(operation: Operation, results: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Results of constants as they are stored."""
-    forms = [operation.stored and operation.stored.written(k) for k in range(len(results))]
+    stored = operation.stored or Stored()
+    forms = [stored.written(k) for k in range(len(results))]
     return [
         array if form is None else quantized(array, form)
         for array, form in zip(results, forms, strict=True)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.model.formats import FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops._reducing import FLOATS
@@ -110,7 +111,7 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     """
     if producer.op_type not in WEIGHTED or producer.epilogue or 1 not in producer.constants:
         return None
-    if producer.stored is not None:
+    if producer.stored is not None and any((*producer.stored.inputs[1:], *producer.stored.outputs)):
         return None  # weights of one byte would become values
     affine = _affine(layer)
     if affine is None:
@@ -319,7 +320,27 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
 
 
 def _merged(rules: Iterable[PairRule], producer: Layer, layer: Layer) -> Layer | None:
-    """What the first rule that applies makes of the two, its conditions checked."""
+    """What the first rule that applies makes of the two, its conditions checked. A layer that stores
+    its results as integers is what it is on values, and stores them behind.
+    """
+    stored = layer.stored
+    if stored is not None and any(stored.outputs) and not any(stored.inputs):
+        on_values = replace(
+            layer,
+            outputs=tuple(replace(tensor, format=FLOAT32) for tensor in layer.outputs),
+            stored=None,
+            epilogue=layer.epilogue[: stored.applied],
+        )
+        merged = _merged(rules, producer, on_values) if len(layer.outputs) == 1 else None
+        if merged is None or (merged.stored is not None and any(merged.stored.outputs)):
+            return None
+        inputs = () if merged.stored is None else merged.stored.inputs
+        return replace(
+            merged,
+            outputs=layer.outputs,
+            epilogue=(*merged.epilogue, *layer.following),
+            stored=Stored(inputs, stored.outputs, len(merged.epilogue)),
+        )
     for rule in rules:
         merged = rule(producer, layer)
         if merged is not None:

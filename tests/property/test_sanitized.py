@@ -32,7 +32,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("arguments", [("12", "0")])
+@pytest.mark.parametrize("arguments", [("12", "0"), ("12", "0", "1")], ids=["floats", "integers"])
 def test_random_networks(arguments: Sequence[str]) -> None:
     done = run("-m", "tests.sanitized", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr

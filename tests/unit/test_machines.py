@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from csdfgen.native.build import STANDARD, WARNINGS, find_compiler
+from csdfgen.native.generate import SOURCES
 from tests.board_networks import NETWORKS, absent, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
@@ -53,3 +55,54 @@ def test_aarch64(name: str, tmp_path: Path) -> None:
         Program(plan_of(name), tmp_path / "c", target="aarch64", linked=["-static"], start=qemu),
         name,
     )
+
+
+def test_an_older_processor(tmp_path: Path) -> None:
+    """Bytes on a processor without products of bytes that do not saturate."""
+    absent("qemu-x86_64")
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    start = ["qemu-x86_64", "-cpu", "Haswell"]
+    program = Program(
+        plan_of("integers"), tmp_path / "c", target="host", machine="-march=haswell", start=start
+    )
+    right(program, "integers")
+
+
+def test_products_of_bytes_in_one_instruction(tmp_path: Path) -> None:
+    """Those of AVX-VNNI, by a function that does the same; unsigned bytes meet signed ones."""
+    lacking = {"avx2", "fma"} - flags_of_processor()
+    if lacking:
+        pytest.skip(f"this processor has no {', '.join(sorted(lacking))}")
+    header = Path(__file__).parents[1] / "emulated_vnni.h"
+    machine = f"-march=x86-64-v3 -D__AVXVNNI__ -include {header} -D_mm256_dpbusd_avx_epi32=emulated_dpbusd"
+    right(Program(plan_of("integers"), tmp_path / "c", target="host", machine=machine), "integers")
+
+
+def test_products_of_bytes_on_aarch64(tmp_path: Path) -> None:
+    """Those of Armv8.2's dot product."""
+    absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    start = ["qemu-aarch64", "-cpu", "max"]
+    program = Program(
+        plan_of("integers"),
+        tmp_path / "c",
+        target="aarch64",
+        machine="-march=armv8.2-a+dotprod",
+        linked=["-static"],
+        start=start,
+    )
+    right(program, "integers")
+
+
+@pytest.mark.parametrize("machine", ["x86-64-v4", "icelake-server", "sapphirerapids", "alderlake"])
+def test_kernels_of_bytes_compile(machine: str, tmp_path: Path) -> None:
+    """For processors that this one may not be: without a word from the compiler."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    compiler = find_compiler()
+    for path in sorted(SOURCES.glob("*_bytes.c")):
+        command = [*STANDARD, *WARNINGS, "-O1", "-Werror", f"-march={machine}", "-c", path]
+        code, _, said = compiler.run([*command, "-o", tmp_path / "made.o"])
+        if "unknown" in said or "bad value" in said:
+            pytest.skip(f"the compiler knows no {machine}")
+        assert (code, said) == (0, "")

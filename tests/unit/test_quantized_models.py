@@ -42,6 +42,21 @@ def test_networks_bit_for_bit(name: str, form: str) -> None:
             np.testing.assert_array_equal(found[output], array, err_msg=f"{rows}, {backend}")
 
 
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_native_code_bit_for_bit(name: str) -> None:
+    """At every height, and by every number of threads."""
+    model = of_zoo(name, "QOperator")
+    feeds = feeds_of(model)
+    want = onnxruntime_outputs(model, feeds)
+    network = csdfgen.load(model)
+    for rows, threads in ((1, 1), ("auto", 2), ("whole", 1), ("whole", 3)):
+        plan = csdfgen.plan(network, rows=rows, backend="native")
+        found = runtime.compile(plan, threads=threads)(feeds)
+        for output, array in want.items():
+            np.testing.assert_array_equal(found[output], array, err_msg=f"{rows}, {threads}")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_and_rows_take_one_byte(form: str) -> None:
     """Both forms are the same integer layers; their weights are stored as the file has them."""

@@ -17,10 +17,11 @@ import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.network import Network
 from csdfgen.native.backends import settled
+from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse
 from tests.networks import check_touched
-from tests.quantized_models import feeds_of
-from tests.unit.test_quantized_models import Pairs
+from tests.quantized_models import feeds_of, quantized
+from tests.unit.test_quantized_models import Pairs, csdfgen_float
 
 Make = Callable[[Pairs, str, str], str]
 
@@ -173,6 +174,58 @@ def test_within_a_step(name: str, types: tuple[str, str]) -> None:
         assert np.abs(got - want).max() <= bound, f"{rows}, {backend}"
 
 
+MODELS: dict[str, dict[str, Any]] = {
+    "int8": {},
+    "int16": {"activation_type": "QInt16"},
+    "uint16": {"activation_type": "QUInt16"},
+    "mixed": {},
+    "weights too": {"activation_type": "QInt16", "weight_type": "QInt16"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_models_that_onnxruntime_writes(name: str) -> None:
+    """Within few steps of its outputs, which are float: noise is that of the format; memory is planned
+    to the byte.
+    """
+    source = csdfgen_float()
+    source.opset_import[0].version = 17
+    settings = dict(MODELS[name])
+    if name == "mixed":
+        made = [node.output[0] for node in source.graph.node]
+        settings["overrides"] = dict.fromkeys(made[2:5], "QInt16")
+    model = quantized(source, "QDQ", **settings)
+    want = reference(model)
+    network = csdfgen.load(model)
+    assert not floats_between(fuse(network))
+    for rows, backend in ((1, "numpy"), ("whole", "numpy"), ("auto", "native")):
+        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        found, measured = runtime.compile(plan).measure(feeds_of(model))
+        check_touched(plan, measured.touched_bytes)
+        (got,) = found.values()
+        step = float(np.abs(want).max()) / (100 if name in ("int8", "mixed") else 20000)
+        assert np.abs(got - want).max() <= 2 * step, f"{rows}, {backend}"
+
+
+def test_bytes_of_a_mixed_model_lie_between_those_of_its_formats() -> None:
+    source = build("zoo:resnet8")
+    source.opset_import[0].version = max(17, source.opset_import[0].version)
+    made = [node.output[0] for node in source.graph.node]
+    models = [
+        source,
+        quantized(source, "QDQ", activation_type="QInt16"),
+        quantized(source, "QDQ", overrides=dict.fromkeys(made[: len(made) // 2], "QInt16")),
+        quantized(source, "QDQ"),
+    ]
+    networks = [csdfgen.load(model) for model in models]
+    (values, wide, mixed, narrow) = (
+        csdfgen.plan(network, rows=1, backend="numpy").figures["sum_of_capacities"]
+        for network in networks
+    )
+    assert 0.45 * values < wide < 0.56 * values
+    assert narrow < mixed < wide and narrow < 0.3 * values
+
+
 def test_weights_stay_as_they_are_stored() -> None:
     for dtype, size in (("int8", 1), ("int16", 2)):
         p = Pairs(opset=21)
@@ -231,6 +284,35 @@ def test_a_zero_point_of_another_type() -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_what_follows_on_values_is_done_before_they_are_stored() -> None:
+    """A BatchNormalization goes into the weights, an activation into the slab; one rounding, at the end."""
+    p = Pairs(opset=21)
+    x = p.pair("x", *SCALES["int16"], "int16")
+    w = p.constant(np.random.default_rng(1).uniform(-0.3, 0.3, (4, 4, 3, 3)).astype(np.float32))
+    numbers = [
+        p.constant(np.linspace(a, b, 4, dtype=np.float32))
+        for a, b in ((1, 2), (-1, 1), (0, 1), (1, 3))
+    ]
+    y = p.node("BatchNormalization", p.node("ConvTranspose", x, w), *numbers)
+    y = p.node("Conv", p.pair(p.node("Relu", y), 2e-4, -32768, "int16"), weight(p, (6, 4, 3, 3)))
+    model = p.model(p.pair(p.node("Tanh", p.node("HardSwish", y)), 1e-4, 0, "int16"))
+    model.ir_version = 10
+    network = csdfgen.load(model)
+    fused = fuse(network)
+    assert floats_between(network) and not floats_between(fused)
+    applied = [(layer.op_type, layer.stored.applied) for layer in fused.layers if layer.stored]
+    assert applied == [("ConvTranspose", 0), ("Conv", 2)]
+    want = reference(model)
+    for rows, backend in ((1, "numpy"), ("whole", "numpy"), (2, "native")):
+        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        found, measured = runtime.compile(plan).measure(feeds_of(model))
+        check_touched(plan, measured.touched_bytes)
+        (got,) = found.values()
+        assert (
+            np.abs(got - want).max() <= 4e-4
+        )  # a step of the first may be one or two of the second
+
+
 @pytest.mark.parametrize("name", ["Conv", "Conv int16", "Conv, groups", "MatMul", "Gemm"])
 @pytest.mark.parametrize("types", TYPES, ids=lambda types: f"{types[0]}-{types[1] or 'float32'}")
 def test_sums_of_integers_are_the_same_at_any_height(name: str, types: tuple[str, str]) -> None:
@@ -248,3 +330,57 @@ def test_sums_of_integers_are_the_same_at_any_height(name: str, types: tuple[str
     ]
     for array in found[1:]:
         np.testing.assert_array_equal(array, found[0])
+
+
+def refused(model: onnx.ModelProto) -> str:
+    """The one line that a model is refused with."""
+    with pytest.raises(CsdfgenError) as caught:
+        csdfgen.load(model)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_scales_that_are_not_above_0(dtype: str, scale: float) -> None:
+    """Of a result, of an operand, and of weights."""
+    said = f"the scale of the tensor is {scale:g}, it must be above 0"
+    p = Pairs(opset=21)
+    assert said in refused(p.model(p.pair(p.node("Tanh", "x"), scale, 0, dtype)))
+    p = Pairs(opset=21)
+    assert said in refused(p.model(p.node("Tanh", p.pair("x", scale, 0, dtype))))
+    p = Pairs(opset=21)
+    integers = p.constant(np.ones((6, 4, 1, 1), dtype))
+    scales = p.constant(np.array([0.1] * 5 + [scale], np.float32))
+    w = p.node("DequantizeLinear", integers, scales, p.constant(np.zeros(6, dtype)), axis=0)
+    message = refused(p.model(p.pair(p.node("Conv", p.pair("x", 0.1, 0, dtype), w), 0.1, 0, dtype)))
+    assert f"is {scale:g}, it must be above 0" in message
+
+
+def test_weights_that_are_computed() -> None:
+    p = Pairs(opset=21)
+    x = p.pair("x", *SCALES["int16"], "int16")
+    w = p.pair(p.node("Tanh", x), 0.01, 0, "int8")
+    message = refused(p.model(p.pair(p.node("Conv", x, w), 0.1, 0, "int16")))
+    assert "(Conv): input 1 is computed at run time" in message and "must be a constant" in message
+
+
+def test_zero_points_of_several_values() -> None:
+    p = Pairs(opset=21)
+    numbers = p.constant(np.float32(0.1)), p.constant(np.zeros(3, np.int16))
+    y = p.node("QuantizeLinear", p.node("Tanh", "x"), *numbers)
+    message = refused(p.model(p.node("DequantizeLinear", y, *numbers)))
+    assert "(QuantizeLinear): 1 scales and 3 zero points; one for each other" in message
+
+
+def test_a_range_of_no_width_is_legal() -> None:
+    """Some scale, however small: all values are the lowest, the highest or 0."""
+    p = Pairs(opset=21)
+    y = p.pair(p.node("Tanh", p.pair("x", 1e-30, 0, "int16")), 1e-30, 0, "int16")
+    model = p.model(y)
+    model.ir_version = 10
+    (got,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))(
+        feeds_of(model)
+    ).values()
+    np.testing.assert_allclose(got, reference(model), atol=1e-30)

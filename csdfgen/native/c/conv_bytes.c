@@ -9,7 +9,8 @@
 
 enum {
     ROOM = 4608 / (int)sizeof(csdf_e), /* values that are gathered at a time, without a workspace */
-    PANELS = 4                         /* that meet them where there is no room for all terms */
+    PANELS = 4,                        /* that meet them where there is no room for all terms */
+    BLOCKS = CSDF_PIXELS > 6 ? 2 : 4   /* of pixels, whose sums become bytes together */
 };
 
 /* Computes sixteen outputs of a few pixels: to[pixel][16] = from[pixel * apart / 16][16] + sums of `steps` times four
@@ -118,6 +119,8 @@ static void fill(const group *g, const part *p, int32_t count, csdf_e *to)
 {
     const int32_t pace = g->step->layer->pace, own = p->taps > 1 ? g->ins : p->channels;
     const int32_t each = p->taps > 1 ? pace : own, behind = (int32_t)p->pitch - (p->taps - 1) * each;
+    if (own == each && own == behind)
+        return;
     for (int32_t k = 0; k < count; k++, to += p->pitch) {
         for (int32_t t = 0; t + 1 < p->taps && own < each; t++)
             pad(to + t * each + own, each - own, 0);
@@ -187,7 +190,7 @@ static void at_once(const group *g, const outputs *o, int32_t all)
     const csdf_byte_layer *layer = g->step->layer;
     const part p = {0, layer->kernel_h * layer->kernel_w, 0, g->ins, 4 * g->steps};
     const int32_t fits = g->size / (int32_t)p.pitch, some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
-    int32_t sums[CSDF_PIXELS * CSDF_PANEL];
+    int32_t sums[BLOCKS * CSDF_PIXELS * CSDF_PANEL];
     for (int32_t first = 0, count; first < all; first += count) {
         count = least(some, all - first);
         gather(g, &p, first, count, g->room);
@@ -195,13 +198,18 @@ static void at_once(const group *g, const outputs *o, int32_t all)
         for (int32_t low = o->low; low < o->high; low += CSDF_PANEL) {
             const ptrdiff_t panel = o->panel + low;
             const int32_t n = least(CSDF_PANEL, o->high - low);
-            for (int32_t k = 0, pixels; k < count; k += pixels) {
+            const int8_t *weights = o->weights + (ptrdiff_t)low * p.pitch;
+            for (int32_t k = 0, begin = 0, pixels; k < count; k += pixels) {
                 const csdf_e *x = g->room + k * p.pitch;
+                int32_t *to = sums + (k - begin) * CSDF_PANEL;
                 pixels = block(count - k);
-                dots[pixels - 1](x, p.pitch, o->weights + (ptrdiff_t)low * p.pitch, g->steps, o->bias + panel, 0, sums, n);
+                dots[pixels - 1](x, p.pitch, weights, g->steps, o->bias + panel, 0, to, n);
                 if (o->zeros)
-                    centre(o->zeros + panel, x, &p, pixels, sums);
-                written(g, panel, o->channel + low, n, first + k, pixels, sums);
+                    centre(o->zeros + panel, x, &p, pixels, to);
+                if (k + pixels == count || k + pixels - begin > (BLOCKS - 1) * CSDF_PIXELS) {
+                    written(g, panel, o->channel + low, n, first + begin, k + pixels - begin, sums);
+                    begin = k + pixels;
+                }
             }
         }
     }

@@ -64,34 +64,50 @@ static void tapped(const part *p, int32_t row, int32_t x)
     written(p, row, x, 1, sums);
 }
 
-#if CSDF_LANES >= 8
+#ifdef CSDF_PAIRED
 
-/* Sixteen channels of a pixel, or some and zeros. */
-CSDF_INLINE __m128i bytes_of(const uint8_t *at, int32_t n)
+/* Columns of two lines side by side: 16 bits each, [column][16][2], `apart` from column to column. The channels of a
+ * pixel lie `stride` bytes behind those of the one before, of either line; n: of them, at most sixteen. */
+CSDF_INLINE void side_by_side(const uint8_t *const lines[2], const ptrdiff_t stride[2], int32_t n, int32_t count,
+    uint8_t flip, int16_t *to, ptrdiff_t apart)
 {
-    uint8_t some[16] = {0};
-    if (n == 16)
-        return _mm_loadu_si128((const void *)at);
-    memcpy(some, at, (size_t)n);
-    return _mm_loadu_si128((const void *)some);
+    const uint8_t *above = lines[0], *below = lines[1];
+    for (int32_t k = 0; k < count; k++, to += apart, above += stride[0], below += stride[1]) {
+        if (n == 16) {
+            csdf_paired(to, above, below, flip);
+        } else {
+            uint8_t some[2][16] = {{0}};
+            memcpy(some[0], above, (size_t)n);
+            memcpy(some[1], below, (size_t)n);
+            csdf_paired(to, some[0], some[1], flip);
+        }
+    }
 }
 
-/* Values of `count` columns from `first` on, of two lines side by side: 16 bits each, [column][16][2], `apart` from
- * column to column. */
+/* Values of `count` columns from `first` on, of two lines; NULL is padding. */
 static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32_t first, int32_t count, int16_t *to,
     ptrdiff_t apart)
 {
     const csdf_byte_layer *layer = p->step->layer;
-    const __m128i flip = _mm_set1_epi8((char)layer->flip), padding = _mm_set1_epi8((char)layer->padding);
-    const ptrdiff_t stride = p->piece->stride;
-    for (int32_t k = 0; k < count; k++, to += apart) {
-        const int32_t in = first + k;
-        const int inside = in >= 0 && in < p->step->width;
-        const __m128i a = inside && above ? _mm_xor_si128(flip, bytes_of(above + in * stride, p->n)) : padding;
-        const __m128i b = inside && below ? _mm_xor_si128(flip, bytes_of(below + in * stride, p->n)) : padding;
-        _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
-        _mm256_storeu_si256((void *)(to + 16), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
+    const uint8_t flip = (uint8_t)layer->flip;
+    const uint8_t *const given[2] = {above, below};
+    const uint8_t *lines[2];
+    ptrdiff_t stride[2];
+    const int32_t from = most(0, least(count, -first)), end = most(from, least(count, p->step->width - first));
+    const ptrdiff_t none[2] = {0, 0};
+    uint8_t padding[16];
+    const uint8_t *const padded[2] = {padding, padding};
+    memset(padding, layer->padding ^ layer->flip, sizeof padding);
+    for (int k = 0; k < 2; k++) {
+        stride[k] = given[k] ? p->piece->stride : 0;
+        lines[k] = given[k] ? given[k] + (first + from) * stride[k] : padding;
     }
+    side_by_side(padded, none, 16, from, flip, to, apart);
+    if (p->n == 16)
+        side_by_side(lines, stride, 16, end - from, flip, to + from * apart, apart);
+    else
+        side_by_side(lines, stride, p->n, end - from, flip, to + from * apart, apart);
+    side_by_side(padded, none, 16, count - end, flip, to + end * apart, apart);
 }
 
 /* x: the first column that the first of these pixels sees; step: 16 bits from a pixel to the next. */
@@ -99,24 +115,21 @@ static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32
     static void strip_##pixels(const int16_t *x, ptrdiff_t step, ptrdiff_t tap, const int16_t *weights, int32_t wide, \
         int32_t pairs, const int32_t *bias, int32_t *sums) \
     { \
-        __m256i low[pixels], high[pixels]; \
+        csdf_eight low[pixels], high[pixels]; \
         for (int i = 0; i < pixels; i++) { \
-            low[i] = _mm256_loadu_si256((const void *)bias); \
-            high[i] = _mm256_loadu_si256((const void *)(bias + 8)); \
+            low[i] = csdf_load_eight(bias); \
+            high[i] = csdf_load_eight(bias + 8); \
         } \
         for (int32_t k = 0; k < wide; k++, x += tap) \
-            for (int32_t y = 0; y < pairs; y++, weights += 32) { \
-                const __m256i u = _mm256_loadu_si256((const void *)weights); \
-                const __m256i v = _mm256_loadu_si256((const void *)(weights + 16)); \
+            for (int32_t y = 0; y < pairs; y++, weights += 32) \
                 for (int i = 0; i < pixels; i++) { \
                     const int16_t *at = x + i * step + y * 32; \
-                    low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(u, _mm256_loadu_si256((const void *)at))); \
-                    high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(v, _mm256_loadu_si256((const void *)(at + 16)))); \
+                    low[i] = csdf_add_pairs(low[i], at, weights); \
+                    high[i] = csdf_add_pairs(high[i], at + 16, weights + 16); \
                 } \
-            } \
         for (int i = 0; i < pixels; i++) { \
-            _mm256_storeu_si256((void *)(sums + 16 * i), low[i]); \
-            _mm256_storeu_si256((void *)(sums + 16 * i + 8), high[i]); \
+            csdf_store_eight(sums + 16 * i, low[i]); \
+            csdf_store_eight(sums + 16 * i + 8, high[i]); \
         } \
     }
 STRIPS(1)
@@ -140,8 +153,8 @@ static void slab(const part *p)
     int16_t values[COLUMNS * 32], weights[PAIRS * 32];
     for (int32_t k = 0; k < wide * pairs; k++) {
         const int8_t *at = layer->weights + (k * p->all + p->channel) * 2;
-        _mm256_storeu_si256((void *)(weights + 32 * k), _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)at)));
-        _mm256_storeu_si256((void *)(weights + 32 * k + 16), _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(at + 16))));
+        csdf_sixteen_bits(weights + 32 * k, at);
+        csdf_sixteen_bits(weights + 32 * k + 16, at + 16);
     }
     for (int32_t row = 0; row < out->count; row++)
         for (int32_t x = out->column, count; x < end; x += count) {

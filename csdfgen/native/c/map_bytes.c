@@ -14,31 +14,6 @@ typedef struct line {
     ptrdiff_t n;
 } line;
 
-/* A product that no sum behind it is fused with. */
-CSDF_INLINE csdf_v apart(csdf_v x, csdf_v y)
-{
-#if CSDF_LANES == 1
-    volatile float product = x * y;
-    return product;
-#else
-    csdf_v product = x * y;
-    CSDF_KEEP(product);
-    return product;
-#endif
-}
-
-/* x * y + z, rounded once. */
-CSDF_INLINE csdf_v fused(csdf_v x, csdf_v y, csdf_v z)
-{
-#if CSDF_LANES > 1
-    return csdf_fma(x, y, z);
-#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-    return __builtin_fmaf(x, y, z);
-#else
-    return (float)((double)x * y + z);
-#endif
-}
-
 /* Sixteen integers of an operand less `zero`. */
 CSDF_INLINE void integers(csdf_i *x, const line *l, int k, const uint8_t *at, int32_t zero)
 {
@@ -66,7 +41,7 @@ static void add(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
     integers(x, l, 0, a, 0);
     integers(y, l, 1, b, 0);
     CSDF_EACH(v)
-        x[v] = csdf_round(fused(csdf_float(x[v]), first, fused(csdf_float(y[v]), second, rest)), &bounds);
+        x[v] = csdf_round(csdf_fused(csdf_float(x[v]), first, csdf_fused(csdf_float(y[v]), second, rest)), &bounds);
     csdf_narrow(out, x);
 }
 
@@ -79,7 +54,7 @@ static void multiply(const line *l, uint8_t *out, const uint8_t *a, const uint8_
     integers(x, l, 0, a, s->zeros[0]);
     integers(y, l, 1, b, s->zeros[1]);
     CSDF_EACH(v)
-        x[v] = csdf_round(apart(csdf_float(x[v] * y[v]), factor) + zero, &bounds);
+        x[v] = csdf_round(csdf_apart(csdf_float(x[v] * y[v]), factor) + zero, &bounds);
     csdf_narrow(out, x);
 }
 

@@ -1,4 +1,4 @@
-/* What is a vector here? The only file that knows instruction sets.
+/* What is a vector here? The only file that knows instruction sets, but for simd_bytes.h.
  *
  * csdf_v holds CSDF_LANES floats. Multiply-adds are written as a product and a sum, which the
  * compiler contracts (-ffp-contract=fast; -std=c99 switches that off otherwise). CSDF_SCALAR asks

@@ -263,6 +263,39 @@ CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8
 #endif
 }
 
+#if CSDF_LANES >= 8
+/* Pairs: of each channel two neighbours of 16 bits, whose products with two others are added up. */
+#define CSDF_PAIRED 1
+
+typedef __m256i csdf_eight;
+CSDF_INLINE csdf_eight csdf_load_eight(const int32_t *at) { return _mm256_loadu_si256((const void *)at); }
+CSDF_INLINE void csdf_store_eight(int32_t *at, csdf_eight x) { _mm256_storeu_si256((void *)at, x); }
+
+/* The sums of eight channels, and the pairs of each of them. */
+CSDF_INLINE csdf_eight csdf_add_pairs(csdf_eight sums, const int16_t *x, const int16_t *w)
+{
+    const __m256i products =
+        _mm256_madd_epi16(_mm256_loadu_si256((const void *)w), _mm256_loadu_si256((const void *)x));
+    return _mm256_add_epi32(sums, products);
+}
+
+/* Sixteen pairs of bytes. */
+CSDF_INLINE void csdf_paired(int16_t *to, const uint8_t *first, const uint8_t *second, uint8_t flip)
+{
+    const __m128i bits = _mm_set1_epi8((char)flip);
+    const __m128i a = _mm_xor_si128(bits, _mm_loadu_si128((const void *)first));
+    const __m128i b = _mm_xor_si128(bits, _mm_loadu_si128((const void *)second));
+    _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
+    _mm256_storeu_si256((void *)(to + 16), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
+}
+
+/* Sixteen bytes as 16 bits each. */
+CSDF_INLINE void csdf_sixteen_bits(int16_t *to, const int8_t *from)
+{
+    _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)from)));
+}
+#endif
+
 /* Integers of 32 bits, as many as a vector has floats ------------------------------------------- */
 
 /* What takes floats of at most 2^22 to integers: added to them, and its bits taken away. */
@@ -298,6 +331,31 @@ CSDF_INLINE csdf_v csdf_float(csdf_i x) { return vcvtq_f32_s32((int32x4_t)x); }
 #endif
 CSDF_INLINE csdf_i csdf_rounded(csdf_v x) { return (csdf_i)(x + csdf_splat(CSDF_ROUND)); }
 #endif
+
+/* A product that no sum behind it is fused with. */
+CSDF_INLINE csdf_v csdf_apart(csdf_v x, csdf_v y)
+{
+#if CSDF_LANES == 1
+    volatile float product = x * y;
+    return product;
+#else
+    csdf_v product = x * y;
+    CSDF_KEEP(product);
+    return product;
+#endif
+}
+
+/* x * y + z, rounded once. */
+CSDF_INLINE csdf_v csdf_fused(csdf_v x, csdf_v y, csdf_v z)
+{
+#if CSDF_LANES > 1
+    return csdf_fma(x, y, z);
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fmaf(x, y, z);
+#else
+    return (float)((double)x * y + z);
+#endif
+}
 
 /* A block of sixteen integers, of which a byte each is kept: the lowest. */
 #define CSDF_BLOCK_VECTORS (16 / CSDF_LANES)

@@ -16,6 +16,7 @@ import numpy as np
 
 from csdfgen.kernels.steps import Memory, Step
 from csdfgen.model.network import Layer
+from csdfgen.model.rows import Window
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
@@ -41,7 +42,7 @@ from csdfgen.native.library import (
 from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
-from csdfgen.ops._windows import Window, windows_of
+from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.quantized_products import centred
 
@@ -87,8 +88,10 @@ class Operands:
         terms, sums = flat.shape[1], moved.sum(1)
         signed = bias - zero * sums + terms * zero * zeros
         larger = signed - _MOVED * sums + _MOVED * terms * zeros
-        reach = np.abs(signed) + np.abs(larger)
-        reach += 2 * _MOVED * (np.abs(moved).sum(1) + terms * np.abs(zeros))
+        # vectors wrap round, and end at the sum all the same
+        away = terms * np.abs(zeros)
+        reach = np.abs(signed) + _MOVED * (np.abs(moved).sum(1) + away)
+        reach = np.maximum(reach, np.abs(larger) + 2 * _MOVED * away)
         if reach.max(initial=0) > _MOST:
             return None
         shape = weights.shape
@@ -253,7 +256,7 @@ def convolution(layer: Layer) -> Family | None:
         return None
     groups = layer.attributes["group"]
     alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
-    alone = alone and operands.zeros is None and layer.output.dtype != "int32"
+    alone = alone and operands.zeros is None and "y" in layer.attributes
     kernel = DEPTHWISE if alone else CONV
     return _Convolution(
         kernel,
