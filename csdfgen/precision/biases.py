@@ -20,7 +20,8 @@ _WIDE = (onnx.TensorProto.INT16, onnx.TensorProto.UINT16)
 def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.ModelProto:
     """A quantized model whose biases behind inputs of 16 bits have the scale of input times weights.
 
-    floats: the prepared float model that it was made of. A bias that several layers have, and one that
+    floats: the prepared float model that it was made of. What was added to a bias in whole steps, for what
+    rounding takes from the weights, stays added. A bias that several layers have, and one that
     would leave 32 bits, stays as it is.
     """
     copy = onnx.ModelProto()
@@ -43,7 +44,9 @@ def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.Mo
         product = numpy_helper.to_array(step) * numpy_helper.to_array(steps)
         bias = numpy_helper.to_array(values[layer.input[2]])
         fine = np.broadcast_to(product.reshape(-1), numpy_helper.to_array(scale).reshape(-1).shape)
-        whole = np.rint(bias.astype(np.float64) / fine)
+        coarse = numpy_helper.to_array(scale).reshape(-1).astype(np.float64)
+        moved = numpy_helper.to_array(stored) - np.rint(bias / coarse)  # what makes weights good
+        whole = np.rint((bias + moved * coarse) / fine)
         if np.abs(whole).max(initial=0) > np.iinfo(np.int32).max:
             continue
         _exchange(stored, whole.astype(np.int32))

@@ -221,12 +221,9 @@ def sensitivity(
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The model in int8, the float model with the same biases, what it consists of, and both formats of each
-    tensor that leads.
-    """
+    """The model in int8, what it consists of, and both formats of each tensor that leads."""
 
     model: onnx.ModelProto
-    floats: onnx.ModelProto
     found: Skeleton
     narrow: Mapping[str, Format]
     wide: Mapping[str, Format]
@@ -293,9 +290,7 @@ class _Work:
             noise = self._predicted(written, arenas.formats(wide))
         made = written.model
         if wide:
-            made = with_fine_biases(
-                with_formats(written.model, arenas.formats(wide)), written.floats
-            )
+            made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
         return self._finished(made, int8, decibels(noise), points)
 
     def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:
@@ -337,14 +332,14 @@ class _Work:
             progress=lambda done: self.tell("calibrating", done, len(self.frames)),
         )
         narrow, wide = self._formats(found, seen)
-        made, floats = rounded_anew(
+        made = rounded_anew(
             self.model,
             in_int8(self.model, narrow),
             folded,
             _some(self._split()[0], ROUNDED_FRAMES),
             lambda done, total: self.tell("rounding weights", done, total),
         )
-        return _Written(made, floats, found, narrow, wide)
+        return _Written(made, found, narrow, wide)
 
     def _split(self) -> tuple[list[Frame], list[Frame]]:
         """Inputs that weights are rounded by, and others that noise is measured on: weights suit the ones

@@ -97,9 +97,8 @@ def rounded_anew(
     network: Network,
     frames: Sequence[Frame],
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The model with other integers of weights and biases, for the least error on these frames; and the
-    float model with those biases.
+) -> onnx.ModelProto:
+    """The model with other integers of weights and biases, for the least error on these frames.
 
     source, network: the float model. progress: (done, in all).
     """
@@ -126,22 +125,12 @@ def rounded_anew(
         if progress is not None:
             progress(done + 1, total)
     arrays: dict[str, np.ndarray] = {}
-    biases: dict[str, np.ndarray] = {}
-    constants = {one.name: one for one in source.graph.initializer}
     for done, (name, one) in enumerate(found.items()):
         if name in moments:
-            integers, added = _anew(one, layers[name].constants[1], moments.pop(name))
-            arrays[one.weights] = integers
-            plain = one.bias.removesuffix("_quantized")
-            if one.bias_integers is not None and one.bias_scale is not None and times[plain] == 1:
-                added = added.reshape(one.bias_integers.shape)
-                moved = one.bias_integers + np.rint(added / one.bias_scale)
-                info = np.iinfo(np.int32)
-                arrays[one.bias] = np.clip(moved, info.min, info.max).astype(np.int32)
-                biases[plain] = (numpy_helper.to_array(constants[plain]) + added).astype(np.float32)
+            arrays.update(_anew(one, layers[name].constants[1], moments.pop(name)))
         if progress is not None:
             progress(len(frames) + done + 1, total)
-    return with_arrays(model, arrays), with_arrays(source, biases)
+    return with_arrays(model, arrays)
 
 
 def _readers(source: onnx.ModelProto) -> dict[str, int]:
@@ -153,15 +142,21 @@ def _readers(source: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
-def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> tuple[np.ndarray, np.ndarray]:
-    """(integers of a layer's weights, what to add to its bias). weights: its float ones, as the model has
-    them.
-    """
+def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> dict[str, np.ndarray]:
+    """Constants of a layer. weights: its float ones, as the model has them."""
     turned = one.integers.ndim == 2 and one.axis == 1  # (terms, outputs)
     flat = weights.T if turned else weights.reshape(len(weights), -1)
     flat = np.ascontiguousarray(flat, np.float64)
     scale = np.broadcast_to(one.scale.reshape(-1), len(flat)).astype(np.float64)
     integers = rounded_weights(flat, scale, seen)
-    added = bias_correction(flat, integers * scale[:, None], seen)
-    whole = np.ascontiguousarray(integers.T if turned else integers)
-    return whole.reshape(one.integers.shape), added
+    found = {
+        one.weights: np.ascontiguousarray(integers.T if turned else integers).reshape(
+            one.integers.shape
+        )
+    }
+    if one.bias_integers is not None and one.bias_scale is not None:
+        added = bias_correction(flat, integers * scale[:, None], seen)
+        info = np.iinfo(np.int32)
+        moved = one.bias_integers + np.rint(added.reshape(one.bias_integers.shape) / one.bias_scale)
+        found[one.bias] = np.clip(moved, info.min, info.max).astype(np.int32)
+    return found
