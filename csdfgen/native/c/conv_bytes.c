@@ -68,6 +68,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
     const csdf_byte_layer *layer = step->layer;
     const int32_t columns = step->out.columns, last = p->tap + p->taps;
     const int32_t pace = layer->pace, wide = layer->kernel_w, dense = g->dense && p->channels == g->ins;
+    const int32_t above = p->tap / wide, before = p->tap % wide;
     const int32_t lines = dense && layer->kernel_h * wide * layer->stride_w == 1 && !layer->pad_left && p->pitch == pace;
     int32_t start = 0;
     for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
@@ -91,7 +92,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
                     continue;
                 }
             }
-            int32_t y = p->tap / wide, x = p->tap % wide;
+            int32_t y = above, x = before;
             const int32_t left = (step->out.column + column) * layer->stride_w - layer->pad_left;
             csdf_e *at = values;
             for (int32_t t = p->tap; t < last; y++, x = 0) {
