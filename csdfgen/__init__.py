@@ -30,29 +30,37 @@ if TYPE_CHECKING:
         schedule,
     )
     from csdfgen.goals.choice import pareto, plan
+    from csdfgen.precision.calibrate import calibrate
+    from csdfgen.precision.quantize import quantize, sensitivity
     from csdfgen.reading.loader import load
 
 __all__ = [
     "__version__",
     "analyze",
+    "calibrate",
     "convert",
     "load",
     "pareto",
     "plan",
+    "quantize",
     "read_graph",
     "read_plan",
     "report",
     "save_graph",
     "save_plan",
     "schedule",
+    "sensitivity",
 ]
 
 __version__ = "0.3.0"
 
 _HOMES = {
+    "calibrate": "csdfgen.precision.calibrate",
     "load": "csdfgen.reading.loader",
     "pareto": "csdfgen.goals.choice",
     "plan": "csdfgen.goals.choice",
+    "quantize": "csdfgen.precision.quantize",
+    "sensitivity": "csdfgen.precision.quantize",
 }
 """Where a function is imported from, if not from `csdfgen.api`."""
 

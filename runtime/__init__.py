@@ -16,19 +16,25 @@ if TYPE_CHECKING:
     import numpy as np
 
     from csdfgen.planning.plan import Plan
-    from runtime.executor import Executable, OnRows
+    from runtime.executor import Executable, OnRows, Watcher
 
 __all__ = ["compile", "run"]
 
 
 def compile(  # the verb of the road map; shadows a builtin nobody needs here
-    plan: Plan, *, taps: Iterable[str] = (), threads: int = 1, backend: str = ""
+    plan: Plan,
+    *,
+    taps: Iterable[str] = (),
+    threads: int = 1,
+    backend: str = "",
+    watchers: Mapping[str, Watcher] | None = None,
 ) -> Executable:
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
     taps: names of tensors whose values are kept, see `Executable.taps`. threads: of matrix products.
     backend: whose kernels compute: "native" (C, built once on this machine), "numpy", "auto" (native where
-    it can be built), or by default those that the plan was made for.
+    it can be built), or by default those that the plan was made for. watchers: functions that see rows of
+    tensors as they are made (`executor.Watcher`).
     Raises what the checker raises for a plan that is not sound (ScheduleError, CapacityExceededError,
     PlanError), InputError for an unknown backend, ToolError where native code cannot be built.
     """
@@ -39,7 +45,7 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
     made_for = plan.options.backend
     kernels = kernels_for(replace(plan.options, backend=settled(backend or made_for)))
     try:
-        return Executable(plan, taps, threads, kernels)
+        return Executable(plan, taps, threads, kernels, watchers)
     except PlanError as error:
         if kernels.name == made_for:
             raise

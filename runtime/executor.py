@@ -26,7 +26,7 @@ from numpy.lib.stride_tricks import as_strided
 from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.kernels.arrays import array_of, copies
+from csdfgen.kernels.arrays import array_of, copies, pieces_of
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import Call, KernelSet, Port, Step, View
 from csdfgen.lowering.program import Delivery, Feed, Program, key_of, lower
@@ -57,6 +57,11 @@ output's axes, is read only, and holds these rows during the call alone.
 
 Sink = Callable[[str, int, int, int, np.ndarray], None]
 """(output, image of the iteration, start, stop, rows as they are stored)"""
+
+Watcher = Callable[[np.ndarray], None]
+"""Called with rows of a tensor (rows, *row shape) where they lie, as soon as they are complete and before
+anybody reads them: it may look, or write others in their place.
+"""
 
 Segments = list[Sequence[Call]]
 """Calls of a frame, some firings at a time."""
@@ -119,7 +124,8 @@ class Executable:
     other, and each gets its own outputs. For frames at the same time compile the plan once a
     thread: every program has an arena of its own; packed weights are shared.
 
-    kernels: the backend. taps: tensors that are kept whole, see `taps`. threads: that share a
+    kernels: the backend. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
+    `Watcher`; a tensor that nothing stores is none that could be watched. threads: that share a
     frame: native code large steps, numpy matrix products (those of phases are so small that sharing
     one among threads takes several times as long as computing it).
     """
@@ -130,8 +136,10 @@ class Executable:
         taps: Iterable[str] = (),
         threads: int = 1,
         kernels: KernelSet = NUMPY,
+        watchers: Mapping[str, Watcher] | None = None,
     ) -> None:
         self.plan = plan
+        self._watchers = dict(watchers or {})
         self._one_frame = threading.Lock()
         self._pools, self._threads = ThreadpoolController(), threads
         kernels = kernels.shared(threads)
@@ -255,13 +263,18 @@ class Executable:
         calls: list[Call] = []
         for write in work.writes:
             tap = self._taps.get(write.tensor.name)
-            if tap is None:
+            watcher = self._watchers.get(write.tensor.name)
+            if tap is None and watcher is None:
                 continue
             before = write.complete[phase - 1] if phase else 0
             from_, to = before, write.complete[phase]
-            if to > from_:
+            if to == from_:
+                continue
+            view = self.plan.addresses.view(write.tensor, Rows(from_, to))
+            if watcher is not None:
+                calls.extend((watcher, (rows,)) for rows in pieces_of(view, self._memory))
+            if tap is not None:
                 flat = tap.reshape(-1, *tap.shape[2:])
-                view = self.plan.addresses.view(write.tensor, Rows(from_, to))
                 calls.extend(copies(flat[from_:to], view, self._memory))
         return calls
 

@@ -30,6 +30,7 @@ __all__ = [
     "check_output_path",
     "parse_channel_values",
     "random_inputs",
+    "read_frames",
     "read_inputs",
     "read_labels",
     "top_classes",
@@ -136,6 +137,37 @@ def read_inputs(
     return {name: _joined(arrays, tensors[name], network) for name, arrays in found.items()}
 
 
+def read_frames(
+    files: Sequence[str], network: Network, options: ImageOptions
+) -> list[dict[str, np.ndarray]]:
+    """Many inputs, one after the other: arrays by input name, with one or several along axis 0.
+
+    files: FILE or NAME=FILE; a folder stands for the pictures and arrays in it. Files of the network's
+    one input are one frame each, or several; of several inputs each .npz file has all of them.
+    Raises InputError.
+    """
+    tensors = {tensor.name: tensor for tensor in network.inputs}
+    found = []
+    for argument in files:
+        name, path = _split_name(argument, tensors)
+        paths = [path]
+        if path.is_dir():
+            known = (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES)
+            paths = sorted(one for one in path.iterdir() if one.suffix.lower() in known)
+            if not paths:
+                raise InputError(f"has no file of {', '.join(known)}", where=str(path))
+        for one in paths:
+            frames = _read_file(one, name, network, tensors, options, several=True)
+            missing = [key for key in tensors if key not in frames]
+            if missing:
+                raise InputError(
+                    f"has no array for input '{missing[0]}'; frames of several inputs are .npz files",
+                    where=str(one),
+                )
+            found.append(frames)
+    return found
+
+
 def _split_name(argument: str, tensors: Mapping[str, Tensor]) -> tuple[str | None, Path]:
     """(input name or None, file): NAME=FILE if NAME is an input of the network."""
     for name in tensors:
@@ -160,8 +192,10 @@ def _read_file(
     network: Network,
     tensors: Mapping[str, Tensor],
     options: ImageOptions,
+    *,
+    several: bool = False,
 ) -> dict[str, np.ndarray]:
-    """What one file holds, by input name."""
+    """What one file holds, by input name. several: arrays may hold several frames along axis 0."""
     suffix = path.suffix.lower()
     if suffix not in (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES):
         raise InputError(
@@ -171,7 +205,7 @@ def _read_file(
         raise InputError("is not a file" if path.exists() else "does not exist", where=str(path))
     try:
         if suffix == ".npz" and name is None:
-            return _read_npz(path, network, tensors)
+            return _read_npz(path, network, tensors, several)
         tensor = tensors[name] if name is not None else _only(tensors)
         if suffix == ".npz":
             raise InputError(
@@ -179,7 +213,9 @@ def _read_file(
             )
         if suffix == ".npy":
             with path.open("rb") as file:
-                return {tensor.name: _read_array(file, tensor, network)}
+                return {
+                    tensor.name: _read_array(file, tensor, network, path.stat().st_size, several)
+                }
         return {tensor.name: _read_image(path, tensor, options)}
     except InputError as error:
         raise error.at(str(path)) from None
@@ -197,7 +233,9 @@ def _only(tensors: Mapping[str, Tensor]) -> Tensor:
     return next(iter(tensors.values()))
 
 
-def _read_npz(path: Path, network: Network, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+def _read_npz(
+    path: Path, network: Network, tensors: Mapping[str, Tensor], several: bool
+) -> dict[str, np.ndarray]:
     """Arrays of an .npz file by input name; others in it do not matter, unless none is known."""
     with zipfile.ZipFile(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist()}
@@ -208,14 +246,17 @@ def _read_npz(path: Path, network: Network, tensors: Mapping[str, Tensor]) -> di
             )
         found = {}
         for name in known:
+            size = archive.getinfo(members[name]).file_size
             with archive.open(members[name]) as file:
-                found[name] = _read_array(file, tensors[name], network)
+                found[name] = _read_array(file, tensors[name], network, size, several)
         return found
 
 
-def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray:
+def _read_array(
+    file: IO[bytes], tensor: Tensor, network: Network, size: int, several: bool
+) -> np.ndarray:
     """An array of the shape that the input takes: all images, or one of several. The header decides
-    before data is read.
+    before data is read. size: bytes that there are. several: any number of frames along axis 0.
     """
     form = np.lib.format
     start = file.tell()
@@ -228,7 +269,12 @@ def _read_array(file: IO[bytes], tensor: Tensor, network: Network) -> np.ndarray
         header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
         shape, _, dtype = header(file)
         accepted = {network.whole_shape(tensor), tensor.shape}
-        if shape not in accepted:
+        fits = shape in accepted
+        if several and not fits and shape[1:] == tensor.shape[1:] and shape:
+            fits = shape[0] > 0 and shape[0] % network.whole_shape(tensor)[0] == 0
+            if fits and np.prod(shape, dtype=object) * dtype.itemsize > size:
+                raise ValueError(f"{shape} of {dtype} are more than its {size} bytes")
+        if not fits:
             raise InputError(
                 f"has shape {shape}, input '{tensor.name}' takes {network.whole_shape(tensor)}; "
                 "set the network's with --shape if it is free"

@@ -36,6 +36,7 @@ from csdfgen.model.network import Network
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
 from runtime.images import top_classes
+from runtime.steps import Step, Steps, counted
 
 __all__ = [
     "TOLERANCES",
@@ -122,7 +123,7 @@ class Comparison:
 
     wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over
     all values; infinite where only one side is a number. first_wrong_row: along the tensor's row
-    axis.
+    axis. steps: of a quantized tensor, by how many of its steps it differs.
     """
 
     name: str
@@ -131,9 +132,12 @@ class Comparison:
     max_abs_error: float
     first_wrong_row: int | None
     classes_ok: bool | None = None
+    steps: Steps | None = None
 
     @property
     def ok(self) -> bool:
+        if self.steps is not None and not self.steps.step.exact and self.steps.ok:
+            return True
         return self.wrong == 0 and self.classes_ok is not False
 
 
@@ -143,10 +147,12 @@ def compare(
     reference: np.ndarray,
     row_axis: int | None = None,
     largest: float | None = None,
+    step: Step | None = None,
 ) -> Comparison:
     """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
 
-    largest: the largest |value| of the whole tensor, where only some of its rows are given.
+    largest: the largest |value| of the whole tensor, where only some of its rows are given. step: of
+    a quantized tensor.
     Raises MismatchError if not even shape and dtype agree.
     """
     if ours.shape != reference.shape or ours.dtype != reference.dtype:
@@ -169,7 +175,8 @@ def compare(
         else wrong.reshape(1)
     )
     first = int(rows.argmax()) if row_axis is not None and rows.any() else None
-    return Comparison(name, ours.size, int(wrong.sum()), float(error.max()), first)
+    steps = None if step is None else counted(ours, reference, step)
+    return Comparison(name, ours.size, int(wrong.sum()), float(error.max()), first, steps=steps)
 
 
 def largest_of(reference: np.ndarray) -> float:

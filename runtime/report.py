@@ -26,6 +26,7 @@ from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison, MismatchError
+from runtime.steps import saturating
 from runtime.verify import (
     LayerComparison,
     Source,
@@ -225,14 +226,14 @@ def compare_with_reference(
         stage("comparing layers")
         layers = check_layers(source, plan, feeds, report.threads)
     report = replace(report, comparisons=comparisons, layers=layers)
+    saturated = saturating(plan.network)
     if wrong is not None:
-        return report, mismatch(
-            wrong, np.dtype(report.outputs[wrong.name][1]), layers, report.model
-        )
+        dtype = np.dtype(report.outputs[wrong.name][1])
+        return report, mismatch(wrong, dtype, layers, report.model, saturated)
     first = next((entry for entry in layers if not entry.comparison.ok), None)
     if first is not None:
         dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
-        return report, mismatch(first.comparison, dtype, layers, report.model)
+        return report, mismatch(first.comparison, dtype, layers, report.model, saturated)
     return report, None
 
 
@@ -361,6 +362,18 @@ def to_json(report: Report) -> dict[str, Any]:
             for e in kept_whole(plan)
         ],
     }
+    steps = {one.name: one.steps for one in report.comparisons or () if one.steps is not None}
+    if steps:
+        values["steps"] = {
+            name: {
+                "step": one.step.size,
+                "largest": _finite(one.largest),
+                "share": one.share,
+                "root_mean_square": _finite(one.root),
+            }
+            for name, one in steps.items()
+        }
+        values["saturated_by_onnxruntime"] = list(saturating(plan.network))
     if report.layers:
         values["layers"] = [
             {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import onnx
@@ -23,6 +24,7 @@ from runtime.reference import (
     same_classes,
     tolerance_of,
 )
+from runtime.steps import ALLOWED, Step, Steps, steps_of
 
 __all__ = ["LayerComparison", "check_layers", "check_outputs", "check_rows", "mismatch"]
 
@@ -49,15 +51,22 @@ def check_outputs(
     shape or dtype).
     """
     reference = Reference(source, plan.network, threads=threads)(feeds)
-    axes = _row_axes(plan)
+    axes, steps = _row_axes(plan), _steps(plan)
     found = []
     for name, ours in outputs.items():
-        one = compare(name, ours, reference[name], axes.get(name))
-        classes = same_classes(ours, reference[name])
-        found.append(
-            Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
-        )
+        one = compare(name, ours, reference[name], axes.get(name), step=steps.get(name))
+        found.append(replace(one, classes_ok=same_classes(ours, reference[name])))
     return tuple(found)
+
+
+def _steps(plan: Plan) -> dict[str, Step]:
+    """The steps of quantized outputs, by the names of the outputs."""
+    steps = steps_of(plan.network)
+    return {
+        output.name: steps[output.tensor.name]
+        for output in plan.network.outputs
+        if output.tensor is not None and output.tensor.name in steps
+    }
 
 
 def _row_axes(plan: Plan) -> dict[str, int | None]:
@@ -85,6 +94,7 @@ class _Rows:
 
     def __init__(self, plan: Plan, reference: Mapping[str, np.ndarray]) -> None:
         self._batch, self._axes = plan.network.batch, _row_axes(plan)
+        self._steps = _steps(plan)
         self._reference = {output.name: reference[output.name] for output in plan.network.outputs}
         self._largest = {name: largest_of(array) for name, array in self._reference.items()}
         self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
@@ -98,7 +108,7 @@ class _Rows:
         classes = same_classes(rows, theirs) if entire and rows.shape == theirs.shape else None
         if axis is not None:
             theirs = theirs[(slice(None),) * axis + (slice(start, stop),)]
-        one = compare(name, rows, theirs, axis, self._largest[name])
+        one = compare(name, rows, theirs, axis, self._largest[name], self._steps.get(name))
         row = None if one.first_wrong_row is None else start + one.first_wrong_row
         self._parts[name].append(replace(one, first_wrong_row=row, classes_ok=classes))
 
@@ -113,6 +123,7 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
     values = sum(part.values for part in parts)
     rows = [part.first_wrong_row for part in parts if part.first_wrong_row is not None]
     classes = {part.classes_ok for part in parts}
+    steps = [part.steps for part in parts if part.steps is not None]
     return Comparison(
         name,
         size,
@@ -120,6 +131,7 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
         max((part.max_abs_error for part in parts), default=0.0),
         min(rows, default=None),
         None if None in classes or not classes else classes == {True},
+        reduce(Steps.joined, steps) if steps and size == values else None,
     )
 
 
@@ -137,6 +149,7 @@ def check_layers(
     reference = Reference(source, network, list(wanted), threads)(feeds)
     part_of = {name: network.parts.get(name, (name, 0, None)) for name in network.producer}
     names = [name for name, (whole, _, _) in part_of.items() if whole in reference]
+    steps = steps_of(network)
     program = runtime.compile(plan, taps=names)
     program(feeds)
     taps = program.taps
@@ -151,20 +164,27 @@ def check_layers(
             LayerComparison(
                 network.producer[name],
                 tensor.rows,
-                compare(name, taps[name], last, tensor.row_axis),
+                compare(name, taps[name], last, tensor.row_axis, step=steps.get(name)),
             )
         )
     return tuple(found)
 
 
 def mismatch(
-    failed: Comparison, dtype: np.dtype, layers: Sequence[LayerComparison], where: str
+    failed: Comparison,
+    dtype: np.dtype,
+    layers: Sequence[LayerComparison],
+    where: str,
+    saturated: Sequence[str] = (),
 ) -> MismatchError:
     """The error for an output that differs: how many values, by how much, and the first layer and
-    row that do.
+    row that do. saturated: layers whose sums onnxruntime may have cut off.
     """
     said = f"output '{failed.name}' differs from onnxruntime's"
-    if failed.wrong:
+    if failed.steps is not None and failed.wrong:
+        most = 0 if failed.steps.step.exact else ALLOWED * failed.steps.step.range
+        said += f" by {failed.steps}, {failed.steps.root:.3g} in the root of the mean square (allowed: {most:g})"
+    elif failed.wrong:
         allowed = tolerance_of(dtype) or "0, they are integers"
         said += f" in {failed.wrong} of {failed.values} values, by up to {failed.max_abs_error:.3g} (allowed: {allowed})"
     else:
@@ -174,4 +194,9 @@ def mismatch(
         row = first.comparison.first_wrong_row
         place = f"row {row} of {first.rows}" if row is not None else "the values"
         said += f"; first wrong: {place} of '{first.comparison.name}', layer '{first.layer.name}' ({first.layer.op_type})"
+    if saturated:
+        said += (
+            f"; onnxruntime itself cuts off sums of uint8 times int8 on this processor (AVX2 without VNNI), in "
+            f"'{saturated[0]}' first of {len(saturated)}: quantize activations to int8, or weights to 7 bits"
+        )
     return MismatchError(said, where=where)

@@ -36,10 +36,15 @@ def feeds_of(model: onnx.ModelProto, seed: int = 3) -> dict[str, np.ndarray]:
 
 
 def quantized(
-    source: onnx.ModelProto, form: str, *, per_channel: bool = True, **settings: str
+    source: onnx.ModelProto,
+    form: str,
+    *,
+    per_channel: bool = True,
+    overrides: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> onnx.ModelProto:
     """A float model in int8, in one of the two forms. settings: types, by their names in
-    `onnxruntime.quantization.QuantType`.
+    `onnxruntime.quantization.QuantType`; overrides: those of single tensors.
     """
     from onnxruntime.quantization import (
         CalibrationDataReader,
@@ -71,6 +76,12 @@ def quantized(
             Reader(),
             quant_format=QuantFormat[form],
             per_channel=per_channel,
+            extra_options={
+                "TensorQuantOverrides": {
+                    name: [{"quant_type": QuantType[kind]}]
+                    for name, kind in (overrides or {}).items()
+                }
+            },
             **{name: QuantType[value] for name, value in types.items()},
         )
         return onnx.load(after)

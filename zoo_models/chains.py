@@ -32,11 +32,12 @@ class MBConv:
     stride: int = 1
     kernel: int = 3
 
-    def add(self, b: Builder, x: Value) -> Value:
-        """The block behind x."""
+    def add(self, b: Builder, x: Value, residual: bool = False) -> Value:
+        """The block behind x; residual: x is added where it is as large as what comes out."""
         y = b.conv_bn(x, x.channels * self.expansion, 1, activation=b.relu6)
         y = _depthwise(b, y, self.kernel, self.stride)
-        return b.conv_bn(y, self.channels, 1)
+        y = b.conv_bn(y, self.channels, 1)
+        return b.add(x, y) if residual and x.shape == y.shape else y
 
 
 def _depthwise(b: Builder, x: Value, kernel: int, stride: int) -> Value:
@@ -77,13 +78,17 @@ class Chain:
     blocks: Sequence[MBConv]
     last: int = 0
 
-    def build(self, size: int | None = None, *, seed: int = 0) -> onnx.ModelProto:
-        """The network as ONNX, by default at its published size."""
+    def build(
+        self, size: int | None = None, *, seed: int = 0, residuals: bool = False
+    ) -> onnx.ModelProto:
+        """The network as ONNX, by default at its published size. residuals: with the additions that the
+        networks have which the tables were made from.
+        """
         b = Builder(self.name, seed=seed)
         x = self.stem(b, b.input(3, size or self.size, size or self.size))
         for number, block in enumerate(self.blocks, start=1):
             with b.scope(f"block{number}"):
-                x = block.add(b, x)
+                x = block.add(b, x, residuals)
         if self.last:
             x = b.conv_bn(x, self.last, 1, activation=b.relu6)
         return b.model(b.global_average_pool(x))

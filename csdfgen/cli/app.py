@@ -18,6 +18,7 @@ from csdfgen.cli import (
     analyze_options,
     convert_options,
     emit_options,
+    format_commands,
     goal_options,
     machine_commands,
     memory_options,
@@ -48,6 +49,7 @@ class Part(str, enum.Enum):
     table3 = "table3"
     all = "all"
     findings = "findings"
+    paper003 = "paper003"
 
 
 class Counting(str, enum.Enum):
@@ -392,11 +394,12 @@ def compare(
 
 @app.command(
     cls=Command,
-    epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n  csdfgen reproduce findings",
+    epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n"
+    "  csdfgen reproduce findings\n\n  csdfgen reproduce paper003",
 )
 def reproduce(
     part: Annotated[
-        Part, typer.Argument(metavar="fig1|table2|table3|all|findings", show_default=False)
+        Part, typer.Argument(metavar="fig1|table2|table3|all|findings|paper003", show_default=False)
     ],
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all cells as JSON.")
@@ -416,7 +419,8 @@ def reproduce(
     prints.
 
     `findings` shows what that turned up about its algorithm, its capacities and its counting;
-    docs/paper.md explains it.
+    docs/paper.md explains it. `paper003` computes the tables, claims and examples of the OpenCL Caffe
+    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them.
     """
     from csdfgen.cli.reproduce import run_reproduce
 
@@ -473,6 +477,7 @@ def analyze(
 
 
 machine_commands.add_to(app)
+format_commands.add_to(app)
 
 
 @app.command(

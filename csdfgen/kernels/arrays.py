@@ -9,7 +9,7 @@ import numpy as np
 from csdfgen.kernels.steps import Call, Memory, View
 from csdfgen.ops._copies import cut
 
-__all__ = ["array_of", "copies", "matched"]
+__all__ = ["array_of", "copies", "matched", "pieces_of"]
 
 
 def array_of(view: View, memory: Memory) -> np.ndarray:
@@ -25,6 +25,13 @@ def array_of(view: View, memory: Memory) -> np.ndarray:
         offset,
         (step, *view.strides),
     )
+
+
+def pieces_of(view: View, memory: Memory) -> Iterator[np.ndarray]:
+    """The rows where they lie, as one array for each run of every piece."""
+    for piece in view.pieces or (view,):
+        for a, b in piece.runs:
+            yield array_of(piece.part(a, b), memory)
 
 
 def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:

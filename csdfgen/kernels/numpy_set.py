@@ -35,7 +35,7 @@ from csdfgen.ops.base import (
     stored_rows,
 )
 
-__all__ = ["NUMPY", "NumpyKernels"]
+__all__ = ["NUMPY", "NumpyKernels", "halves"]
 
 
 @remembered
@@ -73,8 +73,8 @@ class NumpyKernels:
         self._emit(step, memory, scratch)
         needed = scratch.end
         if needed > scratch.limit:
-            halves = [self._declared(half, memory, limit) for half in _halves(step)]
-            needed = min(needed, max(halves, default=needed))
+            parts = [self._declared(half, memory, limit) for half in halves(step)]
+            needed = min(needed, max(parts, default=needed))
         return needed
 
     def bind(self, step: Step, memory: Memory) -> list[Call]:
@@ -107,10 +107,10 @@ class NumpyKernels:
         try:
             return self._emit(step, memory, Scratch(block))
         except PlanError:
-            halves = _halves(step)
-            if not halves:
+            parts = halves(step)
+            if not parts:
                 raise
-        return [call for half in halves for call in self._fitted(half, memory, block)]
+        return [call for half in parts for call in self._fitted(half, memory, block)]
 
     def _emit(self, step: Step, memory: Memory, scratch: Scratch) -> list[Call]:
         """The calls of a step whose results are one array each, or are gathered."""
@@ -134,7 +134,7 @@ class NumpyKernels:
                 pairs = zip(outputs, results, strict=True)
                 calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
             mark = scratch.mark
-            for after in layer.epilogue:
+            for after in layer.following:
                 calls.extend(self._epilogue(after, phase.out, outputs[0], scratch))
                 scratch.rewind(mark)
             if step.states:
@@ -291,7 +291,7 @@ def _cut(step: Step, start: int, stop: int) -> Step:
     return _changed(step, Phase(out, ins, phase.first, phase.last, phase.image), inputs, outputs)
 
 
-def _halves(step: Step) -> list[Step]:
+def halves(step: Step) -> list[Step]:
     """The step in two, as one that takes less workspace; [] if it is as small as can be."""
     operator = operator_of(step.layer)
     mode = operator.mode(step.layer)

@@ -14,7 +14,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-__all__ = ["ARITHMETIC", "FLOAT32", "Arithmetic", "Format", "accumulator_of", "arithmetic_of"]
+__all__ = [
+    "ARITHMETIC",
+    "FLOAT32",
+    "Arithmetic",
+    "Format",
+    "Stored",
+    "accumulator_of",
+    "arithmetic_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,28 @@ class Format:
 
 
 FLOAT32 = Format()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a layer whose operator computes on values reads and writes as integers.
+
+    inputs, outputs: by ONNX position the format of the integers, None where values are stored as they
+        are; positions behind the last are None. Of constants there may be one scale an index of an axis.
+    applied: how many layers of the epilogue, from the first on, work on values, before they are stored.
+    """
+
+    inputs: tuple[Format | None, ...] = ()
+    outputs: tuple[Format | None, ...] = ()
+    applied: int = 0
+
+    def read(self, position: int) -> Format | None:
+        """The format of an operand."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def written(self, output: int) -> Format | None:
+        """The format of a result."""
+        return self.outputs[output] if output < len(self.outputs) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from csdfgen.model.describe import by_count, html_table, mebibytes, one_line, plain, sizes
-from csdfgen.model.formats import FLOAT32, Format
+from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.frozen import Pickled
 
 _Value = TypeVar("_Value")
@@ -140,6 +140,8 @@ class Layer(Pickled):
     input_axes: the row axis along which the operator reads each input; where that is not the
         tensor's own row axis the input is read whole and presented in the wanted order.
     epilogue: elementwise layers applied in place to every slab that this layer writes.
+    stored: of an operator on values, which of its operands and results are integers in memory: it
+        computes on slabs of float32, of which only those of the phase at work exist (`ops.widened`).
     onnx_nodes: names of the ONNX nodes that were merged into this layer.
     """
 
@@ -152,6 +154,7 @@ class Layer(Pickled):
     input_axes: tuple[int | None, ...] = ()
     epilogue: tuple[Layer, ...] = ()
     onnx_nodes: tuple[str, ...] = ()
+    stored: Stored | None = None
 
     def __repr__(self) -> str:
         return one_line(
@@ -167,6 +170,11 @@ class Layer(Pickled):
     def known(self) -> dict[object, Any]:
         """What others have found out about the layer, by a key of their own (see `remembered`)."""
         return {}
+
+    @property
+    def following(self) -> tuple[Layer, ...]:
+        """Layers of the epilogue that work on what the layer has stored."""
+        return self.epilogue[self.stored.applied if self.stored else 0 :]
 
     @property
     def output(self) -> Tensor:

@@ -169,7 +169,7 @@ def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
         found.append((one, family))
         if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             continue  # sums that are not finished
-        for after in step.layer.epilogue[on_the_way:]:
+        for after in step.layer.following[on_the_way:]:
             found.extend(_parts(_after(one, after), ways))
     return found
 

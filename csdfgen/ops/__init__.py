@@ -23,6 +23,8 @@ from csdfgen.ops import (
     reshaping,
 )
 from csdfgen.ops.base import Operator
+from csdfgen.ops.stored_products import summed
+from csdfgen.ops.widened import widened
 
 __all__ = ["OPERATORS", "operator_of"]
 
@@ -48,6 +50,12 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 
 
+_WIDENED: Mapping[str, Operator] = MappingProxyType(
+    {name: summed(widened(operator, OPERATORS)) for name, operator in OPERATORS.items()}
+)
+"""The same on integers: sums of them where they are products, else widened and narrowed in the slab."""
+
+
 def operator_of(layer: Layer) -> Operator:
-    """The record of a layer's operator."""
-    return OPERATORS[layer.op_type]
+    """The record of a layer's operator, as the layer stores what it reads and writes."""
+    return (OPERATORS if layer.stored is None else _WIDENED)[layer.op_type]

@@ -250,6 +250,12 @@ class Scaled:
         """The same for some of the channels."""
         return self if self.factor.ndim == 0 else replace(self, factor=self.factor[channels])
 
+    def in_place(self, sums: np.ndarray) -> list[Call]:
+        """Calls that leave the values where the sums were."""
+        calls, narrow = in_float32(sums)
+        calls.append((np.multiply, (narrow, self.factor, narrow)))
+        return calls if narrow is sums else [*calls, (np.copyto, (sums, narrow))]
+
     def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
         """Calls that write the values into the output; the sums are lost."""
         calls, narrow = in_float32(sums)

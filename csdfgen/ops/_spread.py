@@ -89,9 +89,13 @@ class Spread:
 
     def copies(self, target: np.ndarray) -> Iterator[Call]:
         """Calls that copy all rows into an array."""
+        return ((np.copyto, pair) for pair in self.parts(target))
+
+    def parts(self, target: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Parts of an array of the slab's shape, each with the array of rows that lie like it."""
         for piece in self.pieces:
             for (start, stop), array in zip(piece.runs, piece.arrays, strict=True):
-                yield np.copyto, (target[start:stop, ..., piece.low : piece.high], array)
+                yield target[start:stop, ..., piece.low : piece.high], array
 
 
 def edges(pieces: Sequence[Sequence[Piece]], size: int) -> list[tuple[int, int]]:

@@ -22,7 +22,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows
-from csdfgen.ops._im2col import Into
 from csdfgen.ops._integers import (
     Rescaled,
     Scaled,
@@ -69,10 +68,17 @@ def _bias(node: Node, position: int) -> np.ndarray | None:
 def centred(layer: Layer) -> np.ndarray:
     """The weights less their zero points, which are one or one for each index of axis "w"."""
     weights, form = layer.constants[1], layer.attributes["w"]
-    zeros = np.array(form.zero_point, np.int16)
+    zeros = np.array(form.zero_point, np.int32)
     if zeros.size > 1:
         zeros = zeros.reshape((-1, *(1,) * (weights.ndim - 1 - form.axis)))
-    return np.asarray(weights.astype(np.int16) - zeros)
+    return np.asarray(weights.astype(np.int32) - zeros)
+
+
+def _into(layer: Layer, alpha: float = 1.0) -> Rescaled | Scaled | Truncated:
+    """What becomes of the sums: integers of another scale, values, or themselves."""
+    if "y" in layer.attributes:
+        return Rescaled.of(layer, alpha)
+    return Truncated() if layer.output.dtype == "int32" else Scaled(factor_of(layer, alpha))
 
 
 # Convolutions ------------------------------------------------------------------------------------
@@ -147,21 +153,23 @@ def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]
 def _conv_kernel(layer: Layer) -> Emit:
     dtype, (_, _, more) = _conv_type(layer), _terms(layer)
     computed = _zero_tensor(layer)
-    into: Into = Truncated() if layer.output.dtype == "int32" else Rescaled.of(layer)
+    into = _into(layer)
+    # sums in the output itself, which become what they are to be when they are complete
     accumulates = CONV.mode(layer) is Mode.ACCUMULATE
+    inside = accumulates or layer.output.dtype == dtype
     emit = conv_kernel(
         layer,
         centred(layer),
         more.astype(dtype) if more.any() else None,
         dtype,
         beside=0 if computed is not None else zero_of(layer, "x"),
-        into=None if accumulates else into,
+        into=None if inside else into,
     )
     if computed is not None:
         return _less_the_zero_point(emit, dtype)
-    if not accumulates or not isinstance(into, Rescaled):
+    if not inside or isinstance(into, Truncated):
         return emit
-    rescaled = into
+    finished = into
 
     def summed(
         phase: Phase,
@@ -170,7 +178,8 @@ def _conv_kernel(layer: Layer) -> Emit:
         scratch: Scratch,
     ) -> list[Call]:
         calls = list(emit(phase, slabs, results, scratch))
-        return calls + rescaled.in_place(results[0]) if phase.last else calls
+        complete = phase.last or not accumulates
+        return calls + finished.in_place(results[0]) if complete else calls
 
     return summed
 
@@ -349,14 +358,7 @@ def _product_kernel(layer: Layer) -> Emit:
         constants[1] = centred(layer).astype(dtype)
     else:
         zeros[1] = zero_of(layer, "w")
-    alpha = layer.attributes.get("alpha", 1.0)
-    into: Into
-    if "y" in layer.attributes:
-        into = Rescaled.of(layer, alpha)
-    elif layer.output.dtype == "int32":
-        into = Truncated()
-    else:
-        into = Scaled(factor_of(layer, alpha))
+    into = _into(layer, layer.attributes.get("alpha", 1.0))
     return product_kernel(layer, dtype, constants, zeros=zeros, into=into)
 
 

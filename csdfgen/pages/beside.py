@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,6 +15,7 @@ from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison, Reference, compare, same_classes
 from runtime.resident import grown_by_onnxruntime
+from runtime.steps import Step, steps_of
 
 __all__ = ["Beside", "measured_beside"]
 
@@ -71,8 +72,10 @@ def measured_beside(
             (ours,) = _in_turn([lambda: program(feeds)], repeat)
             return Beside(*sizes, ours, repeat, refused=error.message)
         axes = {o.name: o.tensor.row_axis for o in network.outputs if o.tensor is not None}
+        known = steps_of(network)
+        steps = {o.name: known.get(o.tensor.name) for o in network.outputs if o.tensor is not None}
         found = tuple(
-            _compared(name, value, reference[name], axes.get(name))
+            _compared(name, value, reference[name], axes.get(name), steps.get(name))
             for name, value in outputs.items()
         )
         stage("timing both")
@@ -83,9 +86,11 @@ def measured_beside(
     return Beside(*sizes, ours, repeat, their_time, grown, found)
 
 
-def _compared(name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None) -> Comparison:
-    one, classes = compare(name, ours, reference, axis), same_classes(ours, reference)
-    return Comparison(name, one.values, one.wrong, one.max_abs_error, one.first_wrong_row, classes)
+def _compared(
+    name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None, step: Step | None
+) -> Comparison:
+    one = compare(name, ours, reference, axis, step=step)
+    return replace(one, classes_ok=same_classes(ours, reference))
 
 
 def _in_turn(functions: list[Callable[[], object]], repeat: int) -> list[float]:

@@ -12,6 +12,7 @@ become float otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,15 +20,19 @@ import numpy as np
 from onnx import AttributeProto, helper
 
 from csdfgen.errors import ModelError
-from csdfgen.ops._integers import BYTES, limits
+from csdfgen.model.formats import Format, Stored
+from csdfgen.ops import OPERATORS
+from csdfgen.ops._integers import BYTES, STORED, limits
 from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.onnx_file import label
-from csdfgen.reading.onnx_graph import Graph, Operation
+from csdfgen.reading.onnx_graph import WITH_16_BITS, Graph, Operation
 
 __all__ = ["as_integers"]
 
 _CLOSE = 1e-4
 """By how much, of it, the scale of a bias may differ from the product that it has to be."""
+
+_QUANTIZING = frozenset({"DequantizeLinear", "QuantizeLinear"})
 
 _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""
@@ -44,6 +49,10 @@ _MOVING_NAMES = """
 """
 _MOVING = frozenset(_MOVING_NAMES.split())
 """Operators that move values, or take the largest, and so mean the same on integers."""
+
+
+_MOVING_ALL = (_MOVING - {"Dropout"}) | {"Split"}
+"""Those that take integers, also with several results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ def as_integers(graph: Graph) -> Graph:
     """The graph with patterns on integers of one byte replaced. Raises ModelError for a bias whose
     scale is not the product of those of input and weights.
     """
-    if any(op.op_type == "DequantizeLinear" for op in graph.operations):
+    if any(op.op_type in _QUANTIZING for op in graph.operations):
         graph = _Rewriting(graph).done()
     if any(op.op_type == "QLinearConcat" for op in graph.operations):
         graph = _translated_apart(graph)
@@ -137,12 +146,12 @@ class _Rewriting:
     def done(self) -> Graph:
         """The graph with what could be replaced, without operations that nothing reads any more."""
         for operation in self._graph.operations:
-            if operation.domain or operation.op_type not in _PATTERNS:
-                continue
-            try:
-                self._try(operation)
-            except (_NoPatternError, *_DAMAGED):
-                continue
+            for attempt in (self._try, self._widen):
+                try:
+                    attempt(operation)
+                except (_NoPatternError, *_DAMAGED):
+                    continue
+                break
         found: list[Operation] = []
         for operation in self._operations:
             found += self._replaced.get(id(operation), [operation])
@@ -150,34 +159,151 @@ class _Rewriting:
 
     def _try(self, operation: Operation) -> None:
         """Replace an operation, what clips it and what quantizes it. Raises _NoPatternError."""
+        if operation.domain or operation.op_type not in _PATTERNS:
+            raise _NoPatternError
         if len([o for o in operation.outputs if o]) != 1:
             raise _NoPatternError
-        end, clips = operation, []
+        after, clips = self._end_of(operation, operation.outputs[0])
+        made = self._format_of(after)
+        name, clipped = self._stored(operation, clips, made)
+        operands = [self.dequantized(n) for n in operation.inputs]
+        new = _PATTERNS[operation.op_type](self, operation, operands, replace(made, name=name))
+        self._replaced[id(after)] = [*new, *clipped]
+
+    def _widen(self, operation: Operation) -> None:
+        """Let a float operation read what was dequantized for it, and write what is quantized behind
+        it. Raises _NoPatternError.
+        """
+        kind = OPERATORS.get(operation.op_type)
+        if kind is None or operation.domain or operation.captured:
+            raise _NoPatternError
+        if operation.op_type == "DequantizeLinear" or id(operation) in self._replaced:
+            raise _NoPatternError
+        if not any(n and not self._is_known(n) for n in operation.inputs):
+            raise _NoPatternError
+        if operation.op_type in _MOVING_ALL and self._move(operation):
+            return
+        inputs, read = list(operation.inputs), _none(len(operation.inputs))
+        for k, name in enumerate(operation.inputs):
+            with suppress(_NoPatternError):
+                x = self.dequantized(name)
+                if isinstance(x, _Quantized):
+                    read[k], inputs[k] = self.format(x), x.name
+        outputs, written = list(operation.outputs), _none(len(operation.outputs))
+        behind: list[Operation] = []
+        ends: list[Operation] = []
+        for k, name in enumerate(operation.outputs):
+            with suppress(_NoPatternError):
+                after, clips = self._end_of(operation, name)
+                made = self._format_of(after)
+                form = self.format(made)
+                outputs[k], clipped = self._stored(operation, clips, made)
+                written[k] = form
+                ends.append(after)
+                behind += clipped
+        if not any(read) and not any(written):
+            raise _NoPatternError
+        self._replaced.update((id(after), []) for after in ends)
+        new = replace(
+            operation,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            stored=Stored(tuple(read), tuple(written)),
+        )
+        self._replaced[id(operation)] = [new, *behind]
+
+    def _move(self, operation: Operation) -> bool:
+        """Let an operation that moves values move integers, and dequantize what it makes where that is
+        not quantized as they are. False where it cannot, or where a scale changes.
+        """
+        x = self.dequantized(operation.inputs[0])
+        if not isinstance(x, _Quantized) or not _moves(operation, x):
+            return False
+        rest = operation.inputs[1:]
+        if self.format(x).axis is not None or any(self.dequantized(n) != n for n in rest if n):
+            return False
+        outputs, ends, behind = list(operation.outputs), [], []
+        for k, name in enumerate(operation.outputs):
+            if not name:
+                continue
+            if self._is_quantized(operation, name):
+                after, clips = self._end_of(operation, name)
+                made = self._format_of(after)
+                if clips or not self.equal(x, made):
+                    return False
+                outputs[k] = made.name
+                ends.append(after)
+            elif name in self._graph.outputs:
+                return False
+            else:
+                outputs[k] = self.fresh(f"{name}_{x.dtype}")
+                behind.append(_dequantizing(operation, outputs[k], x, name))
+        self._replaced.update((id(after), []) for after in ends)
+        self._maker.update((after.outputs[0], after) for after in behind)
+        moved = replace(operation, inputs=(x.name, *rest), outputs=tuple(outputs))
+        self._replaced[id(operation)] = [moved, *behind]
+        return True
+
+    def _is_quantized(self, operation: Operation, name: str) -> bool:
+        """Whether a QuantizeLinear alone reads a result."""
+        try:
+            self._end_of(operation, name)
+        except _NoPatternError:
+            return False
+        return True
+
+    def _end_of(self, operation: Operation, name: str) -> tuple[Operation, list[Operation]]:
+        """The QuantizeLinear that alone reads a result, and the Relu and Clip in between. Raises
+        _NoPatternError.
+        """
+        clips: list[Operation] = []
         while True:
-            after = self._only_reader(end)
+            after = self._only_reader(name)
             if after.op_type == "QuantizeLinear":
                 break
             if after.op_type not in ("Relu", "Clip") or operation.op_type in ("Relu", "Clip"):
                 raise _NoPatternError
             clips.append(after)
-            end = after
-        made = self._format_of(after)
+            name = after.outputs[0]
+        if id(after) in self._replaced:
+            raise _NoPatternError  # taken in by what is in front of the Relu, or the Clip
+        return after, clips
+
+    def _stored(
+        self, operation: Operation, clips: Sequence[Operation], made: _Quantized
+    ) -> tuple[str, list[Operation]]:
+        """The name that what is quantized gets, and the Clip of integers behind it, if there is one.
+        Raises _NoPatternError.
+        """
         low, high = self._range(clips, made)
-        kept = (low, high) == limits(made.dtype)
-        name = made.name if kept else self._fresh(made.name)
-        operands = [self.dequantized(n) for n in operation.inputs]
-        new = list(
-            _PATTERNS[operation.op_type](self, operation, operands, replace(made, name=name))
-        )
-        if not kept:
-            new.append(self._clipped(operation, name, made, low, high))
-        self._replaced[id(after)] = new
+        if (low, high) == limits(made.dtype):
+            return made.name, []
+        name = self.fresh(made.name)
+        return name, [self._clipped(operation, name, made, low, high)]
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a name is one of a constant, or of one dequantized."""
+        if self.is_constant(name):
+            return True
+        form = self.dequantized(name)
+        return isinstance(form, _Quantized) and self.is_constant(form.name)
+
+    def format(self, form: _Quantized) -> Format:
+        """Integers as layers know them. Raises _NoPatternError where widening a slab does not do."""
+        scale = self.scale_of(form)
+        zero = self.constant(form.zero).reshape(-1) if form.zero else np.zeros(1, form.dtype)
+        single = scale.size == 1 and zero.size == 1
+        if form.dtype not in STORED or not (single or self.is_constant(form.name)):
+            raise _NoPatternError
+        if zero.size not in (1, scale.size) or not np.all(np.isfinite(scale) & (scale > 0)):
+            raise _NoPatternError
+        numbers = tuple(float(v) for v in scale), tuple(int(v) for v in zero)
+        return Format(form.dtype, *numbers, None if single else form.axis)
 
     # What a name is -------------------------------------------------------------------------------
 
-    def _only_reader(self, operation: Operation) -> Operation:
-        """The one operation that reads an operation's result. Raises _NoPatternError."""
-        (name,) = (o for o in operation.outputs if o)
+    def _only_reader(self, name: str) -> Operation:
+        """The one operation that reads a result. Raises _NoPatternError."""
         readers = self._readers.get(name, [])
         if name in self._graph.outputs or len(readers) != 1 or readers[0].inputs[:1] != (name,):
             raise _NoPatternError
@@ -302,7 +428,8 @@ class _Rewriting:
 
     # New names ------------------------------------------------------------------------------------
 
-    def _fresh(self, name: str) -> str:
+    def fresh(self, name: str) -> str:
+        """A name that nothing has yet."""
         while name in self._taken or name in self._graph.constants:
             name += "'"
         self._taken.add(name)
@@ -310,9 +437,33 @@ class _Rewriting:
 
     def add(self, name: str, array: np.ndarray) -> str:
         """A new constant, and its name."""
-        name = self._fresh(name)
+        name = self.fresh(name)
         self._graph.constants[name] = array
         return name
+
+
+def _moves(operation: Operation, x: _Quantized) -> bool:
+    """Whether an operator that moves values takes integers of a type."""
+    if operation.op_type == "MaxPool" and x.dtype not in BYTES:
+        return False
+    return operation.opset >= _BYTES_SINCE.get(operation.op_type, 0)
+
+
+def _dequantizing(of: Operation, integers: str, form: _Quantized, name: str) -> Operation:
+    """A DequantizeLinear behind an operation."""
+    return replace(
+        of,
+        name=f"{of.name}_{name}",
+        op_type="DequantizeLinear",
+        opset=max(of.opset, WITH_16_BITS if form.dtype not in BYTES else 13),
+        attributes={},
+        inputs=(integers, form.scale, form.zero),
+        outputs=(name,),
+    )
+
+
+def _none(count: int) -> list[Format | None]:
+    return [None] * count
 
 
 def _read(operations: Sequence[Operation], outputs: Iterable[str]) -> list[Operation]:
@@ -332,9 +483,11 @@ Pattern = Callable[[_Rewriting, Operation, Operands, _Quantized], Sequence[Opera
 """(rewriting, float operation, operands, what is made) -> operations that make it. Raises _NoPatternError."""
 
 
-def _bytes(operand: _Quantized | str, *, axis: int | None = None) -> _Quantized:
+def _bytes(
+    operand: _Quantized | str, *, axis: int | None = None, types: Sequence[str] = BYTES
+) -> _Quantized:
     """An operand of one byte an element, quantized as a whole or along an axis."""
-    if not isinstance(operand, _Quantized) or operand.dtype not in BYTES:
+    if not isinstance(operand, _Quantized) or operand.dtype not in types:
         raise _NoPatternError
     if operand.axis is not None and operand.axis != axis:
         raise _NoPatternError
@@ -520,12 +673,40 @@ def _softmax(
 def _concat(
     rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
 ) -> Sequence[Operation]:
-    forms = [_bytes(operand) for operand in operands]
+    forms = [_bytes(operand, types=STORED) for operand in operands]
     _same_type(made, *forms)
+    if made.dtype not in BYTES:
+        return _joined(rewriting, operation, forms, made)
     inputs = [made.scale, made.zero, *(name for form in forms for name in form.three)]
     places = [(4 + 3 * k, form) for k, form in enumerate(forms)]
     inputs = _zeros(rewriting, inputs, (1, made), *places)
     return [_operation(operation, "QLinearConcat", inputs, made, domain=MICROSOFT, keep=("axis",))]
+
+
+def _joined(
+    rewriting: _Rewriting, operation: Operation, forms: Sequence[_Quantized], made: _Quantized
+) -> list[Operation]:
+    """Concat of integers of two bytes; those of another scale are translated before."""
+    found, names = [], []
+    for k, form in enumerate(forms):
+        name = form.name
+        if not rewriting.equal(form, made):
+            stored = Stored((rewriting.format(form),), (rewriting.format(made),))
+            name = rewriting.fresh(f"{form.name}_{made.name}")
+            found.append(
+                replace(
+                    operation,
+                    name=f"{operation.name}_{k}",
+                    op_type="Identity",
+                    opset=max(operation.opset, 13),
+                    attributes={},
+                    inputs=(form.name,),
+                    outputs=(name,),
+                    stored=stored,
+                )
+            )
+        names.append(name)
+    return [*found, replace(operation, inputs=tuple(names), outputs=(made.name,))]
 
 
 def _moved(
@@ -533,7 +714,7 @@ def _moved(
 ) -> Sequence[Operation]:
     """The operator itself, on integers; where its result has another scale, that is changed behind."""
     x, *rest = operands
-    x = _bytes(x)
+    x = _bytes(x, types=BYTES if operation.op_type == "MaxPool" else STORED)
     if operation.opset < _BYTES_SINCE.get(operation.op_type, 0):
         raise _NoPatternError
     if any(isinstance(operand, _Quantized) for operand in rest) or not rewriting.equal(x, made):
@@ -547,7 +728,7 @@ def _padded(
     rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
 ) -> Sequence[Operation]:
     """What is put around it is quantized too: zeros are the zero point."""
-    x = _bytes(operands[0])
+    x = _bytes(operands[0], types=STORED)
     mode = operation.attributes.get("mode")
     inputs = (*operation.inputs, "", "", "")[:4]
     if (mode is not None and mode.s != b"constant") or operation.opset < _PADS_SINCE:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
+from types import MappingProxyType
 
 import numpy as np
 
 from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
+from csdfgen.ops.widened import quantized, values_of
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.lifting import lifted
 from csdfgen.reading.microsoft_schema import microsoft_signature
@@ -260,7 +263,8 @@ class _Visit:
         constants = [o for o in operands if o is None or isinstance(o, np.ndarray)]
         if not _can_fold(operation) or len(constants) < len(operands):
             return False
-        results = self._folder.fold(operation, _node(operation, operation.name, constants))
+        node = _node(operation, operation.name, _values(operation, constants))
+        results = _integers(operation, self._folder.fold(operation, node))
         self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
         return True
 
@@ -275,11 +279,14 @@ class _Visit:
         known = [o for o in operands if not isinstance(o, _Unknown)]
         if len(known) < len(operands):
             return False
-        node = _node(operation, self._layer_name(operation.name), known)
+        values = _values(operation, known)
+        node = _node(operation, self._layer_name(operation.name), values)
         try:
             layer = _layer(self._for_all_images(node))
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
+        if operation.stored is not None:
+            layer = _on_integers(layer, operation, known, values)
         self._add(layer)
         missing = [n for n in operation.outputs if n and n not in self._values]
         if missing:
@@ -360,6 +367,82 @@ def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:
         elif operand is _Unknown.COMPUTED:
             read[position] = _Unknown.CONSTANT
     return read
+
+
+def _values(operation: Operation, operands: Sequence[_Known]) -> list[_Known]:
+    """The operands as its operator is to see them: values, whatever they are stored as."""
+    found = list(operands)
+    for k, operand in enumerate(operands):
+        form = None if operation.stored is None else operation.stored.read(k)
+        if operand is None or form is None:
+            continue
+        if str(operand.dtype) != form.dtype:
+            raise ModelError(
+                f"input {k} is {operand.dtype}, its zero point {form.dtype}; they must be the same"
+            )
+        if isinstance(operand, Tensor):
+            found[k] = replace(operand, format=FLOAT32)
+        else:
+            found[k] = values_of(operand, form)
+    return found
+
+
+def _integers(operation: Operation, results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Results of constants as they are stored."""
+    stored = operation.stored or Stored()
+    forms = [stored.written(k) for k in range(len(results))]
+    return [
+        array if form is None else quantized(array, form)
+        for array, form in zip(results, forms, strict=True)
+    ]
+
+
+def _equal(kept: np.ndarray | None, value: _Known) -> bool:
+    """Whether an operator keeps a constant as it was, in some order of axes in memory."""
+    return kept is value or (
+        isinstance(kept, np.ndarray)
+        and isinstance(value, np.ndarray)
+        and np.array_equal(kept, value)
+    )
+
+
+def _on_integers(
+    layer: Layer, operation: Operation, operands: Sequence[_Known], values: Sequence[_Known]
+) -> Layer:
+    """The layer that its operator made for values, on what is stored. A constant that the operator
+    has changed is no longer what is stored, and stays as it is now.
+    """
+    stored = operation.stored
+    assert stored is not None
+    inputs, constants = list(layer.inputs), dict(layer.constants)
+    forms: list[Format | None] = [None] * len(inputs)
+    for k, (operand, value) in enumerate(zip(operands, values, strict=True)):
+        form = stored.read(k)
+        if form is None or k >= len(inputs):
+            continue
+        if isinstance(operand, Tensor) and inputs[k] is not None:
+            inputs[k], forms[k] = operand, form
+        elif isinstance(operand, np.ndarray) and _equal(constants.get(k), value):
+            constants[k] = np.empty_like(constants[k], operand.dtype)  # in the order that it chose
+            np.copyto(constants[k], operand)
+            forms[k] = form
+    written = {name: stored.written(k) for k, name in enumerate(operation.outputs)}
+    made = tuple(written[tensor.name] for tensor in layer.outputs)
+    for tensor, form in zip(layer.outputs, made, strict=True):
+        if form is not None and tensor.dtype != "float32":
+            raise ModelError(
+                f"output '{label(tensor.name)}' is {tensor.dtype}, and is quantized by float32 scales"
+            )
+    return replace(
+        layer,
+        inputs=tuple(inputs),
+        outputs=tuple(
+            tensor if form is None else replace(tensor, format=Format(form.dtype))
+            for tensor, form in zip(layer.outputs, made, strict=True)
+        ),
+        constants=MappingProxyType(constants),
+        stored=Stored(tuple(forms), made),
+    )
 
 
 def _layer(node: Node) -> Layer:

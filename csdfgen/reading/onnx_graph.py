@@ -18,17 +18,26 @@ import onnx
 from onnx import AttributeProto
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Stored
 from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.microsoft_schema import SAME_AS_ONNX
 from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
 
-__all__ = ["Constants", "Graph", "GraphInput", "Operation", "operators_named", "read_graph"]
+__all__ = [
+    "WITH_16_BITS",
+    "Constants",
+    "Graph",
+    "GraphInput",
+    "Operation",
+    "operators_named",
+    "read_graph",
+]
 
 MAX_OPERATIONS = 200_000
 """Functions that call functions can stand for any number of operations."""
 
-_WITH_16_BITS = 21
+WITH_16_BITS = 21
 """The first opset in which ONNX quantizes to 16 bits."""
 
 _FunctionKey = tuple[str, str, str]
@@ -75,6 +84,7 @@ class Operation:
     outputs: "" where nothing reads the result.
     captured: names that its sub-graphs use; those of the surrounding graph are operands like its
         inputs.
+    stored: of an operator on values, which operands and results are integers.
     """
 
     name: str
@@ -86,6 +96,7 @@ class Operation:
     outputs: tuple[str, ...]
     captured: tuple[str, ...]
     scope: _Scope
+    stored: Stored | None = None
 
 
 class Constants:
@@ -363,7 +374,7 @@ def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
     op_type, domain = text(node.op_type), _domain(node.domain)
     opset = scope.opsets.get(domain, 0)
     if domain == MICROSOFT and op_type in SAME_AS_ONNX:
-        domain, opset = "", max(scope.opsets.get("", 0), _WITH_16_BITS)
+        domain, opset = "", max(scope.opsets.get("", 0), WITH_16_BITS)
     name = scope.prefix + _node_name(node, index)
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:

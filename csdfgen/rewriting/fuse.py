@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.model.formats import FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops._reducing import FLOATS
@@ -75,7 +76,7 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
     shape = layer.output.shape
     if len(shape) < 2 or any(t is not None and t.shape != shape for t in layer.inputs):
         return None
-    if layer.epilogue:
+    if layer.epilogue or layer.stored is not None:
         return None
     channels = shape[1]
     if layer.op_type == "BatchNormalization":
@@ -110,6 +111,8 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     """
     if producer.op_type not in WEIGHTED or producer.epilogue or 1 not in producer.constants:
         return None
+    if producer.stored is not None and any((*producer.stored.inputs[1:], *producer.stored.outputs)):
+        return None  # weights of one byte would become values
     affine = _affine(layer)
     if affine is None:
         return None
@@ -145,7 +148,7 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
 
 def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer | None:
     """BatchNormalization, then constant Add, Sub, Mul, Div per channel: one BatchNormalization."""
-    if producer.op_type != "BatchNormalization" or producer.epilogue:
+    if producer.op_type != "BatchNormalization" or producer.epilogue or producer.stored is not None:
         return None
     affine = _affine(layer)
     if affine is None:
@@ -166,6 +169,8 @@ def fold_pad_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     """
     if producer.op_type != "Pad" or layer.op_type != "Conv" or producer.epilogue:
         return None
+    if producer.stored is not None or layer.stored is not None:
+        return None  # a zero of integers is no zero of values
     pads = producer.attributes["pads"]
     rank = len(producer.output.shape)
     begin, end = pads[:rank], pads[rank:]
@@ -221,6 +226,8 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
         return None
     if producer.op_type not in ("Flatten", "Reshape", "Squeeze") or producer.epilogue:
         return None
+    if producer.stored is not None or layer.stored is not None:
+        return None
     source = producer.inputs[0]
     assert source is not None
     computed = [k for k, t in enumerate(layer.inputs) if t is not None]
@@ -252,7 +259,7 @@ def drop_identities(network: Network) -> Network:
     for layer in network.layers:
         layer = _reading(layer, renamed)
         source = layer.inputs[0] if layer.inputs else None
-        passes = layer.op_type in PASSED_ON and source is not None
+        passes = layer.op_type in PASSED_ON and source is not None and layer.stored is None
         if (
             passes
             and source is not None
@@ -313,7 +320,27 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
 
 
 def _merged(rules: Iterable[PairRule], producer: Layer, layer: Layer) -> Layer | None:
-    """What the first rule that applies makes of the two, its conditions checked."""
+    """What the first rule that applies makes of the two, its conditions checked. A layer that stores
+    its results as integers is what it is on values, and stores them behind.
+    """
+    stored = layer.stored
+    if stored is not None and any(stored.outputs) and not any(stored.inputs):
+        on_values = replace(
+            layer,
+            outputs=tuple(replace(tensor, format=FLOAT32) for tensor in layer.outputs),
+            stored=None,
+            epilogue=layer.epilogue[: stored.applied],
+        )
+        merged = _merged(rules, producer, on_values) if len(layer.outputs) == 1 else None
+        if merged is None or (merged.stored is not None and any(merged.stored.outputs)):
+            return None
+        inputs = () if merged.stored is None else merged.stored.inputs
+        return replace(
+            merged,
+            outputs=layer.outputs,
+            epilogue=(*merged.epilogue, *layer.following),
+            stored=Stored(inputs, stored.outputs, len(merged.epilogue)),
+        )
     for rule in rules:
         merged = rule(producer, layer)
         if merged is not None:

@@ -337,6 +337,8 @@ def _differences(original: Layer, clone: Layer) -> Iterator[str]:
         array is not clone.constants[k] for k, array in original.constants.items()
     ):
         yield "has other constants"
+    if original.stored != clone.stored:
+        yield f"stores {clone.stored}, {original.stored} is wanted"
     if len(original.epilogue) != len(clone.epilogue):
         yield f"applies {len(clone.epilogue)} functions to its slabs, {len(original.epilogue)} are wanted"
     for a, b in zip(original.epilogue, clone.epilogue, strict=False):

@@ -126,7 +126,7 @@ def _pools_all(layer: Layer) -> bool:
     """Whether the layer is a global pool whose parts can be joined."""
     source = layer.inputs[0] if layer.inputs else None
     is_map = source is not None and _is_map(source) and len(layer.outputs) == 1
-    return layer.op_type in GLOBAL and is_map and not layer.epilogue
+    return layer.op_type in GLOBAL and is_map and not layer.epilogue and layer.stored is None
 
 
 def boundaries(network: Network) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ STAGES = {"base", "model", "ops", "dataflow", "phases"}
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "zoo_models": set(),
+    "mixed_precision": {"base"},
     "model": {"base"},
     "ops": {"base", "model"},
     "reading": {"base", "model", "ops", "zoo_models"},
@@ -57,9 +58,20 @@ ARROWS: dict[str, set[str]] = {
         "devices",
         "tuning",
     },
+    "precision": STAGES - {"dataflow", "phases"} | {"reading", "planning", "runtime", "goals"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
-    | {"reading", "rewriting", "planning", "schedules", "runtime", "devices", "zoo_models"},
+    | {
+        "mixed_precision",
+        "reading",
+        "rewriting",
+        "planning",
+        "precision",
+        "schedules",
+        "runtime",
+        "devices",
+        "zoo_models",
+    },
 }
 """Room -> rooms that it imports; a room stands below all those that import it. Only the top, which
 nobody imports, may import everything.

@@ -18,7 +18,13 @@ from csdfgen.native.families.convolution import Convolution, convolution, transp
 from csdfgen.native.families.maps import MAPS
 from csdfgen.native.families.pools import POOLS
 from csdfgen.native.families.product import product
+from csdfgen.native.families.widened import Widened
 from csdfgen.native.ways import Variant, Ways
+from csdfgen.ops import operator_of
+from csdfgen.ops._integers import BYTES
+from csdfgen.ops.base import Mode
+from csdfgen.ops.stored_products import integer_twin
+from csdfgen.ops.widened import float_twin
 
 __all__ = ["KERNELS", "Family", "family_of", "variants_of"]
 
@@ -52,9 +58,33 @@ def _chosen(layer: Layer) -> dict[Ways, Family]:
 
 @remembered
 def _made(layer: Layer) -> Family | None:
+    if layer.stored is not None:
+        return _widened(layer)
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
     make = (_FAMILIES if floats else BYTE_FAMILIES).get(layer.op_type)
     return None if make is None else make(layer)
+
+
+def _widened(layer: Layer) -> Family | None:
+    """The family of the layer's twin on bytes, if there is one that makes bytes or values; else of its
+    twin on values, which has to compute all that is done before they are stored. Sums over phases are
+    left to loops.
+    """
+    assert layer.stored is not None
+    integers = integer_twin(layer)
+    if integers is not None and integers.op_type in BYTE_FAMILIES:
+        types = {integers.attributes["x"].dtype, integers.attributes["w"].dtype}
+        made = integers.output.dtype
+        family = BYTE_FAMILIES[integers.op_type](integers)
+        if types <= set(BYTES) and made in (*BYTES, "float32") and family is not None:
+            return family
+    if layer.op_type not in _FAMILIES or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+        return None
+    twin = float_twin(layer)
+    family = _made(twin)
+    if family is None or family.follows(twin) != layer.stored.applied:
+        return None
+    return Widened(family, twin)
 
 
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {

@@ -256,7 +256,7 @@ def convolution(layer: Layer) -> Family | None:
         return None
     groups = layer.attributes["group"]
     alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
-    alone = alone and operands.zeros is None and layer.output.dtype != "int32"
+    alone = alone and operands.zeros is None and "y" in layer.attributes
     kernel = DEPTHWISE if alone else CONV
     return _Convolution(
         kernel,

@@ -1,0 +1,114 @@
+"""How are layers on stored integers computed where their operator has a kernel on values? Slabs are
+widened into the workspace, the kernel works there, and what it makes is rounded into the rows.
+
+Conversions are strided loops. A step that would take more workspace than it may have is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from csdfgen.kernels.arrays import matched
+from csdfgen.kernels.numpy_set import halves
+from csdfgen.kernels.steps import Call, Memory, Scratchpad, Step, View
+from csdfgen.model.formats import FLOAT32, Format
+from csdfgen.model.network import Layer
+from csdfgen.native.families.common import FLOAT, Family
+from csdfgen.native.strided import Native, joined, translated
+from csdfgen.ops.base import PREFERRED, aligned_size
+from csdfgen.ops.widened import narrowing, widening
+
+__all__ = ["Widened"]
+
+
+@dataclass(frozen=True, eq=False)
+class Widened:
+    """A layer whose twin on values is of a family. twin: the layer as the family knows it."""
+
+    family: Family
+    twin: Layer
+
+    def takes(self, step: Step) -> bool:
+        """Whether rows that lie one after the other are what the kernel takes, and those that stay."""
+        return self.family.takes(self._inner(step)[0])
+
+    def follows(self, layer: Layer) -> int:
+        """Nothing of what follows on integers."""
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        """Bytes of values and of the kernel, of the larger half if that is more than the limit."""
+        most = PREFERRED if limit is None else limit
+        inner, held = self._inner(step)
+        own = self.family.workspace(inner, max(0, most - held))
+        needed = held + own
+        if needed > most:
+            parts = [self.workspace(half, limit) for half in halves(step)]
+            needed = min(needed, max(parts, default=needed))
+        return needed
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        """The step, or its halves one after the other if it takes more than there is."""
+        inner, held = self._inner(step)
+        room = step.workspace.size
+        if held + self.family.workspace(inner, max(0, room - held)) > room:
+            parts = halves(step)
+            if parts:
+                return [kernel for part in parts for kernel in self.kernels(part, memory)]
+        stored = step.layer.stored
+        assert stored is not None
+        before: list[Call] = []
+        for position, (view, values) in enumerate(zip(step.inputs, inner.inputs, strict=True)):
+            form = stored.read(position)
+            if form is not None and view is not None and values is not None:
+                array = _array(values, memory)
+                before += widening(matched(array, view, memory), array, form)
+        after: list[Call] = []
+        for position, (view, values) in enumerate(zip(step.outputs, inner.outputs, strict=True)):
+            form = stored.written(position)
+            if form is not None:
+                array = _array(values, memory)
+                after += narrowing(array, form)
+                pairs = matched(array, view, memory)
+                after += [(np.copyto, (rows, made, "unsafe")) for made, rows in pairs]
+        return [*_loops(before), *self.family.kernels(inner, memory), *_loops(after)]
+
+    def _inner(self, step: Step) -> tuple[Step, int]:
+        """The step on values, and bytes of the workspace that these take."""
+        stored, pad = step.layer.stored, step.workspace
+        assert stored is not None
+        taken = 0
+
+        def placed(view: View | None, form: Format | None) -> View | None:
+            nonlocal taken
+            if view is None or form is None:
+                return view
+            start, steps = pad.offset + taken, _dense(view.shape)
+            size = FLOAT * prod(view.shape)
+            taken = aligned_size(taken + view.count * size)
+            rows = tuple(start + size * k for k in range(view.count))
+            return View(pad.pool, rows, view.shape, steps, FLOAT32)
+
+        inputs = tuple(placed(view, stored.read(k)) for k, view in enumerate(step.inputs))
+        outputs = (placed(view, stored.written(k)) for k, view in enumerate(step.outputs))
+        made = tuple(view for view in outputs if view is not None)
+        left = Scratchpad(pad.pool, pad.offset + taken, max(0, pad.size - taken))
+        return replace(step, layer=self.twin, inputs=inputs, outputs=made, workspace=left), taken
+
+
+def _dense(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(FLOAT * prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _array(view: View, memory: Memory) -> np.ndarray:
+    """Values that lie one after the other."""
+    offset = view.rows[0] if view.rows else 0
+    return np.ndarray((view.count, *view.shape), np.float32, memory[view.pool], offset)
+
+
+def _loops(calls: Sequence[Call]) -> list[Native]:
+    return joined([kernel for call in calls for kernel in translated(call)])

@@ -1,0 +1,123 @@
+"""Which values do the tensors of a network take? The network runs in slabs, and watchers look at them.
+
+No tensor is kept whole: what it takes is the arena of a plan, and 16 KiB a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import runtime
+from csdfgen.errors import InputError
+from csdfgen.goals.choice import plan
+from csdfgen.model.network import Network
+from csdfgen.precision.ranges import Observer
+
+__all__ = ["Calibration", "Frame", "calibrate", "frames_of"]
+
+Frame = Mapping[str, np.ndarray]
+"""Arrays by input, as the network takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was seen of every tensor, by its name. frames: inputs that were run; arena_bytes: memory of the
+    plan that ran them.
+    """
+
+    observed: Mapping[str, Observer]
+    frames: int
+    arena_bytes: int
+
+
+def calibrate(
+    network: Network,
+    inputs: Iterable[Frame] | Frame | np.ndarray,
+    *,
+    tensors: Iterable[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Calibration:
+    """Run inputs through a float network, and observe its tensors.
+
+    inputs: an array, or arrays by input name, with one picture or several along axis 0; or several
+        such. tensors: names to observe; by default all of them. progress: told how many were run.
+    Raises InputError where there is no input, where one does not fit, or is no number.
+    """
+    wanted = set(network.tensors) if tensors is None else set(tensors) & set(network.tensors)
+    watched = {
+        name: Observer()
+        for name in sorted(wanted)
+        if network.tensors[name].dtype.startswith("float")
+    }
+    # unfused, so that every tensor of the model is there; rows as they come
+    settled = plan(network, fuse="none")
+    program = runtime.compile(settled, watchers={name: one.see for name, one in watched.items()})
+    count = 0
+    for frame in frames_of(network, inputs):
+        program(frame)
+        count += 1
+        if progress is not None:
+            progress(count)
+    if not count:
+        raise InputError("there is no input to calibrate on; give at least one")
+    wrong = [name for name, one in watched.items() if not one.finite]
+    if wrong:
+        raise InputError(
+            f"tensor '{wrong[0]}' has values that are no numbers on these inputs; calibrate on others"
+        )
+    return Calibration(watched, count, settled.figures["arena"])
+
+
+def frames_of(network: Network, inputs: Iterable[Frame] | Frame | np.ndarray) -> Iterator[Frame]:
+    """Inputs one frame after the other: what has several along axis 0 is cut. Raises InputError."""
+    if isinstance(inputs, np.ndarray):
+        names = [tensor.name for tensor in network.inputs]
+        if len(names) != 1:
+            raise InputError(
+                f"one array for {len(names)} inputs; give a dict with {', '.join(names)}"
+            )
+        inputs = {names[0]: inputs}
+    several: Sequence[Frame] | Iterable[Frame] = [inputs] if isinstance(inputs, Mapping) else inputs
+    for one in several:
+        yield from _cut(network, one)
+
+
+def _cut(network: Network, given: Frame) -> Iterator[Frame]:
+    counts = {}
+    for tensor in network.inputs:
+        if tensor.name not in given:
+            raise InputError(
+                f"input '{tensor.name}' is missing; given: {', '.join(sorted(given)) or 'nothing'}"
+            )
+        array, shape = np.asarray(given[tensor.name]), network.whole_shape(tensor)
+        if array.ndim == len(shape) - 1 and array.shape == shape[1:] and shape[0] == 1:
+            array = array[None]
+        per = shape[0] if shape else 1
+        if (
+            array.ndim != len(shape)
+            or array.shape[1:] != shape[1:]
+            or (shape and (array.shape[0] % per or not array.size))
+        ):
+            raise InputError(
+                f"input '{tensor.name}' has shape {array.shape}, the network takes {shape}, or several of them along axis 0"
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError(f"input '{tensor.name}' has values that are no numbers; take them out")
+        counts[tensor.name] = array.shape[0] // per if shape else 1
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"inputs have different numbers of pictures: {told}; give as many of each")
+    for k in range(next(iter(counts.values()), 0)):
+        frame = {}
+        for tensor in network.inputs:
+            shape = network.whole_shape(tensor)
+            array = (
+                np.asarray(given[tensor.name]).reshape(-1, *shape[1:])
+                if shape
+                else np.asarray(given[tensor.name])
+            )
+            frame[tensor.name] = array[k * shape[0] : (k + 1) * shape[0]] if shape else array
+        yield frame

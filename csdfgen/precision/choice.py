@@ -1,0 +1,182 @@
+"""Which tensors are worth two bytes? Those whose noise is largest, as far as the arena allows.
+
+All start in int8. A tensor in int16 loses all of its noise, and costs memory only where it is alive at the
+peak, so that many cost nothing: whether a set of tensors fits is found by planning the network that it
+makes. They are tried by noise, the largest first, in groups that are halved where they do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from csdfgen.errors import InputError
+from csdfgen.goals.choice import plan
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Network
+from csdfgen.precision.noise import Sensitivity, decibels
+from csdfgen.precision.writer import with_formats
+
+__all__ = ["Arenas", "Chosen", "front", "least_noise", "smallest"]
+
+FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
+"""Arenas of a front, in those of int8."""
+
+_HALVINGS = 6
+"""How exactly the least arena for a quality is sought: to a 64th of what lies between int8 and int16."""
+
+_ATTEMPTS = 5
+"""How often a choice is made anew for less, where its own heights take more than it was allowed."""
+
+_NO_NOISE = 1e-3
+"""Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A choice of formats: tensors in int16, arena of its plan in bytes, predicted noise."""
+
+    wide: frozenset[str]
+    arena: int
+    noise: float
+
+    @property
+    def sqnr_db(self) -> float:
+        """Predicted signal to noise."""
+        return decibels(self.noise)
+
+
+@dataclass(eq=False, slots=True)
+class Arenas:
+    """The arena of every choice, planned when first asked for.
+
+    model: in int8, as the tool has written it. narrow, wide: the formats of tensors in int8 and in
+    int16. load: a model -> its network. tell: called after each plan with how many there were.
+    """
+
+    model: onnx.ModelProto
+    narrow: Mapping[str, Format]
+    wide: Mapping[str, Format]
+    load: Callable[[onnx.ModelProto], Network]
+    tell: Callable[[int], None]
+    _rows: str = ""
+    _known: dict[frozenset[str], int] = field(default_factory=dict)
+    _settled: dict[frozenset[str], int] = field(default_factory=dict)
+
+    def of(self, wide: frozenset[str]) -> int:
+        """Bytes of the arena of the plan with these tensors in int16. The heights are those of the network in int8,
+        for speed: `settled` chooses them anew (below).
+        """
+        if wide not in self._known:
+            network = self.load(with_formats(self.model, self.formats(wide)))
+            if not self._rows:
+                made = plan(network)
+                self._rows = made.options.rows
+                self._settled[wide] = made.figures["arena"]
+            else:
+                made = plan(network, rows=self._rows)
+            self._known[wide] = made.figures["arena"]
+            self.tell(len(self._known))
+        return self._known[wide]
+
+    def settled(self, wide: frozenset[str]) -> int:
+        """Bytes of the arena of the default plan with these tensors in int16, at heights of its own."""
+        if wide not in self._settled:
+            network = self.load(with_formats(self.model, self.formats(wide)))
+            self._settled[wide] = plan(network).figures["arena"]
+        return self._settled[wide]
+
+    def formats(self, wide: frozenset[str]) -> dict[str, Format]:
+        """The formats of a choice."""
+        return {
+            name: self.wide[name] if name in wide else form for name, form in self.narrow.items()
+        }
+
+
+def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
+    """The choice of least noise whose arena is at most `limit` bytes. Raises InputError where int8 takes
+    more.
+    """
+    least = arenas.of(frozenset())
+    if least > limit:
+        raise InputError(
+            f"the network in int8 takes an arena of {least:,} bytes, {limit:,} are allowed; allow that much, "
+            "or plan it with less (csdfgen schedule --goal memory)"
+        )
+    order = sorted(arenas.narrow, key=lambda name: -sensitivity.tensors.get(name, 0.0))
+    whole = sum(sensitivity.tensors.values())
+    worth, rest = [], whole
+    for name in order:
+        if rest <= _NO_NOISE * whole:
+            break
+        worth.append(name)
+        rest -= sensitivity.tensors.get(name, 0.0)
+    allowed = limit
+    for _ in range(_ATTEMPTS):
+        wide = _filled(arenas, allowed, frozenset(), worth)
+        taken = arenas.settled(wide)
+        if taken <= limit:
+            return _chosen(arenas, sensitivity, wide)
+        # at heights of its own it takes more: less is allowed at those of int8
+        allowed = max(least, min(arenas.of(wide) - 1, int(allowed * limit / taken)))
+    return _chosen(arenas, sensitivity, frozenset())
+
+
+def _filled(
+    arenas: Arenas, limit: int, wide: frozenset[str], names: Sequence[str]
+) -> frozenset[str]:
+    """The set with as many of the names, in their order, as the limit allows."""
+    if not names:
+        return wide
+    together = wide | set(names)
+    if arenas.of(together) <= limit:
+        return together
+    if len(names) == 1:
+        return wide
+    middle = len(names) // 2
+    return _filled(arenas, limit, _filled(arenas, limit, wide, names[:middle]), names[middle:])
+
+
+def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
+    return Chosen(wide, arenas.settled(wide), sensitivity.noise(arenas.formats(wide)))
+
+
+def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen:
+    """The choice of least arena whose predicted signal to noise is at least `quality` dB. Raises
+    InputError where all in int16 has less.
+    """
+    low, high = (arenas.of(frozenset(names)) for names in ((), arenas.narrow))
+    best = _chosen(arenas, sensitivity, frozenset(arenas.narrow))
+    if best.sqnr_db < quality:
+        raise InputError(
+            f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
+            "weights in int8 are the limit: ask for less, or for --format float16"
+        )
+    first = least_noise(arenas, sensitivity, low)
+    if first.sqnr_db >= quality:
+        return first
+    for _ in range(_HALVINGS):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        found = least_noise(arenas, sensitivity, middle)
+        if found.sqnr_db >= quality:
+            best, high = found, min(middle, found.arena)
+        else:
+            low = middle
+    return best
+
+
+def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
+    """Choices that no other one beats in arena and noise, from the smallest arena on."""
+    least = arenas.of(frozenset())
+    found: list[Chosen] = []
+    for factor in FACTORS:
+        one = least_noise(arenas, sensitivity, int(factor * least))
+        if not found or (one.arena > found[-1].arena and one.noise < found[-1].noise):
+            found.append(one)
+        elif one.noise < found[-1].noise:
+            found[-1] = one
+    return found

@@ -1,0 +1,262 @@
+"""How much noise does a tensor in integers add at the outputs? Each is tried alone, on values of the
+float network.
+
+Source: paper 003, section 1.3 (pseudo-quantization: float arithmetic on binned values). Noises of single
+tensors and weights add up, so that what a set of formats will do is known without running it: it is the
+sum. Noise is relative: squared error of an output over its squared values, the mean over outputs and
+frames; signal to noise is its inverse, in dB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import held_in, phases, presented, run_slab, stored_rows
+from csdfgen.precision.calibrate import Frame
+from csdfgen.precision.formats import binned, step_of
+
+__all__ = [
+    "Sensitivity",
+    "decibels",
+    "measured_noise",
+    "noise_alone",
+    "noise_together",
+    "relative_noise",
+    "whole_values",
+]
+
+Values = dict[str, np.ndarray]
+"""Tensor -> its rows as stored, of one image."""
+
+Weights = Mapping[str, tuple[np.ndarray, np.ndarray | None]]
+"""Layer's output -> its weights and bias as they are once they have been integers."""
+
+_SLAB = 64
+"""Rows computed at once."""
+
+_LEAST = 1e-12
+"""Noise of outputs that agree: 120 dB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Relative noise at the outputs of single tensors (with those that share their scale) and of single
+    layers' weights, all else float.
+
+    together: of all of them at once. formats: of the tensors when they were tried. frames: inputs that each
+    was tried on; `together` is the mean over more.
+    """
+
+    tensors: Mapping[str, float]
+    weights: Mapping[str, float]
+    together: float
+    formats: Mapping[str, Format]
+    frames: int
+
+    def noise(self, formats: Mapping[str, Format]) -> float:
+        """What a choice of formats will add up to; tensors without a format are float. Rounding falls
+        with the square of the step. Where noise is so large that it is clipped on its way, all of it
+        together is less than the sum; the same share of it is taken off every choice.
+        """
+        alone = sum(self.weights.values()) + sum(self.tensors.values())
+        total = sum(self.weights.values())
+        for name, form in formats.items():
+            ratio = step_of(form) / step_of(self.formats[name])
+            total += self.tensors[name] * min(1.0, ratio * ratio)
+        return total * (self.together / alone if alone else 1.0)
+
+
+def decibels(noise: float) -> float:
+    """Signal to noise in dB.
+
+    >>> decibels(0.01)
+    20.0
+    """
+    return float(-10 * np.log10(max(noise, _LEAST)))
+
+
+def noise_together(
+    network: Network,
+    frames: Sequence[Frame],
+    groups: Mapping[str, Sequence[str]],
+    formats: Mapping[str, Format],
+    weights: Weights,
+) -> float:
+    """The noise of all tensors and all weights in integers at once, in float arithmetic on binned values.
+
+    Arguments are those of `noise_alone`.
+    """
+    swaps = _swapped(network, weights)
+    everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
+    found = [_noise(network, _reference(network, frame), everywhere, swaps) for frame in frames]
+    return float(np.mean(found))
+
+
+def noise_alone(
+    network: Network,
+    frames: Sequence[Frame],
+    others: Sequence[Frame],
+    groups: Mapping[str, Sequence[str]],
+    formats: Mapping[str, Format],
+    weights: Weights,
+    progress: Callable[[int, int], None] | None = None,
+) -> Sensitivity:
+    """The noise of each group of tensors and of each layer's weights.
+
+    frames, others: inputs that each is tried on, and more on which all are tried at once.
+    groups: leader -> tensors that have its scale. formats: by leader. weights: layer's output -> its
+    weights and bias as they are once they have been integers. progress: (done, in all).
+    """
+    swaps = _swapped(network, weights)
+    trials = [*((name, True) for name in groups), *((name, False) for name in swaps)]
+    tensors, layered = dict.fromkeys(groups, 0.0), dict.fromkeys(swaps, 0.0)
+    together = noise_together(network, [*frames, *others], groups, formats, weights)
+    for number, frame in enumerate(frames):
+        known = _reference(network, frame)
+        for done, (name, is_tensor) in enumerate(trials):
+            if is_tensor:
+                found = _noise(network, known, dict.fromkeys(groups[name], formats[name]), {})
+                tensors[name] += found / len(frames)
+            else:
+                layered[name] += _noise(network, known, {}, {name: swaps[name]}) / len(frames)
+            if progress is not None:
+                progress(number * len(trials) + done + 1, len(frames) * len(trials))
+    return Sensitivity(
+        MappingProxyType(tensors),
+        MappingProxyType(layered),
+        together,
+        MappingProxyType(dict(formats)),
+        len(frames),
+    )
+
+
+def relative_noise(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:
+    """Squared error over squared values, the mean over the outputs that are floating point."""
+    ratios = []
+    for name, array in clean.items():
+        if array.dtype.kind == "f" and array.size:
+            wanted = array.astype(np.float64)
+            error = ((wanted - found[name].astype(np.float64)) ** 2).sum()
+            ratios.append(error / max((wanted**2).sum(), 1e-30))
+    return float(np.mean(ratios)) if ratios else 0.0
+
+
+def measured_noise(
+    clean: Sequence[Mapping[str, np.ndarray]], found: Sequence[Mapping[str, np.ndarray]]
+) -> float:
+    """The mean noise of several frames."""
+    pairs = zip(clean, found, strict=True)
+    return float(np.mean([relative_noise(a, b) for a, b in pairs]))
+
+
+def _swapped(network: Network, weights: Weights) -> dict[str, Layer]:
+    """Layers with these weights, by their outputs."""
+    layers = {layer.output.name: layer for layer in network.layers}
+    return {
+        name: _with_weights(layers[name], array, bias)
+        for name, (array, bias) in weights.items()
+        if name in layers
+        and 1 in layers[name].constants
+        and layers[name].constants[1].shape == array.shape
+    }
+
+
+_Known = tuple[Values, dict[str, np.ndarray]]
+"""Every tensor of a frame, and the outputs."""
+
+
+def _reference(network: Network, frame: Frame) -> _Known:
+    values = whole_values(network, frame)
+    return values, _outputs(network, values)
+
+
+def _noise(
+    network: Network, known: _Known, bins: Mapping[str, Format], swaps: Mapping[str, Layer]
+) -> float:
+    values, clean = known
+    found = _again(network, values, bins, swaps)
+    return relative_noise(clean, _outputs(network, {**values, **found}))
+
+
+# A network on whole tensors ----------------------------------------------------------------------
+
+
+def _with_weights(layer: Layer, weights: np.ndarray, bias: np.ndarray | None) -> Layer:
+    constants = {**layer.constants, 1: weights}
+    if bias is not None and 2 in constants and constants[2].shape == bias.shape:
+        constants[2] = bias
+    return replace(layer, constants=MappingProxyType(constants))
+
+
+def whole_values(network: Network, frame: Frame) -> Values:
+    """Every tensor of a frame, as it is stored."""
+    values: Values = {}
+    for tensor in network.inputs:
+        stored = tensor.to_storage(np.asarray(frame[tensor.name]).astype(tensor.dtype))
+        values[tensor.name] = np.ascontiguousarray(stored)
+    with np.errstate(all="ignore"):
+        for layer in network.layers:
+            values.update(_computed(layer, values))
+    return values
+
+
+def _again(
+    network: Network, values: Values, bins: Mapping[str, Format], swaps: Mapping[str, Layer]
+) -> Values:
+    """Tensors that differ once some are binned, and some layers are others."""
+    found: Values = {
+        tensor.name: binned(values[tensor.name], bins[tensor.name])
+        for tensor in network.inputs
+        if tensor.name in bins
+    }
+    with np.errstate(all="ignore"):
+        for layer in network.layers:
+            names = [tensor.name for tensor in layer.outputs]
+            other = swaps.get(layer.output.name)
+            if other is None and not any(t is not None and t.name in found for t in layer.inputs):
+                made = {name: values[name] for name in names if name in bins}
+            else:
+                made = _computed(other or layer, {**values, **found})
+            for name in bins.keys() & made.keys():
+                made[name] = binned(made[name], bins[name])
+            found.update(made)
+    return found
+
+
+def _computed(layer: Layer, values: Mapping[str, np.ndarray]) -> Values:
+    """The outputs of a layer, slab after slab."""
+    operator = operator_of(layer)
+    outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
+    targets = held_in(operator, layer, outputs)
+    for phase in phases(operator, layer, _SLAB):
+        slabs: list[np.ndarray | None] = []
+        for position, rows in enumerate(phase.ins):
+            source = layer.inputs[position]
+            if rows is None or source is None:
+                slabs.append(None)
+                continue
+            held = stored_rows(layer, position, rows)
+            stored = values[source.name][held.start : held.stop]
+            slabs.append(presented(stored, layer, position, rows))
+        results = [target[phase.out.start : phase.out.stop] for target in targets]
+        run_slab(operator, layer, phase, slabs, results)
+    for output, target in zip(outputs, targets, strict=True):
+        if target is not output:
+            np.copyto(output, target, "unsafe")
+    return dict(zip((t.name for t in layer.outputs), outputs, strict=True))
+
+
+def _outputs(network: Network, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for output in network.outputs:
+        tensor: Tensor | None = output.tensor
+        if tensor is not None:
+            found[output.name] = tensor.to_onnx(values[tensor.name])
+    return found

@@ -1,0 +1,426 @@
+"""From a float model and inputs to a model in fewer bytes: calibrate, choose, write, measure.
+
+    made = csdfgen.quantize("model.onnx", pictures, format="mixed", arena_factor=1.25)
+    made.save("small.onnx"); print(made.formats, made.sqnr_db)
+
+"int8": activations and weights in one byte. "int16": activations in two, weights in one. "mixed": int8, and
+int16 where that takes away most noise within an arena. "float16": all in two bytes, without calibration.
+What is made is plain ONNX in QDQ form, which onnxruntime runs too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+import runtime
+from csdfgen.errors import CsdfgenError, InputError, option
+from csdfgen.files import write_bytes
+from csdfgen.goals.choice import plan
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Network
+from csdfgen.model.units import size_of
+from csdfgen.planning.plan import Plan
+from csdfgen.precision.biases import with_fine_biases
+from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
+from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
+from csdfgen.precision.formats import format_of
+from csdfgen.precision.noise import (
+    Sensitivity,
+    decibels,
+    measured_noise,
+    noise_alone,
+    noise_together,
+)
+from csdfgen.precision.prepare import float_model, prepared
+from csdfgen.precision.ranges import Range
+from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
+from csdfgen.precision.weights import as_values, rounded_anew
+from csdfgen.precision.writer import (
+    Skeleton,
+    in_float16,
+    in_int8,
+    joined_ranges,
+    skeleton,
+    with_formats,
+)
+from csdfgen.reading.loader import load
+
+__all__ = ["FORMATS", "METHOD", "Quantized", "Wish", "quantize", "sensitivity"]
+
+FORMATS = ("float16", "int16", "int8", "mixed")
+
+METHOD = "mse"
+"""The threshold of tensors in int8, unless another one is asked for."""
+
+HEADROOM = 2.0
+"""Tensors in int16 hold this times what was seen: a bit of 16 is worth less than a value that is cut."""
+
+TRIED_FRAMES = 4
+"""Inputs on which the noise of single tensors is measured, evenly taken from those given."""
+
+TRIALS = 600
+"""Frames, about, that may be run for that: where there are many tensors, inputs are fewer."""
+
+ROUNDED_FRAMES = 24
+"""Inputs by whose windows weights are rounded."""
+
+_FEW = 4
+"""From so many inputs on, one of as many is kept for measuring."""
+
+MEASURED_FRAMES = 16
+"""Inputs on which the result is measured."""
+
+Progress = Callable[..., None]
+"""(what is done now, how much is done, how much there is)"""
+
+Inputs = Iterable[Frame] | Frame | np.ndarray
+
+
+def _untold(what: str, done: int = 0, total: int | None = None) -> None:
+    """Nobody looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which formats are wanted. format: one of FORMATS. method, percentile: see `thresholds`.
+
+    Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any,
+    what costs no memory.
+    """
+
+    format: str = "int8"
+    method: str = METHOD
+    percentile: float = PERCENTILE
+    arena_factor: float | None = None
+    memory: int | None = None
+    min_sqnr: float | None = None
+
+    def checked(self) -> Wish:
+        """Raises InputError for words and numbers that mean nothing, or contradict each other."""
+        if self.format not in FORMATS:
+            raise InputError(f"{option('format', self.format)}: not one of {', '.join(FORMATS)}")
+        if self.method not in METHODS:
+            raise InputError(f"{option('method', self.method)}: not one of {', '.join(METHODS)}")
+        if not 50 < self.percentile <= 100:
+            raise InputError(
+                f"{option('percentile', f'{self.percentile:g}')}: more than 50, at most 100 is needed"
+            )
+        budgets = {
+            "arena_factor": self.arena_factor, "memory": self.memory, "min_sqnr": self.min_sqnr,
+        }  # fmt: skip
+        given = [option(name) for name, value in budgets.items() if value is not None]
+        if len(given) > 1:
+            raise InputError(
+                f"{given[0]} and {given[1]} are both given; formats are chosen for one of them"
+            )
+        if given and self.format != "mixed":
+            raise InputError(
+                f"{given[0]} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
+            )
+        if self.arena_factor is not None and not 1 <= self.arena_factor <= 4:
+            raise InputError(
+                f"{option('arena_factor', f'{self.arena_factor:g}')}: a factor from 1 (the arena of int8) to 4 is needed"
+            )
+        if self.min_sqnr is not None and not 0 < self.min_sqnr <= 200:
+            raise InputError(
+                f"{option('min_sqnr', f'{self.min_sqnr:g}')}: dB above 0, at most 200, are needed"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A network in other formats.
+
+    model: as ONNX. network: as it runs here, plan: the default one. formats: number of its stored
+    tensors by type. float_arena, int8_arena: bytes of the default plan in float, and in int8 where that
+    was planned. sqnr_db: signal to noise against the float network, measured here; predicted_sqnr_db:
+    the sum of single noises; None where no input was given, or nothing was predicted. front: for
+    "mixed", if asked for.
+    """
+
+    model: onnx.ModelProto
+    network: Network
+    plan: Plan
+    formats: Mapping[str, int]
+    float_arena: int
+    int8_arena: int | None
+    sqnr_db: float | None
+    predicted_sqnr_db: float | None
+    front: tuple[Chosen, ...] = ()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, as a whole or not at all. Raises InputError."""
+        write_bytes(path, self.model.SerializeToString())
+
+
+def quantize(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    inputs: Inputs | None = None,
+    *,
+    format: str = "int8",
+    method: str = METHOD,
+    percentile: float = PERCENTILE,
+    arena_factor: float | None = None,
+    memory: str | int | None = None,
+    min_sqnr: float | None = None,
+    with_front: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Progress | None = None,
+) -> Quantized:
+    """A float model in fewer bytes: `csdfgen quantize`.
+
+    inputs: an array, or arrays by input name, with one picture or several along axis 0, or several such;
+        needed but for "float16". arena_factor, memory, min_sqnr: see `Wish`. with_front: also all
+        choices from the arena of int8 to twice as much. shapes: sizes of inputs that are free.
+    Raises InputError, ModelError.
+    """
+    budget = None if memory is None else size_of(memory)
+    wish = Wish(format, method, percentile, arena_factor, budget, min_sqnr).checked()
+    if with_front and format != "mixed":
+        raise InputError(
+            f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
+        )
+    source, where = float_model(model)
+    try:
+        work = _Work(source, inputs, wish, shapes, progress or _untold)
+        return work.in_float16() if format == "float16" else work.in_integers(with_front)
+    except CsdfgenError as error:
+        # what loads a model says which one it is
+        raise (error if error.where.startswith(where) else error.at(where)) from None
+
+
+def sensitivity(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    inputs: Inputs,
+    *,
+    method: str = METHOD,
+    percentile: float = PERCENTILE,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Progress | None = None,
+) -> Sensitivity:
+    """The noise at the outputs of each tensor and of each layer's weights in int8, all else float.
+
+    inputs: as for `quantize`. Raises InputError, ModelError.
+    """
+    source, where = float_model(model)
+    try:
+        wish = Wish("int8", method, percentile).checked()
+        work = _Work(source, inputs, wish, shapes, progress or _untold)
+        return work.tried(work.written())
+    except CsdfgenError as error:
+        # what loads a model says which one it is
+        raise (error if error.where.startswith(where) else error.at(where)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The model in int8, what it consists of, and both formats of each tensor that leads."""
+
+    model: onnx.ModelProto
+    found: Skeleton
+    narrow: Mapping[str, Format]
+    wide: Mapping[str, Format]
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Tensors with a scale of their own -> all that have it."""
+        return {name: self.found.members(name) for name in self.found.leaders}
+
+
+@dataclass(eq=False)
+class _Work:
+    """One model on its way."""
+
+    source: onnx.ModelProto
+    inputs: Inputs | None
+    wish: Wish
+    shapes: Mapping[str, Sequence[int]] | None
+    tell: Progress
+    model: onnx.ModelProto = field(init=False)
+    network: Network = field(init=False)
+    frames: list[Frame] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tell("loading")
+        self.network = self._loaded(self.source)
+        if not any(tensor.dtype == "float32" for tensor in self.network.tensors.values()):
+            raise InputError("has no float32 tensors to quantize")
+        self.frames = [] if self.inputs is None else list(frames_of(self.network, self.inputs))
+        if not self.frames and self.wish.format != "float16":
+            raise InputError(
+                "there is no input to calibrate on; give pictures or arrays (--calibrate)"
+            )
+        self.tell("folding")
+        self.model = prepared(self.source)
+
+    def _loaded(self, model: onnx.ModelProto) -> Network:
+        sizes = None if self.shapes is None else {k: tuple(v) for k, v in self.shapes.items()}
+        return load(model, shapes=sizes)
+
+    # Formats --------------------------------------------------------------------------------------
+
+    def in_float16(self) -> Quantized:
+        """All weights and activations in two bytes."""
+        made = in_float16(self.model)
+        return self._finished(made, None, None, ())
+
+    def in_integers(self, with_front: bool) -> Quantized:
+        """As wished."""
+        written = self.written()
+        arenas = Arenas(written.model, written.narrow, written.wide, self._loaded, self._tell_plans)
+        wide: frozenset[str] = frozenset()
+        points: tuple[Chosen, ...] = ()
+        int8 = None
+        if self.wish.format == "int16":
+            wide = frozenset(written.narrow)
+        if self.wish.format == "mixed":
+            tried = self.tried(written)
+            wide = self._chosen(arenas, tried).wide
+            points = tuple(front(arenas, tried)) if with_front else ()
+            noise = tried.noise(arenas.formats(wide))
+            int8 = arenas.of(frozenset())
+        else:
+            noise = self._predicted(written, arenas.formats(wide))
+        made = written.model
+        if wide:
+            made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
+        return self._finished(made, int8, decibels(noise), points)
+
+    def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:
+        """The noise of a choice that needs none of single tensors."""
+        self.tell("predicting noise")
+        return noise_together(
+            self._loaded(self.model),
+            _some(self._split()[1], MEASURED_FRAMES),
+            written.groups,
+            formats,
+            as_values(self.model, written.model),
+        )
+
+    def _tell_plans(self, count: int) -> None:
+        self.tell(f"choosing formats: {count} plans")
+
+    def _chosen(self, arenas: Arenas, tried: Sensitivity) -> Chosen:
+        self.tell("choosing formats")
+        wish = self.wish
+        if wish.min_sqnr is not None:
+            return smallest(arenas, tried, wish.min_sqnr)
+        limit = wish.memory
+        if limit is None:
+            limit = int((wish.arena_factor or 1.0) * arenas.of(frozenset()))
+        return least_noise(arenas, tried, limit)
+
+    def written(self) -> _Written:
+        """The model in int8, by what was seen of its tensors."""
+        bare = in_int8(self.model, {})
+        found = skeleton(self.model, bare)
+        if not found.tensors:
+            raise InputError("has no operator whose tensors could be integers")
+        folded = self._loaded(self.model)
+        self.tell("calibrating", 0, len(self.frames))
+        seen = calibrate(
+            folded,
+            self.frames,
+            tensors=found.tensors,
+            progress=lambda done: self.tell("calibrating", done, len(self.frames)),
+        )
+        narrow, wide = self._formats(found, seen)
+        made = rounded_anew(
+            self.model,
+            in_int8(self.model, narrow),
+            folded,
+            _some(self._split()[0], ROUNDED_FRAMES),
+            lambda done, total: self.tell("rounding weights", done, total),
+        )
+        return _Written(made, found, narrow, wide)
+
+    def _split(self) -> tuple[list[Frame], list[Frame]]:
+        """Inputs that weights are rounded by, and others that noise is measured on: weights suit the ones
+        better than any other. Of few inputs all are both.
+        """
+        if len(self.frames) < _FEW:
+            return self.frames, self.frames
+        others = self.frames[_FEW - 1 :: _FEW]
+        return [one for k, one in enumerate(self.frames) if k % _FEW != _FEW - 1], others
+
+    def _formats(
+        self, found: Skeleton, seen: Calibration
+    ) -> tuple[dict[str, Format], dict[str, Format]]:
+        """The formats of tensors that lead, in int8 and in int16."""
+        unseen = [name for name in found.leaders if name not in seen.observed]
+        if unseen:
+            raise InputError(
+                f"tensor '{unseen[0]}' is not computed here, so that its range is not known"
+            )
+        clipped: dict[str, Range] = {}
+        whole: dict[str, Range] = {}
+        for name in found.leaders:
+            one = seen.observed[name]
+            clipped[name] = threshold(one, self.wish.method, 256, self.wish.percentile)
+            bounds = found.bounds.get(name, (-np.inf, np.inf))
+            ends = (HEADROOM * end for end in threshold(one, "minmax"))
+            low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
+            whole[name] = low, high
+        clipped, whole = (joined_ranges(self.model, found, one) for one in (clipped, whole))
+        return (
+            {name: format_of(one, "int8") for name, one in clipped.items()},
+            {name: format_of(one, "int16") for name, one in whole.items()},
+        )
+
+    def tried(self, written: _Written) -> Sensitivity:
+        """The noise of each tensor and of each layer's weights."""
+        kept = _some(self._split()[1], MEASURED_FRAMES)
+        trials = 2 * len(written.narrow)
+        tried = _some(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
+        return noise_alone(
+            self._loaded(self.model),
+            tried,
+            [one for one in kept if not any(one is other for other in tried)],
+            written.groups,
+            written.narrow,
+            as_values(self.model, written.model),
+            lambda done, total: self.tell("measuring the noise of single tensors", done, total),
+        )
+
+    # What came of it ------------------------------------------------------------------------------
+
+    def _finished(
+        self,
+        model: onnx.ModelProto,
+        int8: int | None,
+        predicted: float | None,
+        points: tuple[Chosen, ...],
+    ) -> Quantized:
+        self.tell("planning")
+        network = self._loaded(model)
+        made, whole = plan(network), plan(self.network)
+        measured = None
+        if self.frames:
+            frames = _some(self._split()[1], MEASURED_FRAMES)
+            programs = [runtime.compile(one) for one in (whole, made)]
+            outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
+                [],
+                [],
+            )
+            for done, frame in enumerate(frames):
+                self.tell("measuring", done, len(frames))
+                for program, kept in zip(programs, outputs, strict=True):
+                    kept.append({name: array.copy() for name, array in program(frame).items()})
+            measured = decibels(measured_noise(*outputs))
+        counts = Counter(tensor.dtype for tensor in network.tensors.values())
+        return Quantized(
+            model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
+            measured, predicted, points,
+        )  # fmt: skip
+
+
+def _some(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
+    """At most so many inputs, evenly taken from those given."""
+    return frames[:: max(1, -(-len(frames) // count))][:count]

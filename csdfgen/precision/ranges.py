@@ -1,0 +1,113 @@
+"""What values did a tensor have? Lowest, highest and a histogram, slab after slab.
+
+A histogram has 2,048 bins, whatever its range: where values leave it, its range doubles on that side
+and bins are joined in pairs. So a tensor takes 16 KiB, and no slab is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["BINS", "Observer", "Range"]
+
+BINS = 2048
+
+Range = tuple[float, float]
+"""Lowest and highest value."""
+
+_DOUBLINGS = 300
+"""How often a range may double: more than exponents of float32 ever ask for."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """What was seen of one tensor.
+
+    low, high: of all values; (inf, -inf) before any. start, width: where the first bin begins, and how
+    wide every bin is; width 0 as long as all values were the same. counts: values in each bin.
+    finite: whether every value was a number.
+
+    >>> seen = Observer(); seen.see(np.array([0.0, 1.0])); seen.see(np.array([-3.0]))
+    >>> seen.low, seen.high, int(seen.counts.sum())
+    (-3.0, 1.0, 3)
+    """
+
+    low: float = math.inf
+    high: float = -math.inf
+    start: float = 0.0
+    width: float = 0.0
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    finite: bool = True
+
+    def see(self, rows: np.ndarray) -> None:
+        """Take in rows of any shape; they are not kept."""
+        if not rows.size:
+            return
+        low, high = float(rows.min()), float(rows.max())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            self.finite = False
+            return
+        before = self.low, self.high
+        self.low, self.high = min(low, self.low), max(high, self.high)
+        if not self.width and self.low < self.high:
+            self._begin(before)
+        if not self.width:
+            self.counts[0] += rows.size
+            return
+        self._reach()
+        self._count(rows)
+
+    @property
+    def count(self) -> int:
+        """How many values were seen."""
+        return int(self.counts.sum())
+
+    @property
+    def edges(self) -> np.ndarray:
+        """The borders of the bins, BINS + 1 numbers, float64."""
+        return self.start + self.width * np.arange(BINS + 1)
+
+    @property
+    def centres(self) -> np.ndarray:
+        """The middle of each bin, float64; of a tensor with one value only, that value."""
+        return (
+            self.start + self.width * (np.arange(BINS) + 0.5)
+            if self.width
+            else np.full(BINS, self.low)
+        )
+
+    def _begin(self, before: Range) -> None:
+        """Bins over what has been seen; what was counted up to now were all the same value."""
+        same, self.counts[0] = int(self.counts[0]), 0
+        self.start, self.width = self.low, _above(self.high - self.low)
+        if same:
+            self._count(np.full(1, before[0]), same)
+
+    def _reach(self) -> None:
+        """Double the range until it holds the lowest and the highest value."""
+        for _ in range(_DOUBLINGS):
+            end = self.start + self.width * BINS
+            if self.start <= self.low and self.high <= end:
+                return
+            joined = self.counts.reshape(-1, 2).sum(1)
+            self.counts[:] = 0
+            if self.low < self.start:
+                self.start -= self.width * BINS
+                self.counts[BINS // 2 :] = joined
+            else:
+                self.counts[: BINS // 2] = joined
+            self.width *= 2
+
+    def _count(self, values: np.ndarray, times: int = 1) -> None:
+        at = ((values.reshape(-1).astype(np.float64) - self.start) / self.width).astype(np.intp)
+        np.minimum(at, BINS - 1, out=at)
+        np.maximum(at, 0, out=at)
+        self.counts += times * np.bincount(at, minlength=BINS)
+
+
+def _above(span: float) -> float:
+    """The width of a bin of a span, above 0 though the span be as small as numbers get."""
+    return max(span / BINS, 5e-324)

@@ -1,0 +1,125 @@
+"""Which part of what was seen should integers cover? Four answers from one histogram.
+
+"minmax": all of it. "percentile": all but a share of the values at each end. "mse": the range with the
+least squared error, of rounding within it and of clipping outside. "kl": the one whose 128 levels differ
+least from the histogram, by relative entropy (paper 004, section 3.4, in the usual procedure: bins in
+multiples of the levels, what is clipped in the last one).
+Few seen values far out cost all others their resolution; how few is the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.precision.ranges import BINS, Observer, Range
+
+__all__ = ["METHODS", "PERCENTILE", "threshold"]
+
+PERCENTILE = 99.99
+"""Per cent of the values that "percentile" keeps between the two ends."""
+
+LEVELS = 128
+"""Levels of magnitude that an int8 has, as relative entropy counts them."""
+
+_STEPS = 96
+"""Ends that are tried on each side for the least squared error."""
+
+
+def threshold(
+    seen: Observer, method: str, levels: int = 256, percentile: float = PERCENTILE
+) -> Range:
+    """The range to cover, within what was seen. levels: integers that there are for it.
+
+    method: one of METHODS. A tensor with one value only is all of its range.
+    """
+    if seen.low > seen.high:
+        return 0.0, 0.0
+    if not seen.width:
+        return seen.low, seen.high
+    low, high = METHODS[method](seen, levels, percentile)
+    return max(low, seen.low), min(high, seen.high)
+
+
+def _minmax(seen: Observer, levels: int, percentile: float) -> Range:
+    return seen.low, seen.high
+
+
+def _percentile(seen: Observer, levels: int, percentile: float) -> Range:
+    """Ends of the bins beyond which half of the rest lies on each side."""
+    below = np.cumsum(seen.counts)
+    rest = (100.0 - percentile) / 200.0 * below[-1]
+    first = int(np.searchsorted(below, rest, "right"))
+    last = int(np.searchsorted(below, below[-1] - rest, "left"))
+    edges = seen.edges
+    return float(edges[min(first, BINS - 1)]), float(edges[min(last + 1, BINS)])
+
+
+def _least_squares(seen: Observer, levels: int, percentile: float) -> Range:
+    """Ends among evenly spaced ones from 0 to what was seen, both sides together: clipped values err by
+    their distance from the end, others by a twelfth of the squared step.
+    """
+    centres, counts = seen.centres, seen.counts.astype(np.float64)
+    lows = (
+        np.linspace(min(seen.low, 0.0), 0.0, _STEPS, endpoint=False)
+        if seen.low < 0
+        else np.zeros(1)
+    )
+    highs = (
+        np.linspace(max(seen.high, 0.0), 0.0, _STEPS, endpoint=False)
+        if seen.high > 0
+        else np.zeros(1)
+    )
+    under = np.maximum(lows[:, None] - centres, 0) ** 2 @ counts
+    over = np.maximum(centres - highs[:, None], 0) ** 2 @ counts
+    step = (highs[None, :] - lows[:, None]) / (levels - 1)
+    beyond = np.cumsum(counts)
+    inside = (
+        np.interp(highs, seen.edges[1:], beyond)[None, :]
+        - np.interp(lows, seen.edges[1:], beyond)[:, None]
+    )
+    error = under[:, None] + over[None, :] + np.maximum(inside, 0) * step**2 / 12
+    row, column = np.unravel_index(int(np.argmin(error)), error.shape)
+    return float(lows[row]), float(highs[column])
+
+
+def _relative_entropy(seen: Observer, levels: int, percentile: float) -> Range:
+    """The magnitude up to which 128 levels tell most of the histogram of magnitudes."""
+    largest = max(-seen.low, seen.high)
+    at = np.minimum((np.abs(seen.centres) / largest * BINS).astype(np.intp), BINS - 1)
+    found = np.bincount(at, weights=seen.counts, minlength=BINS)
+    found[0] = 0 if found[1:].any() else found[0]  # zeros are exact with any range
+    ends = range(LEVELS, BINS + 1, LEVELS // 8)
+    best = min(ends, key=lambda end: _divergence(found, end))
+    magnitude = largest * best / BINS
+    return -magnitude, magnitude
+
+
+def _divergence(found: np.ndarray, end: int) -> float:
+    """Relative entropy of a histogram clipped at a bin against what 128 levels leave of it."""
+    kept = found[:end].copy()
+    clipped = kept.copy()
+    clipped[-1] += found[end:].sum()
+    level = (np.arange(end) * LEVELS) // end
+    sums = np.bincount(level, weights=kept, minlength=LEVELS)
+    filled = np.bincount(level, weights=kept > 0, minlength=LEVELS)
+    share = np.divide(sums, filled, out=np.zeros(LEVELS), where=filled > 0)
+    told = np.where(kept > 0, share[level], 0)
+    if not told.sum() or not clipped.sum():
+        return float("inf")
+    p, q = clipped / clipped.sum(), told / told.sum()
+    both = (p > 0) & (q > 0)
+    lost = float(p[(p > 0) & (q <= 0)].sum())
+    return float((p[both] * np.log(p[both] / q[both])).sum()) + lost
+
+
+METHODS: Mapping[str, Callable[[Observer, int, float], Range]] = MappingProxyType(
+    {
+        "minmax": _minmax,
+        "percentile": _percentile,
+        "mse": _least_squares,
+        "kl": _relative_entropy,
+    }
+)

@@ -1,0 +1,259 @@
+"""How is a quantized model written? onnxruntime's own tool writes it in QDQ form; formats of single
+tensors are then exchanged in what it wrote.
+
+Source: onnxruntime.quantization (QDQQuantizer, TensorQuantOverrides). The tool knows which tensors of which
+operators are quantized, which share a scale, and what becomes of weights and biases. It writes all in
+int8; a tensor of 16 bits has the same two nodes with another zero point and scale, so that formats can be
+tried in no time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
+from csdfgen.precision.prepare import OPSET
+from csdfgen.precision.ranges import Range
+
+__all__ = [
+    "Skeleton",
+    "in_float16",
+    "in_int8",
+    "joined_ranges",
+    "skeleton",
+    "with_arrays",
+    "with_formats",
+]
+
+_ALONE_NAMES = """
+    Celu Elu Gelu GlobalMaxPool HardSigmoid HardSwish LRN Mish Selu Softplus Softsign Tanh ThresholdedRelu
+"""
+_ALONE = frozenset(_ALONE_NAMES.split())
+"""Operators on one tensor, without constants, that the tool knows nothing of: what they read and make is
+quantized as that of any other. Left in float they would set the peak: LRN stands behind AlexNet's first layer.
+"""
+
+_ENDS = "_QuantizeLinear_Input"
+"""What the tool appends to the name of a graph output that is quantized."""
+
+_ENDING = ("Relu", "Clip")
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """What a quantized model consists of. tensors: quantized activation -> the one whose scale it has
+    (itself, where it has its own). bounds: leader -> what a Relu or Clip leaves that is not in the model
+    any more, since the integers end there.
+    """
+
+    tensors: Mapping[str, str]
+    bounds: Mapping[str, Range]
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """Tensors with a scale of their own, in the order of the model."""
+        return tuple(dict.fromkeys(self.tensors.values()))
+
+    def members(self, leader: str) -> tuple[str, ...]:
+        """Tensors that have a scale in common."""
+        return tuple(name for name, one in self.tensors.items() if one == leader)
+
+
+def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:
+    """A prepared float model (`prepare.prepared`) with activations in int8, weights in int8 for each
+    filter. formats: by tensor; those that have none are quantized from -1 to 1. Raises ModelError.
+    """
+    from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
+    from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    names = [one.name for one in (*graph.input, *graph.output, *graph.value_info)]
+    names += [name for node in graph.node for name in node.output if name]
+    ranges = {name: (np.float32(-1), np.float32(1)) for name in dict.fromkeys(names)}
+    overrides = {
+        name: [
+            {
+                "quant_type": QuantType.QInt8,
+                "scale": np.array(form.scale[0], np.float32),
+                "zero_point": np.array(form.zero_point[0], form.dtype),
+            }
+        ]
+        for name, form in formats.items()
+        if form.scale is not None and form.zero_point is not None
+    }
+    # a Clip that zero is outside of cannot be what the ends of the integers do
+    kept = any(low > 0 or high < 0 for low, high in _removed(model, onnx.ModelProto()).values())
+    kinds = {node.op_type for node in graph.node} & {*QDQRegistry, *QLinearOpsRegistry, *_ALONE}
+    with _silent():
+        try:
+            tool = QDQQuantizer(
+                copy, True, False, QuantType.QInt8, QuantType.QInt8,
+                TensorsData(CalibrationMethod.MinMax, ranges), [], [], sorted(kinds),
+                {"TensorQuantOverrides": overrides, "QDQKeepRemovableActivations": kept},
+            )  # fmt: skip
+            tool.quantize_model()
+        except (ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
+            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ModelError(f"onnxruntime's tool cannot quantize it: {why}") from error
+    found: onnx.ModelProto = tool.model.model
+    return found
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """The tool's warnings are about what is settled here."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def skeleton(source: onnx.ModelProto, model: onnx.ModelProto) -> Skeleton:
+    """What the tool has quantized in a model. source: the float one."""
+    constants = {one.name for one in model.graph.initializer}
+    leaders: dict[str, str] = {}
+    tensors: dict[str, str] = {}
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear" and node.input[0] not in constants:
+            tensors[_tensor(node)] = leaders.setdefault(node.input[1], _tensor(node))
+    # the tensor that a scale is named after leads, whoever comes first
+    named = {f"{name}_scale": name for name in tensors}
+    lead = {leaders[scale]: named.get(scale, leaders[scale]) for scale in leaders}
+    found = {name: lead[one] for name, one in tensors.items()}
+    bounds: dict[str, Range] = {}
+    for name, (low, high) in _removed(source, model).items():
+        if name in found:
+            before = bounds.get(found[name], (-math.inf, math.inf))
+            bounds[found[name]] = max(low, before[0]), min(high, before[1])
+    return Skeleton(found, bounds)
+
+
+def _removed(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, Range]:
+    """Outputs of Relu and Clip that the tool has taken out, with what they leave."""
+    constants = {one.name: one for one in source.graph.initializer}
+    kept = {
+        o.removesuffix(_ENDS)
+        for node in model.graph.node
+        for o in node.output
+        if node.op_type in _ENDING
+    }
+    found = {}
+    for node in source.graph.node:
+        if node.op_type not in _ENDING or node.output[0] in kept:
+            continue
+        low, high = (0.0, math.inf) if node.op_type == "Relu" else (-math.inf, math.inf)
+        if node.op_type == "Clip":
+            ends = [
+                float(numpy_helper.to_array(constants[name]).reshape(-1)[0])
+                if name in constants
+                else None
+                for name in (*node.input[1:], "", "")[:2]
+            ]
+            low, high = (d if v is None else v for v, d in zip(ends, (low, high), strict=True))
+        found[node.output[0]] = (low, high)
+    return found
+
+
+def _tensor(quantize: onnx.NodeProto) -> str:
+    return str(quantize.input[0]).removesuffix(_ENDS)
+
+
+def joined_ranges(
+    model: onnx.ModelProto, found: Skeleton, ranges: Mapping[str, Range]
+) -> dict[str, Range]:
+    """The ranges of leaders, one for those that a Concat joins, and its result: they are then one buffer.
+
+    A tensor whose integers end where a Relu or Clip would have cut keeps its own range if the joint one
+    goes beyond; its copy into the result is then one of other integers.
+    """
+    groups: list[set[str]] = []
+    for node in model.graph.node:
+        if node.op_type == "Concat":
+            names = {
+                found.tensors[name] for name in (*node.input, *node.output) if name in found.tensors
+            }
+            touching = [group for group in groups if group & names]
+            groups = [group for group in groups if not group & names]
+            groups.append(names.union(*touching))
+    joined = dict(ranges)
+    for group in groups:
+        while True:
+            low = min((ranges[name][0] for name in group), default=0.0)
+            high = max((ranges[name][1] for name in group), default=0.0)
+            beyond = {name for name in group if not _within((low, high), found.bounds.get(name))}
+            if not beyond:
+                break
+            group -= beyond
+        joined.update(dict.fromkeys(group, (low, high)))
+    return joined
+
+
+def _within(found: Range, bounds: Range | None) -> bool:
+    return bounds is None or (bounds[0] <= min(found[0], 0) and max(found[1], 0) <= bounds[1])
+
+
+def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:
+    """A model that the tool has written, with other formats for tensors that lead. Biases stay: between
+    tensors of 16 bits they are only values.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    new = {}
+    for name, form in formats.items():
+        assert form.scale is not None and form.zero_point is not None
+        new[f"{name}_scale"] = np.array(form.scale[0], np.float32)
+        new[f"{name}_zero_point"] = np.array(form.zero_point[0], form.dtype)
+    wide = {f"{name}_zero_point" for name, form in formats.items() if form.itemsize > 1}
+    for tensor in copy.graph.initializer:
+        if tensor.name in new:
+            tensor.CopyFrom(numpy_helper.from_array(new[tensor.name], tensor.name))
+    opset = max(one.version for one in copy.opset_import if one.domain in ("", "ai.onnx"))
+    if wide and opset < OPSET:
+        for node in copy.graph.node:
+            if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[2] in wide:
+                node.domain = "com.microsoft"
+        if not any(one.domain == "com.microsoft" for one in copy.opset_import):
+            copy.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return copy
+
+
+def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """A model with other values of constants."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for tensor in copy.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
+    return copy
+
+
+def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A float model whose weights and activations are float16, inputs and outputs as they were. Raises
+    ModelError.
+    """
+    import warnings
+
+    from onnxconverter_common import float16
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that values were cut to what float16 holds
+        try:
+            found: onnx.ModelProto = float16.convert_float_to_float16(model, keep_io_types=True)
+        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ModelError(f"cannot be converted to float16: {why}") from error
+    return found

@@ -1,0 +1,121 @@
+"""The tables of docs/paper003.md. `python -m tests.paper003_page` computes them anew and writes them into
+the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.formats.memory import IMAGE, networks
+from csdfgen.paper.formats.reproduction import Reproduction, reproduce
+from csdfgen.planning.planner import plan
+from csdfgen.reading.loader import load
+from tests.readme import ROOT
+from zoo_models import ZOO
+
+PAGE = ROOT / "docs" / "paper003.md"
+BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+PARTS = {
+    "listing": "Listing 1.4",
+    "celsius": "4.6",
+    "digits": "4.7",
+    "parameters": "4.2",
+    "networks": "section 4",
+    "claims": "claims",
+    "devices": "4.1",
+}
+"""Marker -> part."""
+
+
+@cache
+def _found() -> Reproduction:
+    return reproduce()
+
+
+def _line(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return "\n".join([_line(*head), "|" + "---|" * len(head), *(_line(*r) for r in rows)]) + "\n"
+
+
+def _shown(cell: Cell) -> str:
+    """Ours / printed, bold where they differ."""
+    ours = f"{cell.ours:,.{cell.digits}f}"
+    if cell.printed is None:
+        return ours
+    both = f"{ours} / {cell.printed:,.{cell.digits}f}"
+    return both if cell.verdict == "same" else f"**{both}**"
+
+
+def _grid(cells: Sequence[Cell], head: str) -> str:
+    """Rows by columns; the notes of a row behind it."""
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    rows = []
+    for name in dict.fromkeys(cell.row for cell in cells):
+        of = {cell.column: cell for cell in cells if cell.row == name}
+        notes = "; ".join(dict.fromkeys(cell.note for cell in of.values() if cell.note))
+        rows.append((name, *(_shown(of[c]) if c in of else "" for c in columns), notes))
+    return _table((head, *columns, "note"), rows)
+
+
+def _part(marker: str) -> str:
+    cells = _found()[0].get(PARTS[marker])
+    if cells is None:
+        raise SystemExit(f"part {PARTS[marker]} cannot be computed here: install mlxtend")
+    if marker in ("claims", "listing"):
+        rows = [
+            (" ".join(filter(None, (c.row, c.column))), _shown(c), c.unit, c.note) for c in cells
+        ]
+        return _table(("", "ours / printed" if marker == "claims" else "ours", "", "note"), rows)
+    return _grid(cells, "ours / printed" if cells[0].printed is not None else "")
+
+
+def memory() -> str:
+    """Table 4.3, the rows that are no differences first."""
+    cells = _found()[0]["4.3"]
+    return _grid([c for c in cells if c.column != "float32 - int8"], "ours / printed") + (
+        "\n" + _grid([c for c in cells if c.column == "float32 - int8"], "saved by int8")
+    )
+
+
+def rows() -> str:
+    """Whole tensors, blob reuse, and our arenas of one image."""
+    blobs = networks()["ImageNet"]
+    network = load(ZOO["caffenet"].build(IMAGE, weights=True))
+    arena = plan(network).figures["arena"]
+    found = (
+        ("every tensor", blobs.whole * 4),
+        ("blob reuse", blobs.reused * 4),
+        ("csdfgen, arena at `--rows auto`", arena),
+    )
+    return _table(("", "KiB"), [(name, f"{size / 1024:,.0f}") for name, size in found])
+
+
+def left() -> str:
+    return _table(
+        ("where", "what", "numbers", "why"),
+        [(one.where, one.what, one.cells or "", one.why) for one in _found()[1]],
+    )
+
+
+MAKERS: dict[str, Callable[[], str]] = {
+    "memory": memory,
+    "rows": rows,
+    "left": left,
+    **{name: (lambda name=name: _part(name)) for name in PARTS},
+}
+
+
+def with_tables(text: str) -> str:
+    """The page with every table computed anew."""
+    return BLOCK.sub(lambda block: f"{block[1]}\n{MAKERS[block[2]]()}\n{block[3]}", text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text()))

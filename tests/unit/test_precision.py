@@ -1,0 +1,348 @@
+"""Ranges, thresholds, formats; calibration without whole tensors; noise that adds up; choices that fit."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import numpy_helper
+
+import csdfgen
+import runtime
+from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.precision.biases import with_fine_biases
+from csdfgen.precision.formats import binned, format_of, symmetric
+from csdfgen.precision.noise import decibels, relative_noise
+from csdfgen.precision.prepare import prepared
+from csdfgen.precision.quantize import FORMATS
+from csdfgen.precision.ranges import BINS, Observer
+from csdfgen.precision.thresholds import METHODS, threshold
+from csdfgen.precision.writer import in_int8, skeleton, with_formats
+from csdfgen.reading.zoo import build
+from tests.builder import Graph
+from tests.quantized_models import feeds_of, onnxruntime_outputs
+
+
+def small(channels: int = 8) -> onnx.ModelProto:
+    """Windows, a residual Add, a Concat, a pool, a normalised ConvTranspose, scores."""
+    g = Graph()
+    x = g.input("x", (1, 3, 17, 12))
+    a = g.node("Relu", g.conv(x, channels))
+    b = g.node("Relu", g.node("Add", g.conv(a, channels), a))
+    pooled = g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
+    halved = g.node("HardSwish", g.conv(b, channels, 2, strides=[2, 2], pads=[0, 0, 0, 0]))
+    c = g.node("Concat", pooled, halved, axis=1, channels=2 * channels)
+    return g.model(g.conv(c, 5, kernel=1))
+
+
+def frames(model: onnx.ModelProto, count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
+    return [feeds_of(model, seed + k) for k in range(count)]
+
+
+# Ranges ------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20), min_size=1, max_size=8
+    )
+)
+def test_observer_sees_all(slabs: list[list[float]]) -> None:
+    """Whatever the order and the sizes of slabs: ends exact, every value in a bin that holds it."""
+    seen = Observer()
+    for slab in slabs:
+        seen.see(np.array(slab, np.float32))
+    values = np.array([v for slab in slabs for v in slab], np.float32)
+    assert (seen.low, seen.high) == (values.min(), values.max())
+    assert seen.count == values.size
+    if seen.width:
+        filled = np.flatnonzero(seen.counts)
+        slack = seen.width * (1 + BINS * 1e-9)
+        assert seen.edges[filled[0]] <= values.min() + slack
+        assert seen.edges[filled[-1] + 1] >= values.max() - slack
+
+
+def test_observer_doubles_and_counts() -> None:
+    """The histogram after doublings is that of bins of the last width."""
+    rng, seen = np.random.default_rng(1), Observer()
+    parts = [rng.normal(0, 10.0**k, 500).astype(np.float32) for k in range(-2, 3)]
+    for part in parts:
+        seen.see(part)
+    want, _ = np.histogram(np.concatenate(parts), seen.edges)
+    assert np.abs(np.cumsum(seen.counts) - np.cumsum(want)).max() <= 5  # ties at edges
+
+
+def test_one_value_and_no_number() -> None:
+    seen = Observer()
+    seen.see(np.full(7, 3.0, np.float32))
+    seen.see(np.full(2, 3.0, np.float32))
+    for method in METHODS:
+        assert threshold(seen, method) == (3.0, 3.0)
+    seen.see(np.array([0.0], np.float32))
+    assert seen.count == 10 and seen.counts.max() == 9
+    seen.see(np.array([np.nan], np.float32))
+    assert not seen.finite
+
+
+def test_thresholds_against_outliers() -> None:
+    """Two values far out: all of the range by "minmax", what matters by the others, best by "mse"."""
+    rng, seen = np.random.default_rng(0), Observer()
+    values = np.concatenate([rng.normal(0, 1, 20000), [40.0, -3.0]]).astype(np.float32)
+    seen.see(values)
+    errors = {}
+    for method in METHODS:
+        low, high = threshold(seen, method)
+        assert seen.low <= low < high <= seen.high
+        errors[method] = float(
+            ((values - binned(values, format_of((low, high), "int8"))) ** 2).mean()
+        )
+    assert threshold(seen, "minmax") == (seen.low, seen.high)
+    assert threshold(seen, "percentile", percentile=99.9)[1] < 5
+    assert threshold(seen, "kl")[1] < 20
+    assert errors["mse"] == min(errors.values())
+    # the error is the least there is, whatever range one takes
+    others = [
+        ((values - binned(values, format_of((low, high), "int8"))) ** 2).mean()
+        for low in np.linspace(seen.low, -1, 15)
+        for high in np.linspace(2, seen.high, 60)
+    ]
+    assert errors["mse"] < 1.05 * min(others)
+
+
+@given(
+    st.floats(-(2.0**99), 2.0**99, width=32),
+    st.floats(-(2.0**99), 2.0**99, width=32),
+    st.sampled_from(("int8", "uint8", "int16")),
+)
+def test_formats_hold_range_and_zero(a: float, b: float, dtype: str) -> None:
+    low, high = min(a, b), max(a, b)
+    form = format_of((low, high), dtype)
+    assert form.scale is not None and form.scale[0] > 0
+    step = form.scale[0]
+    ends = np.array([low, 0.0, high], np.float32)
+    found = binned(ends, form)
+    assert found[1] == 0
+    assert np.abs(found - ends).max() <= 0.51 * step + 1e-6 * max(abs(low), abs(high))
+
+
+def test_symmetric_weights() -> None:
+    weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    weights[2] = 0
+    integers, scales = symmetric(weights, 0)
+    assert integers.dtype == np.int8 and scales.shape == (4, 1, 1, 1)
+    assert sorted(np.abs(integers).max(axis=(1, 2, 3)).tolist()) == [0, 127, 127, 127]
+    assert np.abs(integers * scales - weights).max() <= scales.max() / 2 * 1.001
+
+
+# Calibration -------------------------------------------------------------------------------------
+
+
+def test_calibration_is_that_of_whole_tensors() -> None:
+    """Every tensor's ends are those of the tensor, also where it shares memory with others."""
+    model = prepared(small())
+    net = csdfgen.load(model)
+    seen = csdfgen.calibrate(net, frames(model, 3))
+    program = runtime.compile(
+        csdfgen.plan(net, fuse="none", rows="whole", backend="numpy"), taps=net.tensors
+    )
+    ends = {name: [] for name in net.tensors}
+    for frame in frames(model, 3):
+        program(frame)
+        for name, array in program.taps.items():
+            ends[name] += [array.min(), array.max()]
+    assert seen.frames == 3 and seen.observed.keys() == net.tensors.keys()
+    for name, one in seen.observed.items():
+        assert one.count == 3 * net.tensors[name].elements, name
+        np.testing.assert_allclose(
+            [one.low, one.high], [min(ends[name]), max(ends[name])], rtol=1e-4, atol=1e-6
+        )
+
+
+def test_calibration_takes_little_memory() -> None:
+    """At most twice the arena of the float network, and 32 KiB a tensor."""
+    net = csdfgen.load("zoo:squeezenet1_1@128x128")
+    frame = feeds_of(build("zoo:squeezenet1_1@128x128"))
+    arena = csdfgen.plan(net).figures["arena"]
+    assert csdfgen.calibrate(net, frame).arena_bytes <= 2 * arena
+    watched = [Observer() for _ in net.tensors]
+    tracemalloc.start()
+    for one in watched:
+        one.see(np.zeros(4, np.float32))
+        one.see(np.ones(4, np.float32))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / len(watched) < 32 * 1024
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ([], "no input"),
+        (np.zeros((1, 3, 5, 12), np.float32), "(1, 3, 5, 12), the network takes (1, 3, 17, 12)"),
+        ({"y": np.zeros(3, np.float32)}, "'x' is missing; given: y"),
+        (np.full((1, 3, 17, 12), np.nan, np.float32), "no numbers"),
+        (np.zeros((0, 3, 17, 12), np.float32), "(0, 3, 17, 12)"),
+    ],
+)
+def test_inputs_that_do_not_fit(inputs: object, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        csdfgen.calibrate(csdfgen.load(small()), inputs)  # type: ignore[arg-type]
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+# Preparing ---------------------------------------------------------------------------------------
+
+
+def test_normalisation_behind_a_transposed_convolution_is_folded() -> None:
+    """In groups too: the same outputs, no BatchNormalization left."""
+    rng = np.random.default_rng(0)
+    g = Graph()
+    x = g.input("x", (1, 4, 5, 6))
+    weights = g.constant(rng.normal(size=(4, 3, 2, 2)).astype(np.float32))
+    up = g.node("ConvTranspose", x, weights, group=2, strides=[2, 2])
+    four = [g.constant(rng.uniform(0.5, 2, 6).astype(np.float32)) for _ in range(4)]
+    model = g.model(g.node("Relu", g.node("BatchNormalization", up, *four)))
+    made = prepared(model)
+    assert [node.op_type for node in made.graph.node] == ["ConvTranspose", "Relu"]
+    feeds = feeds_of(model)
+    (want,), (found,) = (list(onnxruntime_outputs(m, feeds).values()) for m in (model, made))
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+# Choosing and writing ----------------------------------------------------------------------------
+
+
+def test_a_sum_of_two_is_an_addition() -> None:
+    """As Caffe2 writes it: in integers, and with the activation behind it; the same in float."""
+    g = Graph()
+    x = g.input("x", (1, 3, 9, 9))
+    a = g.conv(x, 4)
+    model = g.model(g.conv(g.node("Relu", g.node("Sum", a, g.conv(a, 4))), 2))
+    feeds = feeds_of(model)
+    (want,), (got,) = (onnxruntime_outputs(m, feeds).values() for m in (model, prepared(model)))
+    np.testing.assert_array_equal(got, want)
+    made = csdfgen.quantize(model, frames(model, 2))
+    kinds = [layer.op_type for layer in made.network.layers]
+    assert kinds.count("QLinearAdd") == 1 and not {"Sum", "Relu", "Clip"} & set(kinds)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) -> None:
+    """The same noise against the float model in both, that which was said; arenas as they should be."""
+    model = small()
+    made = csdfgen.quantize(model, frames(model, 4), format=kind)
+    assert sum(made.formats.values()) == len(made.network.tensors)
+    path = tmp_path / "made.onnx"
+    made.save(path)
+    feeds = feeds_of(model, 99)
+    clean = onnxruntime_outputs(model, feeds)
+    theirs = decibels(relative_noise(clean, onnxruntime_outputs(onnx.load(path), feeds)))
+    ours = decibels(relative_noise(clean, runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)))
+    assert made.sqnr_db is not None
+    # it keeps more than float16 between layers that it fuses
+    assert abs(ours - theirs) < (10 if kind == "float16" else 1.5)
+    assert abs(ours - made.sqnr_db) < 4
+    assert ours > {"int8": 20, "mixed": 22, "int16": 30, "float16": 55}[kind]
+
+
+def test_a_bias_behind_16_bits_is_as_fine_as_products() -> None:
+    """In steps made for int8 it would be the largest error of all; what was added to it stays added."""
+    g = Graph()
+    x = g.input("x", (1, 3, 9, 9))
+    floats = prepared(g.model(g.conv(x, 4)))
+    narrow = in_int8(floats, {})
+    wide = {name: format_of((-1, 1), "int16") for name in skeleton(floats, narrow).leaders}
+    made = with_fine_biases(with_formats(narrow, wide), floats)
+    constants = {c.name: numpy_helper.to_array(c) for c in made.graph.initializer}
+    (layer,) = (node for node in made.graph.node if node.op_type == "Conv")
+    nodes = {node.output[0]: node for node in made.graph.node}
+    scale_x, scale_w, scale_b = (constants[nodes[name].input[1]] for name in layer.input)
+    np.testing.assert_allclose(scale_b, (scale_x * scale_w).reshape(scale_b.shape), rtol=1e-6)
+    before = {c.name: numpy_helper.to_array(c) for c in floats.graph.initializer}
+    stored = constants[nodes[layer.input[2]].input[0]]
+    assert np.abs(stored * scale_b - before[layer.input[2]]).max() <= 0.51 * scale_b.max()
+
+
+def test_noises_add_up() -> None:
+    """Single noises, of another seed's frames, tell the noise of all within 2 dB."""
+    model = small(16)
+    found = csdfgen.sensitivity(model, frames(model, 4))
+    made = csdfgen.quantize(model, frames(model, 4, seed=50))
+    assert made.sqnr_db is not None and made.predicted_sqnr_db is not None
+    assert abs(made.predicted_sqnr_db - made.sqnr_db) < 2
+    alone = sum(found.tensors.values()) + sum(found.weights.values())
+    assert abs(decibels(alone) - made.sqnr_db) < 3
+    assert all(noise >= 0 for noise in (*found.tensors.values(), *found.weights.values()))
+
+
+def test_budgets_are_kept() -> None:
+    """More arena, less noise; none above what was allowed; the least that reaches a quality."""
+    model = small(16)
+    given = frames(model, 2)
+    int8 = csdfgen.quantize(model, given, format="mixed", with_front=True)
+    assert int8.int8_arena is not None and int8.plan.figures["arena"] <= int8.int8_arena
+    arenas = [one.arena for one in int8.front]
+    noises = [one.noise for one in int8.front]
+    assert arenas == sorted(arenas) and noises == sorted(noises, reverse=True)
+    wide = csdfgen.quantize(model, given, format="mixed", arena_factor=2.0)
+    assert wide.formats["int16"] > int8.formats.get("int16", 0)
+    assert wide.plan.figures["arena"] <= 2 * int8.int8_arena
+    assert wide.sqnr_db is not None and int8.sqnr_db is not None and wide.sqnr_db > int8.sqnr_db
+    assert int8.predicted_sqnr_db is not None and wide.predicted_sqnr_db is not None
+    between = (int8.predicted_sqnr_db + wide.predicted_sqnr_db) / 2
+    reached = csdfgen.quantize(model, given, format="mixed", min_sqnr=between)
+    assert reached.predicted_sqnr_db is not None and reached.predicted_sqnr_db >= between
+    assert reached.plan.figures["arena"] <= wide.plan.figures["arena"]
+
+
+def test_joined_tensors_share_a_scale() -> None:
+    """Then a Concat is no layer that copies; not where a Relu's integers could then not end at zero."""
+    g = Graph()
+    x = g.input("x", (1, 3, 17, 12))
+    kinds = {}
+    for second in ("Relu", "Tanh"):
+        g = Graph()
+        x = g.input("x", (1, 3, 9, 12))
+        a, b = g.node("Relu", g.conv(x, 8)), g.node(second, g.conv(x, 8))
+        model = g.model(g.conv(g.node("Concat", a, b, axis=1, channels=16), 4))
+        made = csdfgen.quantize(model, frames(model, 2))
+        feeds = feeds_of(model, 7)
+        clean, found = onnxruntime_outputs(model, feeds), runtime.run(made.plan, feeds)
+        assert decibels(relative_noise(clean, found)) > 30
+        kinds[second] = [layer.op_type for layer in made.network.layers]
+    assert "QLinearLeakyRelu" not in kinds["Relu"]  # it would translate an operand
+    assert "QLinearLeakyRelu" in kinds["Tanh"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"format": "int4"}, "not one of float16, int16, int8, mixed"),
+        ({"method": "best"}, "not one of minmax, percentile, mse, kl"),
+        ({"format": "mixed", "memory": 100}, "100 are allowed"),
+        ({"format": "mixed", "memory": 100, "min_sqnr": 3.0}, "chosen for one of them"),
+        ({"format": "int8", "arena_factor": 2.0}, "is for"),
+        ({"format": "mixed", "arena_factor": 0.5}, "a factor from 1"),
+        ({"format": "mixed", "min_sqnr": 150.0}, "150 are asked for"),
+        ({"percentile": 20.0}, "more than 50"),
+    ],
+)
+def test_wishes_that_cannot_be(options: dict[str, object], said: str) -> None:
+    model = small()
+    with pytest.raises(CsdfgenError) as error:
+        csdfgen.quantize(model, frames(model, 1), **options)  # type: ignore[arg-type]
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_models_that_cannot_be() -> None:
+    model = small()
+    made = csdfgen.quantize(model, frames(model, 1))
+    with pytest.raises(CsdfgenError, match="quantized already"):
+        csdfgen.quantize(made.model, frames(model, 1))
+    with pytest.raises(CsdfgenError, match="no input to calibrate on"):
+        csdfgen.quantize(model)
