@@ -9,6 +9,7 @@ docs/int8.md.
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import sys
 import time
@@ -71,14 +72,18 @@ def session(model: onnx.ModelProto) -> Callable[[dict[str, np.ndarray]], list[np
 
 
 def medians(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
-    """Seconds of functions called in turn, so that a busy machine slows all alike."""
+    """Seconds of functions called in turn, so that a busy machine slows all alike; in another order each time,
+    as what ran before leaves its own data in the caches.
+    """
     times: list[list[float]] = [[] for _ in functions]
+    order, chance = list(range(len(functions))), random.Random(0)
     for number in range(repeats + 1):
-        for seconds, function in zip(times, functions, strict=True):
+        chance.shuffle(order)
+        for one in order:
             start = time.perf_counter()
-            function()
+            functions[one]()
             if number:  # the first is for the caches
-                seconds.append(time.perf_counter() - start)
+                times[one].append(time.perf_counter() - start)
     return [statistics.median(seconds) for seconds in times]
 
 

@@ -34,8 +34,8 @@ An operator's phases are one of:
 
 "Constants" are inputs, by position, that must be known when the model is loaded. Any attribute that is not listed is refused.
 
-Both backends compute every operator of the list. "Native" says how C does: by a *kernel* of its own where elements are float32
-and lie as that takes them, else by *loops*, one for each call of numpy's.
+Both backends compute every operator of the list. "Native" says how C does: by a *kernel* of its own where elements are float32,
+or bytes of an operator on quantized tensors, and lie as that takes them, else by *loops*, one for each call of numpy's.
 
 | operator | from opset | phases | native | constants | attributes | notes |
 |---|---|---|---|---|---|---|

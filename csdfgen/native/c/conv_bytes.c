@@ -61,6 +61,35 @@ static void tap(const group *g, const part *p, const csdf_byte_source *piece, in
         pad(to + (low - channel), high - low, g->padding);
 }
 
+/* What `count` pixels of an output row from a column on see, none of which meets padding at the left or the right:
+ * a run of bytes a tap row. */
+static void windows(const group *g, const csdf_byte_source *piece, int32_t row, int32_t column, int32_t count,
+    ptrdiff_t pitch, csdf_e *to)
+{
+    const csdf_byte_layer *layer = g->step->layer;
+    const ptrdiff_t n = (ptrdiff_t)layer->kernel_w * layer->pace, step = (ptrdiff_t)layer->stride_w * piece->stride;
+    const ptrdiff_t from = (column * layer->stride_w - layer->pad_left) * (ptrdiff_t)piece->stride;
+    const uint8_t flip = g->flip;
+    for (int32_t y = 0; y < layer->kernel_h; y++, to += n) {
+        const uint8_t *at = piece->rows[row * layer->stride_h + y * layer->dilation_h];
+        if (at)
+            at += from;
+        for (int32_t k = 0; k < count; k++)
+            if (at)
+                csdf_values(to + k * pitch, at + k * step, n, flip);
+            else
+                pad(to + k * pitch, n, g->padding);
+    }
+}
+
+/* How many pixels of an output row from a column on `windows` takes. */
+static int32_t inside(const group *g, int32_t column, int32_t count)
+{
+    const csdf_byte_layer *layer = g->step->layer;
+    const int32_t in = column * layer->stride_w - layer->pad_left, room = g->step->width - layer->kernel_w - in;
+    return in < 0 || room < 0 ? 0 : least(count, room / layer->stride_w + 1);
+}
+
 /* What pixels [first, first + count) of the slab see. */
 static void gather(const group *g, const part *p, int32_t first, int32_t count, csdf_e *to)
 {
@@ -68,7 +97,9 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
     const csdf_byte_layer *layer = step->layer;
     const int32_t columns = step->out.columns, last = p->tap + p->taps;
     const int32_t pace = layer->pace, wide = layer->kernel_w, dense = g->dense && p->channels == g->ins;
+    const int32_t above = p->tap / wide, before = p->tap % wide;
     const int32_t lines = dense && layer->kernel_h * wide * layer->stride_w == 1 && !layer->pad_left && p->pitch == pace;
+    const int32_t whole = dense && !lines && last == layer->kernel_h * wide && !p->tap;
     int32_t start = 0;
     for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
         const csdf_byte_source *piece = step->pieces + i;
@@ -78,6 +109,20 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
         int32_t row = first / columns, column = first % columns;
         csdf_e *values = to;
         for (int32_t k = 0; k < count; k++, values += p->pitch) {
+            if (whole) {
+                const int32_t at = step->out.column + column, some = inside(g, at, least(count - k, columns - column));
+                if (some) {
+                    windows(g, piece, row, at, some, p->pitch, values);
+                    values += (some - 1) * p->pitch;
+                    k += some - 1;
+                    column += some;
+                    if (column == columns) {
+                        column = 0;
+                        row++;
+                    }
+                    continue;
+                }
+            }
             if (lines) {
                 /* pixels that lie one behind the other */
                 const uint8_t *line = piece->rows[row * layer->stride_h];
@@ -91,7 +136,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
                     continue;
                 }
             }
-            int32_t y = p->tap / wide, x = p->tap % wide;
+            int32_t y = above, x = before;
             const int32_t left = (step->out.column + column) * layer->stride_w - layer->pad_left;
             csdf_e *at = values;
             for (int32_t t = p->tap; t < last; y++, x = 0) {
@@ -191,10 +236,10 @@ static void at_once(const group *g, const outputs *o, int32_t all)
     const part p = {0, layer->kernel_h * layer->kernel_w, 0, g->ins, 4 * g->steps};
     const int32_t fits = g->size / (int32_t)p.pitch, some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
     int32_t sums[BLOCKS * CSDF_PIXELS * CSDF_PANEL];
+    fill(g, &p, least(some, all), g->room); /* where nothing is gathered later */
     for (int32_t first = 0, count; first < all; first += count) {
         count = least(some, all - first);
         gather(g, &p, first, count, g->room);
-        fill(g, &p, count, g->room);
         for (int32_t low = o->low; low < o->high; low += CSDF_PANEL) {
             const ptrdiff_t panel = o->panel + low;
             const int32_t n = least(CSDF_PANEL, o->high - low);

@@ -7,9 +7,11 @@
 #include "bytes.h"
 
 enum {
-    STRIP = 4,   /* pixels at a time */
-    COLUMNS = 64, /* pairs that are laid out at a time: 4 KiB */
-    PAIRS = 28   /* of a kernel */
+    STRIP = 4,    /* pixels at a time */
+    SUMS = 16,    /* of pixels, that become bytes together */
+    COLUMNS = 60, /* pairs that are laid out at a time */
+    PAIRS = 30,   /* of a kernel, or of two that are one */
+    TWICE = PAIRS / 2
 };
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -23,13 +25,11 @@ typedef struct part {
     ptrdiff_t all; /* channels of the weights */
 } part;
 
-/* Where pixels of a row see: its lines, NULL for padding. */
+/* What pixels of a row see with their taps number y of columns: NULL for padding. */
 static const uint8_t *line_of(const part *p, int32_t row, int32_t y)
 {
     const csdf_byte_layer *layer = p->step->layer;
-    const uint8_t *at = NULL;
-    if (y < layer->kernel_h)
-        at = p->piece->rows[row * layer->stride_h + y * layer->dilation_h];
+    const uint8_t *at = p->piece->rows[row * layer->stride_h + y * layer->dilation_h];
     return at ? at + p->source : NULL;
 }
 
@@ -133,13 +133,58 @@ static void lay(const part *p, const uint8_t *above, const uint8_t *below, int32
         } \
     }
 STRIPS(1)
+STRIPS(2)
+STRIPS(3)
 STRIPS(4)
+
+/* Weights of the pairs as 16 bits each: of taps 2 * y and 2 * y + 1, or (late) of those before. */
+static void widened(const part *p, int32_t late, int16_t *to)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const int32_t pairs = (layer->kernel_h + 1) / 2;
+    for (int32_t k = 0; k < layer->kernel_w * pairs; k++, to += 32) {
+        const int8_t *at = layer->weights + (k * p->all + p->channel) * 2;
+        int8_t taps[32];
+        if (!late) {
+            csdf_sixteen_bits(to, at);
+            csdf_sixteen_bits(to + 16, at + 16);
+            continue;
+        }
+        for (int32_t c = 0; c < 16; c++) {
+            taps[2 * c] = k % pairs ? at[2 * c + 1 - 2 * p->all] : 0;
+            taps[2 * c + 1] = at[2 * c];
+        }
+        csdf_sixteen_bits(to, taps);
+        csdf_sixteen_bits(to + 16, taps + 16);
+    }
+}
+
+/* Pixels of an output row from x on, of columns that are laid out. */
+static void along(const part *p, const int16_t *values, const int16_t *weights, int32_t row, int32_t x, int32_t count)
+{
+    static void (*const strips[])(const int16_t *, ptrdiff_t, ptrdiff_t, const int16_t *, int32_t, int32_t,
+        const int32_t *, int32_t *) = {strip_1, strip_2, strip_3, strip_4};
+    const csdf_byte_layer *layer = p->step->layer;
+    const int32_t pairs = (layer->kernel_h + 1) / 2;
+    const ptrdiff_t apart = pairs * 32;
+    int32_t sums[SUMS * 16];
+    for (int32_t done = 0, some; done < count; done += some) {
+        some = least(SUMS, count - done);
+        for (int32_t k = 0, pixels; k < some; k += pixels) {
+            const int32_t left = some - k, parts = (left + STRIP - 1) / STRIP;
+            pixels = (left + parts - 1) / parts;
+            strips[pixels - 1](values + (done + k) * layer->stride_w * apart, layer->stride_w * apart,
+                layer->dilation_w * apart, weights, layer->kernel_w, pairs, layer->bias + p->channel, sums + 16 * k);
+        }
+        written(p, row, x + done, some, sums);
+    }
+}
 
 static void slab(const part *p)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const csdf_byte_target *out = &p->step->out;
-    const int32_t wide = layer->kernel_w, pairs = (layer->kernel_h + 1) / 2;
+    const int32_t wide = layer->kernel_w, high = layer->kernel_h, pairs = (high + 1) / 2;
     const int32_t extent = (wide - 1) * layer->dilation_w + 1, end = out->column + out->columns;
     if (extent * pairs > COLUMNS || wide * pairs > PAIRS) {
         for (int32_t row = 0; row < out->count; row++)
@@ -147,31 +192,27 @@ static void slab(const part *p)
                 tapped(p, row, x);
         return;
     }
-    const int32_t limit = (COLUMNS / pairs - extent) / layer->stride_w + 1;
-    const int32_t some = limit > STRIP ? limit / STRIP * STRIP : limit;
-    const ptrdiff_t apart = pairs * 32;
+    /* two rows see the same pairs, one of them with weights that are a tap late */
+    const int32_t twice = high % 2 && layer->stride_h == 1 && layer->dilation_h == 1 && wide * pairs <= TWICE;
+    const int32_t some = (COLUMNS / pairs - extent) / layer->stride_w + 1;
     int16_t values[COLUMNS * 32], weights[PAIRS * 32];
-    for (int32_t k = 0; k < wide * pairs; k++) {
-        const int8_t *at = layer->weights + (k * p->all + p->channel) * 2;
-        csdf_sixteen_bits(weights + 32 * k, at);
-        csdf_sixteen_bits(weights + 32 * k + 16, at + 16);
-    }
-    for (int32_t row = 0; row < out->count; row++)
+    widened(p, 0, weights);
+    if (twice && out->count > 1)
+        widened(p, 1, weights + TWICE * 32);
+    for (int32_t row = 0, rows; row < out->count; row += rows) {
+        rows = twice && row + 1 < out->count ? 2 : 1;
         for (int32_t x = out->column, count; x < end; x += count) {
             const int32_t first = x * layer->stride_w - layer->pad_left;
-            int32_t sums[STRIP * 16];
             count = least(some, end - x);
-            for (int32_t y = 0; y < pairs; y++)
-                lay(p, line_of(p, row, 2 * y), line_of(p, row, 2 * y + 1), first,
-                    (count - 1) * layer->stride_w + extent, values + 32 * y, apart);
-            for (int32_t k = 0, pixels; k < count; k += pixels) {
-                const int16_t *at = values + k * layer->stride_w * apart;
-                pixels = count - k >= STRIP ? STRIP : 1;
-                (pixels == STRIP ? strip_4 : strip_1)(at, layer->stride_w * apart, layer->dilation_w * apart, weights, wide,
-                    pairs, layer->bias + p->channel, sums);
-                written(p, row, x + k, pixels, sums);
+            for (int32_t y = 0; y < high; y += 2) {
+                const uint8_t *below = y + 1 < high + rows - 1 ? line_of(p, row, y + 1) : NULL;
+                lay(p, line_of(p, row, y), below, first, (count - 1) * layer->stride_w + extent, values + 16 * y,
+                    pairs * 32);
             }
+            for (int32_t k = 0; k < rows; k++)
+                along(p, values, weights + k * TWICE * 32, row + k, x, count);
         }
+    }
 }
 
 #else

@@ -32,7 +32,7 @@ CSDF_INLINE void integers(csdf_i *x, const line *l, int k, const uint8_t *at, in
 /* Sixteen elements at `out` from those at a and b. */
 typedef void sixteen(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b);
 
-static void add(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
+CSDF_INLINE void add(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
 {
     const csdf_byte_map_step *s = l->step;
     const csdf_bounds bounds = csdf_bounds_of(0, s->low, s->high);
@@ -45,7 +45,7 @@ static void add(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
     csdf_narrow(out, x);
 }
 
-static void multiply(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
+CSDF_INLINE void multiply(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
 {
     const csdf_byte_map_step *s = l->step;
     const csdf_bounds bounds = csdf_bounds_of(0, s->low, s->high);
@@ -58,7 +58,7 @@ static void multiply(const line *l, uint8_t *out, const uint8_t *a, const uint8_
     csdf_narrow(out, x);
 }
 
-static void quantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
+CSDF_INLINE void quantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
 {
     const csdf_byte_map_step *s = l->step;
     const int32_t zero = (int32_t)s->set[1];
@@ -73,7 +73,7 @@ static void quantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_
     csdf_narrow(out, x);
 }
 
-static void dequantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
+CSDF_INLINE void dequantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
 {
     const csdf_v scale = csdf_splat(l->step->set[0]);
     csdf_i x[CSDF_BLOCK_VECTORS];
