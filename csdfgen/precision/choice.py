@@ -16,6 +16,8 @@ from csdfgen.errors import InputError
 from csdfgen.goals.choice import plan
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.planning.planner import prepare, rough_bound
 from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.precision.writer import with_formats
 
@@ -28,7 +30,7 @@ _HALVINGS = 6
 """How exactly the least arena for a quality is sought: to a 64th of what lies between int8 and int16."""
 
 _ATTEMPTS = 5
-"""How often a choice is made anew for less, where its own heights take more than it was allowed."""
+"""How often a choice is made anew for less, where its plan takes more than it was allowed."""
 
 _NO_NOISE = 1e-3
 """Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
@@ -61,31 +63,31 @@ class Arenas:
     wide: Mapping[str, Format]
     load: Callable[[onnx.ModelProto], Network]
     tell: Callable[[int], None]
-    _rows: str = ""
+    _options: PlanOptions = DEFAULTS
     _known: dict[frozenset[str], int] = field(default_factory=dict)
     _settled: dict[frozenset[str], int] = field(default_factory=dict)
 
     def of(self, wide: frozenset[str]) -> int:
-        """Bytes of the arena of the plan with these tensors in int16. The heights are those of the network in int8,
-        for speed: `settled` chooses them anew (below).
+        """Bytes that no plan with these tensors in int16 goes below, about, at the heights of the plan in
+        int8: a twentieth of the work of a plan, and within a few percent of it.
         """
         if wide not in self._known:
-            network = self.load(with_formats(self.model, self.formats(wide)))
-            if not self._rows:
-                made = plan(network)
-                self._rows = made.options.rows
-                self._settled[wide] = made.figures["arena"]
-            else:
-                made = plan(network, rows=self._rows)
-            self._known[wide] = made.figures["arena"]
+            self.settled(frozenset())
+            prepared = prepare(self._network(wide), self._options)
+            self._known[wide] = rough_bound(prepared)
             self.tell(len(self._known))
         return self._known[wide]
+
+    def _network(self, wide: frozenset[str]) -> Network:
+        return self.load(with_formats(self.model, self.formats(wide)))
 
     def settled(self, wide: frozenset[str]) -> int:
         """Bytes of the arena of the default plan with these tensors in int16, at heights of its own."""
         if wide not in self._settled:
-            network = self.load(with_formats(self.model, self.formats(wide)))
-            self._settled[wide] = plan(network).figures["arena"]
+            made = plan(self._network(wide))
+            if not wide:
+                self._options = made.options
+            self._settled[wide] = made.figures["arena"]
         return self._settled[wide]
 
     def formats(self, wide: frozenset[str]) -> dict[str, Format]:
@@ -99,7 +101,7 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     """The choice of least noise whose arena is at most `limit` bytes. Raises InputError where int8 takes
     more.
     """
-    least = arenas.of(frozenset())
+    least = arenas.settled(frozenset())
     if least > limit:
         raise InputError(
             f"the network in int8 takes an arena of {least:,} bytes, {limit:,} are allowed; allow that much, "
@@ -113,14 +115,15 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
             break
         worth.append(name)
         rest -= sensitivity.tensors.get(name, 0.0)
-    allowed = limit
+    bound = arenas.of(frozenset())
+    allowed = limit * bound // least  # as bounds go
     for _ in range(_ATTEMPTS):
         wide = _filled(arenas, allowed, frozenset(), worth)
         taken = arenas.settled(wide)
-        if taken <= limit:
+        if taken <= limit or not wide:
             return _chosen(arenas, sensitivity, wide)
-        # at heights of its own it takes more: less is allowed at those of int8
-        allowed = max(least, min(arenas.of(wide) - 1, int(allowed * limit / taken)))
+        # its plan takes more than its bound says: less is allowed
+        allowed = max(bound, min(arenas.of(wide) - 1, allowed * limit // taken))
     return _chosen(arenas, sensitivity, frozenset())
 
 
@@ -147,7 +150,7 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
     """The choice of least arena whose predicted signal to noise is at least `quality` dB. Raises
     InputError where all in int16 has less.
     """
-    low, high = (arenas.of(frozenset(names)) for names in ((), arenas.narrow))
+    low, high = (arenas.settled(frozenset(names)) for names in ((), arenas.narrow))
     best = _chosen(arenas, sensitivity, frozenset(arenas.narrow))
     if best.sqnr_db < quality:
         raise InputError(
@@ -171,7 +174,7 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
 
 def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
     """Choices that no other one beats in arena and noise, from the smallest arena on."""
-    least = arenas.of(frozenset())
+    least = arenas.settled(frozenset())
     found: list[Chosen] = []
     for factor in FACTORS:
         one = least_noise(arenas, sensitivity, int(factor * least))

@@ -285,7 +285,7 @@ class _Work:
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
             noise = tried.noise(arenas.formats(wide))
-            int8 = arenas.of(frozenset())
+            int8 = arenas.settled(frozenset())
         else:
             noise = self._predicted(written, arenas.formats(wide))
         made = written.model
@@ -305,7 +305,7 @@ class _Work:
         )
 
     def _tell_plans(self, count: int) -> None:
-        self.tell(f"choosing formats: {count} plans")
+        self.tell(f"choosing formats: {count} choices tried")
 
     def _chosen(self, arenas: Arenas, tried: Sensitivity) -> Chosen:
         self.tell("choosing formats")
@@ -314,7 +314,7 @@ class _Work:
             return smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
         if limit is None:
-            limit = int((wish.arena_factor or 1.0) * arenas.of(frozenset()))
+            limit = int((wish.arena_factor or 1.0) * arenas.settled(frozenset()))
         return least_noise(arenas, tried, limit)
 
     def written(self) -> _Written:
