@@ -27,7 +27,6 @@ STAGES = {"base", "model", "ops", "dataflow", "phases"}
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "zoo_models": set(),
-    "mixed_precision": {"base"},
     "model": {"base"},
     "ops": {"base", "model"},
     "reading": {"base", "model", "ops", "zoo_models"},
@@ -62,7 +61,6 @@ ARROWS: dict[str, set[str]] = {
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {
-        "mixed_precision",
         "reading",
         "rewriting",
         "planning",

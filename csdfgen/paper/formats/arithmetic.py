@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from csdfgen.mixed_precision.integers import Factor, relu, rescaled, rounded, separated, shift_bits
 from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.formulas.integers import Factor, relu, rescaled, rounded, separated, shift_bits
 
 __all__ = ["losses"]
 

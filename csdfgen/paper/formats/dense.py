@@ -17,9 +17,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import runtime
-from csdfgen.mixed_precision.integers import Factor, relu, rescaled, separated, shift_bits
-from csdfgen.mixed_precision.quantizers import TYPES, Quantizer, Range
 from csdfgen.model.options import PlanOptions
+from csdfgen.paper.formulas.integers import Factor, relu, rescaled, separated, shift_bits
+from csdfgen.paper.formulas.quantizers import TYPES, Quantizer, Range
 from csdfgen.planning.planner import plan_of
 from csdfgen.precision.quantize import quantize
 from csdfgen.reading.loader import load

@@ -14,10 +14,10 @@ from math import prod
 
 import onnx
 
-from csdfgen.mixed_precision.reuse import Step, reused
 from csdfgen.model.formats import Format
 from csdfgen.paper.formats.cells import Cell
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_2, TABLE_4_3
+from csdfgen.paper.formulas.reuse import Step, reused
 from zoo_models import ZOO, count, experts
 
 __all__ = ["BATCH", "IMAGE", "Blobs", "blobs_of", "networks", "table_4_2", "table_4_3"]

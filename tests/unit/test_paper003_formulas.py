@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import InputError
-from csdfgen.mixed_precision.experts import chosen, gate, load_loss, mixed
-from csdfgen.mixed_precision.integers import Factor, relu, rescaled, rounded, separated, shift_bits
-from csdfgen.mixed_precision.quantizers import Quantizer, Range, Tap, binned, zero_point_of
-from csdfgen.mixed_precision.reuse import Step, reused
+from csdfgen.paper.formulas.experts import chosen, gate, load_loss, mixed
+from csdfgen.paper.formulas.integers import Factor, relu, rescaled, rounded, separated, shift_bits
+from csdfgen.paper.formulas.quantizers import Quantizer, Range, Tap, binned, zero_point_of
+from csdfgen.paper.formulas.reuse import Step, reused
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int8"])
