@@ -155,8 +155,16 @@ def floats_between(network: Network) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("types", TYPES, ids=lambda types: f"{types[0]}-{types[1] or 'float32'}")
-@pytest.mark.parametrize("name", sorted(CASES))
+TRIED = [
+    pytest.param(name, types, id=f"{name}-{types[0]}-{types[1] or 'float32'}")
+    for number, name in enumerate(sorted(CASES))
+    for at, types in enumerate(TYPES)
+    if name in ("Add", "Conv", "Concat", "Gemm") or (number + at) % len(TYPES) < 2
+]
+"""Some operators with all pairs of types, the others with two each, in turn: the wrapper is one."""
+
+
+@pytest.mark.parametrize(("name", "types"), TRIED)
 def test_within_a_step(name: str, types: tuple[str, str]) -> None:
     """Of onnxruntime's values, in both backends at several heights, with bytes as planned; what the
     layer reads and writes is stored as the model says.
