@@ -33,6 +33,15 @@ class Method(str, enum.Enum):
     kl = "kl"
 
 
+IntegerIoOption = Annotated[
+    bool,
+    typer.Option(
+        "--integer-io",
+        help="Inputs and outputs stay integers, by a scale and zero point that are said, and kept in the model's metadata.",
+    ),
+]
+
+
 def quantize(
     model: ModelArgument,
     more: Annotated[
@@ -105,6 +114,7 @@ def quantize(
             show_default=False,
         ),
     ] = None,
+    integer_io: IntegerIoOption = False,
     front: Annotated[
         Path | None,
         typer.Option(
@@ -132,6 +142,7 @@ def quantize(
     wishes = {
         "format": stored.value, "method": method.value, "percentile": percentile,
         "arena_factor": arena_factor, "memory": memory, "min_sqnr": min_sqnr,
+        "integer_io": integer_io or None,
     }  # fmt: skip
     run_quantize(
         QuantizeRequest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,38 @@ def _say(request: QuantizeRequest, made: Quantized) -> None:
         if made.predicted_sqnr_db is not None:
             said += f" (predicted {made.predicted_sqnr_db:.1f})"
         out.print(said)
+    for line in _ends_said(made):
+        out.print(plain(line))
     for row in made.front:
         out.print(
             f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.wide), 'tensor')} in int16"
         )
+
+
+def ends_facts(made: Quantized) -> dict[str, dict[str, dict[str, object]]]:
+    """Inputs and outputs: type, and of integers scale and zero point."""
+    told = made.ends.to_json()
+    network = made.network
+    types = {
+        "inputs": {tensor.name: tensor.dtype for tensor in network.inputs},
+        "outputs": {
+            one.name: one.tensor.dtype for one in network.outputs if one.tensor is not None
+        },
+    }
+    return {
+        key: {name: told[key].get(name, {"type": dtype}) for name, dtype in found.items()}
+        for key, found in types.items()
+    }
+
+
+def _ends_said(made: Quantized) -> Iterator[str]:
+    """A line for each input and output that is integers."""
+    for kind, ends in (("input", made.ends.inputs), ("output", made.ends.outputs)):
+        for name, form in ends.items():
+            assert form.scale is not None and form.zero_point is not None
+            yield (
+                f"{kind} {name}: {form.dtype}, value = (integer - {form.zero_point[0]}) * {form.scale[0]:.9g}"
+            )
 
 
 def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
@@ -99,6 +127,7 @@ def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
             "float_arena": made.float_arena,
             **({} if made.int8_arena is None else {"int8_arena": made.int8_arena}),
         },
+        **ends_facts(made),
         "sqnr_db": made.sqnr_db,
         "predicted_sqnr_db": made.predicted_sqnr_db,
         **({"front": [_point(one) for one in made.front]} if made.front else {}),
