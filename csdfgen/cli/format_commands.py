@@ -10,18 +10,10 @@ import typer
 
 from csdfgen.cli import goal_options, run_options
 from csdfgen.cli.commands import Command
+from csdfgen.cli.format_options import IntegerIoOption, Stored
 from csdfgen.cli.options import ModelArgument, ModelGroup, ShapeOption
 
 __all__ = ["add_to"]
-
-
-class Stored(str, enum.Enum):
-    """What `csdfgen.precision.quantize` makes."""
-
-    float16 = "float16"
-    int16 = "int16"
-    int8 = "int8"
-    mixed = "mixed"
 
 
 class Method(str, enum.Enum):
@@ -31,15 +23,6 @@ class Method(str, enum.Enum):
     minmax = "minmax"
     percentile = "percentile"
     kl = "kl"
-
-
-IntegerIoOption = Annotated[
-    bool,
-    typer.Option(
-        "--integer-io",
-        help="Inputs and outputs stay integers, by a scale and zero point that are said, and kept in the model's metadata.",
-    ),
-]
 
 
 def quantize(

@@ -7,15 +7,19 @@ makes. They are tried by noise, the largest first, in groups that are halved whe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx
 
-from csdfgen.errors import InputError
-from csdfgen.goals.choice import plan
+from csdfgen.errors import InputError, PlanError
+from csdfgen.goals.choice import chosen
+from csdfgen.goals.search import bytes_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.planning.plan import Plan
 from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.precision.writer import with_formats
 
@@ -23,6 +27,9 @@ __all__ = ["Arenas", "Chosen", "front", "least_noise", "smallest"]
 
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Arenas of a front, in those of int8."""
+
+_LEAST_MEMORY = "memory"
+"""The goal whose heights are tried where those of a plan without a budget do not fit."""
 
 _HALVINGS = 6
 """How exactly the least arena for a quality is sought: to a 64th of what lies between int8 and int16."""
@@ -53,7 +60,10 @@ class Arenas:
     """The arena of every choice, planned when first asked for.
 
     model: in int8, as the tool has written it. narrow, wide: the formats of tensors in int8 and in
-    int16. load: a model -> its network. tell: called after each plan with how many there were.
+    int16. load: a model -> its network. tell: called after each plan with how many there were. options:
+    how networks are planned. With a budget among them (`memory`) a choice fits if some heights do: those
+    of the plan that int8 would have without it, or those of int8's least plan; and outputs that lie
+    beside the arena count, as they do for the budget.
     """
 
     model: onnx.ModelProto
@@ -61,32 +71,69 @@ class Arenas:
     wide: Mapping[str, Format]
     load: Callable[[onnx.ModelProto], Network]
     tell: Callable[[int], None]
-    _rows: str = ""
+    options: PlanOptions
+    _rows: dict[str, str] = field(default_factory=dict)
     _known: dict[frozenset[str], int] = field(default_factory=dict)
     _settled: dict[frozenset[str], int] = field(default_factory=dict)
+    _int8: int = 0
+
+    @property
+    def int8(self) -> int:
+        """Bytes of the arena of int8, planned as asked for, but without a budget."""
+        self.of(frozenset())
+        return self._int8
 
     def of(self, wide: frozenset[str]) -> int:
         """Bytes of the arena of the plan with these tensors in int16. The heights are those of the network in int8,
         for speed: `settled` chooses them anew (below).
         """
         if wide not in self._known:
-            network = self.load(with_formats(self.model, self.formats(wide)))
-            if not self._rows:
-                made = plan(network)
-                self._rows = made.options.rows
-                self._settled[wide] = made.figures["arena"]
-            else:
-                made = plan(network, rows=self._rows)
-            self._known[wide] = made.figures["arena"]
+            found = self._at_heights(wide, self.options.goal)
+            if found > self.options.memory > 0 and self.options.rows == DEFAULTS.rows:
+                found = min(found, self._at_heights(wide, _LEAST_MEMORY))
+            self._known[wide] = found
             self.tell(len(self._known))
         return self._known[wide]
 
     def settled(self, wide: frozenset[str]) -> int:
-        """Bytes of the arena of the default plan with these tensors in int16, at heights of its own."""
+        """Bytes of the arena of the plan with these tensors in int16, at heights of its own; within a budget
+        at those that fit.
+        """
+        if self.options.memory:
+            return self.of(wide)
         if wide not in self._settled:
-            network = self.load(with_formats(self.model, self.formats(wide)))
-            self._settled[wide] = plan(network).figures["arena"]
+            self._settled[wide] = chosen(self._network(wide), self.options).figures["arena"]
         return self._settled[wide]
+
+    def planned(self, network: Network) -> Plan:
+        """The plan that is asked for, of the network of a choice that fits. Where the search within a budget finds
+        none, that of heights which are known to fit. Raises PlanError.
+        """
+        try:
+            return chosen(network, self.options)
+        except PlanError:
+            for rows in self._rows.values():
+                with contextlib.suppress(PlanError):
+                    return chosen(network, replace(self.options, rows=rows))
+            raise
+
+    def _at_heights(self, wide: frozenset[str], goal: str) -> int:
+        """Bytes at the heights of int8's plan for a goal."""
+        free = replace(self.options, memory=0, latency=0.0, goal=goal)
+        if goal not in self._rows:
+            made = chosen(self._network(frozenset()), free)
+            self._rows[goal] = made.options.rows
+            self._int8 = self._int8 or made.figures["arena"]
+            if not wide:
+                self._settled[wide] = made.figures["arena"]
+                return self._bytes(made)
+        return self._bytes(chosen(self._network(wide), replace(free, rows=self._rows[goal])))
+
+    def _bytes(self, made: Plan) -> int:
+        return bytes_of(made) if self.options.memory else made.figures["arena"]
+
+    def _network(self, wide: frozenset[str]) -> Network:
+        return self.load(with_formats(self.model, self.formats(wide)))
 
     def formats(self, wide: frozenset[str]) -> dict[str, Format]:
         """The formats of a choice."""
@@ -102,8 +149,9 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     least = arenas.of(frozenset())
     if least > limit:
         raise InputError(
-            f"the network in int8 takes an arena of {least:,} bytes, {limit:,} are allowed; allow that much, "
-            "or plan it with less (csdfgen schedule --goal memory)"
+            f"the network in int8 takes {'' if arenas.options.memory else 'an arena of '}{least:,} bytes"
+            f"{' at least' if arenas.options.memory else ''}, {limit:,} are allowed; allow that much"
+            f"{'' if arenas.options.memory else ', or plan it with less (csdfgen schedule --formats mixed --memory BYTES)'}"
         )
     order = sorted(arenas.narrow, key=lambda name: -sensitivity.tensors.get(name, 0.0))
     whole = sum(sensitivity.tensors.values())

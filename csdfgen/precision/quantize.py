@@ -21,9 +21,10 @@ import onnx
 import runtime
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.files import write_bytes
-from csdfgen.goals.choice import plan
+from csdfgen.goals.choice import check_together, chosen, usual
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
@@ -144,7 +145,7 @@ class Wish:
 class Quantized:
     """A network in other formats.
 
-    model: as ONNX. network: as it runs here, plan: the default one. formats: number of its stored
+    model: as ONNX. network: as it runs here, plan: the default one, or as asked for. formats: number of its stored
     tensors by type. float_arena, int8_arena: bytes of the default plan in float, and in int8 where that
     was planned. sqnr_db: signal to noise against the float network, measured here; predicted_sqnr_db:
     the sum of single noises; None where no input was given, or nothing was predicted. front: for
@@ -179,6 +180,7 @@ def quantize(
     min_sqnr: float | None = None,
     integer_io: bool = False,
     with_front: bool = False,
+    planning: PlanOptions | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> Quantized:
@@ -187,8 +189,10 @@ def quantize(
     inputs: an array, or arrays by input name, with one picture or several along axis 0, or several such;
         needed but for "float16". arena_factor, memory, min_sqnr: see `Wish`. integer_io: inputs and
         outputs stay the integers that they become; `Quantized.ends` has their formats, by which noise is
-        measured too. with_front: also all choices from the arena of int8 to twice as much. shapes: sizes
-        of inputs that are free.
+        measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
+        how the result will be planned, instead of as `csdfgen.plan` does by default; a budget in it is one
+        for "mixed" as well, which then takes all formats for which some heights fit. shapes: sizes of
+        inputs that are free.
     Raises InputError, ModelError.
     """
     budget = None if memory is None else size_of(memory)
@@ -197,9 +201,10 @@ def quantize(
         raise InputError(
             f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
         )
+    check_together(planning or usual())
     source, where = float_model(model)
     try:
-        work = _Work(source, inputs, wish, shapes, progress or _untold)
+        work = _Work(source, inputs, wish, shapes, progress or _untold, planning or usual())
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
     except CsdfgenError as error:
         # what loads a model says which one it is
@@ -222,7 +227,7 @@ def sensitivity(
     source, where = float_model(model)
     try:
         wish = Wish("int8", method, percentile).checked()
-        work = _Work(source, inputs, wish, shapes, progress or _untold)
+        work = _Work(source, inputs, wish, shapes, progress or _untold, usual())
         return work.tried(work.written())
     except CsdfgenError as error:
         # what loads a model says which one it is
@@ -253,6 +258,7 @@ class _Work:
     wish: Wish
     shapes: Mapping[str, Sequence[int]] | None
     tell: Progress
+    options: PlanOptions
     model: onnx.ModelProto = field(init=False)
     network: Network = field(init=False)
     frames: list[Frame] = field(init=False)
@@ -279,7 +285,7 @@ class _Work:
     def in_float16(self) -> Quantized:
         """All weights and activations in two bytes."""
         made = in_float16(self.model)
-        return self._finished(made, None, None, ())
+        return self._finished(made, None, None, (), lambda network: chosen(network, self.options))
 
     def in_integers(self, with_front: bool) -> Quantized:
         """As wished."""
@@ -290,6 +296,7 @@ class _Work:
             written.wide,
             lambda model: self._loaded(self._ended(model)[0]),
             self._tell_plans,
+            self.options,
         )
         wide: frozenset[str] = frozenset()
         points: tuple[Chosen, ...] = ()
@@ -301,13 +308,13 @@ class _Work:
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
             noise = tried.noise(arenas.formats(wide))
-            int8 = arenas.of(frozenset())
+            int8 = arenas.int8
         else:
             noise = self._predicted(written, arenas.formats(wide))
         made = written.model
         if wide:
             made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
-        return self._finished(made, int8, decibels(noise), points)
+        return self._finished(made, int8, decibels(noise), points, arenas.planned)
 
     def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
         """A model with the inputs and outputs that are wished."""
@@ -334,7 +341,7 @@ class _Work:
             return smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
         if limit is None:
-            limit = int((wish.arena_factor or 1.0) * arenas.of(frozenset()))
+            limit = self.options.memory or int((wish.arena_factor or 1.0) * arenas.of(frozenset()))
         return least_noise(arenas, tried, limit)
 
     def written(self) -> _Written:
@@ -417,15 +424,18 @@ class _Work:
         int8: int | None,
         predicted: float | None,
         points: tuple[Chosen, ...],
+        planned: Callable[[Network], Plan],
     ) -> Quantized:
         self.tell("planning")
         model, ends = self._ended(model)
         network = self._loaded(model)
-        made, whole = plan(network), plan(self.network)
+        made, whole = planned(network), chosen(self.network, usual())
         measured = None
         if self.frames:
             frames = _some(self._split()[1], MEASURED_FRAMES)
-            programs = [(runtime.compile(whole), Ends()), (runtime.compile(made), ends)]
+            # rows that are handed on one by one are those of any other plan
+            kept_whole = chosen(network, usual()) if made.options.result == "streamed" else made
+            programs = [(runtime.compile(whole), Ends()), (runtime.compile(kept_whole), ends)]
             outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
                 [],
                 [],
