@@ -26,19 +26,19 @@ from math import exp, log
 
 import numpy as np
 import onnx
-from onnx import TensorProto
 
 import csdfgen
 import runtime
 from benchmarks.pages import ROOT, write_between
 from csdfgen.errors import CsdfgenError
+from csdfgen.precision.ends import integers_throughout
 from csdfgen.precision.prepare import prepared
 from csdfgen.precision.writer import in_int8
 from csdfgen.reading.zoo import build
 from zoo_models import ZOO
 from zoo_models.chains import CHAINS
 
-__all__ = ["RIVALS", "Rival", "Row", "integers_throughout", "mean_ratio", "structural"]
+__all__ = ["RIVALS", "Rival", "Row", "mean_ratio", "structural"]
 
 PAGE = ROOT / "docs" / "memory.md"
 CSV = ROOT / "docs" / "int8-memory.csv"
@@ -138,32 +138,6 @@ def float_model(name: str) -> onnx.ModelProto:
 def structural(model: onnx.ModelProto) -> onnx.ModelProto:
     """A float model in int8 throughout, every tensor from -1 to 1: as large as with any other ranges."""
     return integers_throughout(in_int8(prepared(model), {}))
-
-
-def integers_throughout(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A QDQ model whose inputs are given, and whose outputs are taken, as the integers that they become:
-    QuantizeLinear of an input and DequantizeLinear of an output are left out.
-    """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    graph = copy.graph
-    kinds = {one.name: one.data_type for one in graph.initializer}
-    for value, op_type, outside, inside in (
-        *((v, "QuantizeLinear", 0, 1) for v in graph.input),
-        *((v, "DequantizeLinear", 1, 0) for v in graph.output),
-    ):
-        ends = [
-            node for node in graph.node
-            if node.op_type == op_type and value.name == (*node.input[:1], *node.output)[outside]
-        ]  # fmt: skip
-        readers = [node for node in graph.node if value.name in node.input]
-        if len(ends) != 1 or (outside == 0 and len(readers) != 1) or (outside == 1 and readers):
-            continue
-        (end,) = ends
-        graph.node.remove(end)
-        value.name = (*end.input[:1], *end.output)[inside]
-        value.type.tensor_type.elem_type = kinds.get(end.input[2], TensorProto.INT8)
-    return copy
 
 
 def rows_of(

@@ -110,11 +110,12 @@ def option(name: str, *value: object) -> str:
     >>> option("rows", "4x"), option("rows", 0), option("fuse")
     ("rows='4x'", 'rows=0', 'fuse')
     >>> with options_as_flags():
-    ...     option("rows", "4x"), option("shapes")
-    ('--rows 4x', '--shape')
+    ...     option("rows", "4x"), option("shapes"), option("arena_factor", 2)
+    ('--rows 4x', '--shape', '--arena-factor 2')
     """
     if _AS_FLAGS.get():
-        return " ".join([f"--{_FLAGS.get(name, name)}", *map(str, value)])
+        flag = _FLAGS.get(name, name).replace("_", "-")
+        return " ".join([f"--{flag}", *map(str, value)])
     return "=".join([name, *map(repr, value)])
 
 

@@ -19,6 +19,7 @@ from csdfgen.cli import (
     convert_options,
     emit_options,
     format_commands,
+    format_options,
     goal_options,
     machine_commands,
     memory_options,
@@ -155,6 +156,7 @@ def convert(
     epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n"
     "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n"
     "  csdfgen schedule model.onnx --memory 512KiB -o plan.json\n\n"
+    "  csdfgen schedule model.onnx --memory 256KiB --formats mixed --calibrate x.npz -o plan.json\n\n"
     "  csdfgen schedule model.onnx --fast 256KiB --slow 8MiB\n\n"
     "  csdfgen schedule model.onnx --pareto --device host -o plans\n\n  csdfgen schedule graph.xml",
 )
@@ -169,6 +171,7 @@ def schedule(
     pareto: goal_options.ParetoOption = False,
     as_json: goal_options.JsonOption = False,
     memories: memory_options.MemoriesGroup,
+    formats: format_options.FormatsGroup,
     items: memory_options.ItemsOption = None,
     offsets: memory_options.OffsetsOption = None,
     policy: schedule_options.PolicyOption = None,
@@ -193,7 +196,17 @@ def schedule(
     order = policy.value if policy else None
     run_schedule(
         ScheduleRequest(
-            model, output, options, order, asked, pareto, as_json, chart, items, offsets
+            model,
+            output,
+            options,
+            order,
+            asked,
+            pareto,
+            as_json,
+            chart,
+            items,
+            offsets,
+            formats.read(),
         )
     )
 

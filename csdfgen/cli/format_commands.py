@@ -10,18 +10,10 @@ import typer
 
 from csdfgen.cli import goal_options, run_options
 from csdfgen.cli.commands import Command
+from csdfgen.cli.format_options import IntegerIoOption, Stored
 from csdfgen.cli.options import ModelArgument, ModelGroup, ShapeOption
 
 __all__ = ["add_to"]
-
-
-class Stored(str, enum.Enum):
-    """What `csdfgen.precision.quantize` makes."""
-
-    float16 = "float16"
-    int16 = "int16"
-    int8 = "int8"
-    mixed = "mixed"
 
 
 class Method(str, enum.Enum):
@@ -105,6 +97,7 @@ def quantize(
             show_default=False,
         ),
     ] = None,
+    integer_io: IntegerIoOption = False,
     front: Annotated[
         Path | None,
         typer.Option(
@@ -132,6 +125,7 @@ def quantize(
     wishes = {
         "format": stored.value, "method": method.value, "percentile": percentile,
         "arena_factor": arena_factor, "memory": memory, "min_sqnr": min_sqnr,
+        "integer_io": integer_io or None,
     }  # fmt: skip
     run_quantize(
         QuantizeRequest(

@@ -5,21 +5,33 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
-from csdfgen.cli.terminal import console, counted, plain, stages, table
+from csdfgen.cli.terminal import Stage, console, counted, plain, stages, table
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.plan import Plan
 from csdfgen.precision.choice import Chosen
 from csdfgen.precision.quantize import Quantized, quantize
 from runtime.images import ImageOptions, read_frames
 
-__all__ = ["QuantizeRequest", "run_quantize"]
+__all__ = [
+    "Formats",
+    "QuantizeRequest",
+    "ends_facts",
+    "formats_facts",
+    "quantized",
+    "run_quantize",
+    "say_formats",
+    "say_quality",
+    "written_beside",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,47 @@ class QuantizeRequest:
     front: Path | None
     as_json: bool
     wishes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """What `schedule` is to plan a float model in. calibrate: files."""
+
+    format: str
+    calibrate: Sequence[str]
+    images: ImageOptions
+    integer_io: bool = False
+
+
+def quantized(
+    model: str, asked: Formats, options: ModelOptions, planning: PlanOptions, stage: Stage
+) -> Quantized:
+    """A model in other formats, with the plan of it that is asked for. Raises CsdfgenError."""
+    if asked.format != "float16" and not asked.calibrate:
+        raise InputError(
+            f"--formats {asked.format} is chosen by what inputs show; give some with --calibrate FILES",
+            where=model,
+        )
+    stage("loading")
+    network = load_network(model, options)
+    frames = read_frames(asked.calibrate, network, asked.images)
+    return quantize(
+        model,
+        frames or None,
+        format=asked.format,
+        integer_io=asked.integer_io,
+        planning=planning,
+        shapes=options.shapes or None,
+        progress=stage,
+    )
+
+
+def written_beside(path: Path, made: Quantized, plan: Plan) -> Plan:
+    """Write the model; a plan of it, which now says where it is. Raises InputError."""
+    made.save(path)
+    conversion = plan.conversion
+    network = replace(conversion.network, source=str(path))
+    return replace(plan, conversion=replace(conversion, network=network))
 
 
 def run_quantize(request: QuantizeRequest) -> None:
@@ -68,8 +121,7 @@ def _say(request: QuantizeRequest, made: Quantized) -> None:
         print(json.dumps(_json(request, made), indent=2, allow_nan=False))
         return
     out = console()
-    kinds = ", ".join(f"{count} {dtype}" for dtype, count in made.formats.items())
-    out.print(f"{plain(str(request.output))}: tensors: {kinds}")
+    say_formats(request.output, made)
     arena = made.plan.figures["arena"]
     shown = table("arena of the default plan", "bytes", "of float", right=("bytes", "of float"))
     shown.add_row("float", f"{made.float_arena:,}", "1.000")
@@ -77,15 +129,64 @@ def _say(request: QuantizeRequest, made: Quantized) -> None:
         shown.add_row("int8", f"{made.int8_arena:,}", f"{made.int8_arena / made.float_arena:.3f}")
     shown.add_row(request.wishes["format"], f"{arena:,}", f"{arena / made.float_arena:.3f}")
     out.print(shown)
+    say_quality(made)
+    for row in made.front:
+        out.print(
+            f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.wide), 'tensor')} in int16"
+        )
+
+
+def say_formats(path: Path | None, made: Quantized) -> None:
+    """How many tensors are of which type."""
+    kinds = ", ".join(f"{count} {dtype}" for dtype, count in made.formats.items())
+    console().print(f"{'' if path is None else plain(f'{path}: ')}tensors: {kinds}", soft_wrap=True)
+
+
+def say_quality(made: Quantized) -> None:
+    """Signal to noise, and how integers at the ends become values."""
+    out = console()
     if made.sqnr_db is not None:
         said = f"signal to noise against the float network, on what it was calibrated with: {made.sqnr_db:.1f} dB"
         if made.predicted_sqnr_db is not None:
             said += f" (predicted {made.predicted_sqnr_db:.1f})"
         out.print(said)
-    for row in made.front:
-        out.print(
-            f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.wide), 'tensor')} in int16"
-        )
+    for line in _ends_said(made):
+        out.print(plain(line))
+
+
+def formats_facts(made: Quantized) -> dict[str, Any]:
+    """Formats and quality, for --json."""
+    return {
+        "formats": dict(made.formats),
+        "sqnr_db": made.sqnr_db,
+        "predicted_sqnr_db": made.predicted_sqnr_db,
+    }
+
+
+def ends_facts(made: Quantized) -> dict[str, dict[str, dict[str, object]]]:
+    """Inputs and outputs: type, and of integers scale and zero point."""
+    told = made.ends.to_json()
+    network = made.network
+    types = {
+        "inputs": {tensor.name: tensor.dtype for tensor in network.inputs},
+        "outputs": {
+            one.name: one.tensor.dtype for one in network.outputs if one.tensor is not None
+        },
+    }
+    return {
+        key: {name: told[key].get(name, {"type": dtype}) for name, dtype in found.items()}
+        for key, found in types.items()
+    }
+
+
+def _ends_said(made: Quantized) -> Iterator[str]:
+    """A line for each input and output that is integers."""
+    for kind, ends in (("input", made.ends.inputs), ("output", made.ends.outputs)):
+        for name, form in ends.items():
+            assert form.scale is not None and form.zero_point is not None
+            zero = form.zero_point[0]
+            shifted = f"(integer {'-' if zero > 0 else '+'} {abs(zero)})" if zero else "integer"
+            yield f"{kind} {name}: {form.dtype}, value = {shifted} * {form.scale[0]:.9g}"
 
 
 def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
@@ -93,14 +194,13 @@ def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
         "ok": True,
         "output": str(request.output),
         "format": request.wishes["format"],
-        "formats": dict(made.formats),
+        **formats_facts(made),
+        **ends_facts(made),
         "figures": {
             **made.plan.figures,
             "float_arena": made.float_arena,
             **({} if made.int8_arena is None else {"int8_arena": made.int8_arena}),
         },
-        "sqnr_db": made.sqnr_db,
-        "predicted_sqnr_db": made.predicted_sqnr_db,
         **({"front": [_point(one) for one in made.front]} if made.front else {}),
     }
 

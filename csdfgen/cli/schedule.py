@@ -13,8 +13,18 @@ from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.models import built, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.picture_options import check_picture
+from csdfgen.cli.quantize import (
+    Formats,
+    ends_facts,
+    formats_facts,
+    quantized,
+    say_formats,
+    say_quality,
+    written_beside,
+)
 from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
 from csdfgen.cli.terminal import (
+    Stage,
     console,
     counted,
     figures_table,
@@ -24,14 +34,18 @@ from csdfgen.cli.terminal import (
     stages,
     table,
 )
+from csdfgen.devices.model import estimate
+from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import given_up, placement_said, schedule_facts
+from csdfgen.model.network import Network
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.replacing import with_offsets, write_plan_items
+from csdfgen.precision.quantize import Quantized
 from schedules.demand import POLICIES
 from schedules.schedule import Firing
 
@@ -55,6 +69,44 @@ class ScheduleRequest:
     chart: str | None = None
     items: Path | None = None
     offsets: Path | None = None
+    formats: Formats | None = None
+
+    @property
+    def quantized(self) -> Path | None:
+        """Where the model in other formats is written, None where it is not."""
+        if self.formats is None or self.output is None or self.chart is not None:
+            return None
+        return self.output.with_suffix(".onnx")
+
+    def check_formats(self) -> None:
+        """Raise InputError where formats make no sense here."""
+        if self.formats is None:
+            return
+        if is_graph_file(self.model):
+            raise InputError(
+                "is a graph, which has no values; --formats is for models", where=self.model
+            )
+        if self.pareto:
+            raise InputError(
+                "--pareto lists the plans of a network as it is; quantize it first (csdfgen quantize), "
+                "or leave --formats out"
+            )
+        counts = {"batch": self.options.batch, "frames": self.options.wishes.get("frames")}
+        several = [name for name, count in counts.items() if (count or 1) > 1]
+        if several:
+            raise InputError(
+                f"--formats plans one image at a time; quantize the model first (csdfgen quantize), or leave --{several[0]} out"
+            )
+        path = self.quantized
+        if path is None:
+            return
+        if path.exists() and Path(self.model).exists() and path.samefile(self.model):
+            raise InputError(
+                "the model in other formats would be written over the one it is made of; "
+                "give the plan another name (-o)",
+                where=str(path),
+            )
+        check_writable(path)
 
     def check_files(self) -> None:
         """Raise InputError where items or offsets make no sense here."""
@@ -90,6 +142,7 @@ def run_schedule(request: ScheduleRequest) -> None:
     if request.graph.gantt is not None:
         check_picture("gantt", request.graph.gantt)
     request.check_files()
+    request.check_formats()
     if is_graph_file(request.model):
         graph = read_graph_file(
             request.model, request.options.given(), request.graph.capacities.file
@@ -129,16 +182,14 @@ def _schedule_model(request: ScheduleRequest) -> None:
     output = request.output
     with stages() as stage:
         profile = profile_for(built(request.options, stage))
-        stage("loading")
-        network = load_network(request.model, request.options)
-        stage("planning")
+        made: Quantized | None = None
         if request.pareto:
+            stage("loading")
+            network = load_network(request.model, request.options)
+            stage("planning")
             points = points_of(network, request.options, stage)
         else:
-            elsewhere = request.items is not None or request.offsets is not None
-            plan = plan_network(
-                network, request.options, request.policy or "best", stage, movable=elsewhere
-            )
+            network, plan, made = _planned(request, stage)
             if request.items is not None:
                 count, bound = write_plan_items(request.items, plan)
             if request.offsets is not None:
@@ -156,10 +207,16 @@ def _schedule_model(request: ScheduleRequest) -> None:
     if output is not None and request.chart is not None:
         _draw(plan, request.chart, output)
     elif output is not None:
+        if made is not None and request.quantized is not None:
+            plan = written_beside(request.quantized, made, plan)
         write_plan(output, plan)
     if request.as_json:
         facts = {"model": request.model, **schedule_facts(plan, profile)}
         facts |= {"frames": told.to_json()} if told is not None else {}
+        if made is not None:
+            path = request.quantized
+            facts |= {"quantized": None if path is None else str(path), **formats_facts(made)}
+            facts["ends"] = ends_facts(made)
         print(json.dumps(facts, indent=2, allow_nan=False))
     elif output is not None:
         out, sizes = console(), plan.planned_bytes
@@ -168,11 +225,41 @@ def _schedule_model(request: ScheduleRequest) -> None:
             f"{output}: {what}{counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)",
             soft_wrap=True,
         )
+        _say_formats(request, made, plan, profile)
     else:
         _plan_summary(plan)
         show_frames(told, profile)
         if said:
             console().print(f"\n{said}")
+        _say_formats(request, made, plan, profile)
+
+
+def _say_formats(
+    request: ScheduleRequest, made: Quantized | None, plan: Plan, profile: DeviceProfile
+) -> None:
+    """What was made of a float model, its quality, and its time where a device is named."""
+    if made is None:
+        return
+    say_formats(request.quantized, made)
+    say_quality(made)
+    if plan.options.device or plan.options.tuning:
+        seconds = estimate(plan, profile).seconds
+        console().print(f"predicted {1e3 * seconds:.4g} ms a frame on {profile.name}")
+
+
+def _planned(request: ScheduleRequest, stage: Stage) -> tuple[Network, Plan, Quantized | None]:
+    """The network and its plan; what was made of the model, where other formats are asked for."""
+    policy = request.policy or "best"
+    movable = request.items is not None or request.offsets is not None
+    if request.formats is not None:
+        asked = built(request.options, stage, policy, movable=movable)
+        made = quantized(request.model, request.formats, request.options, asked, stage)
+        return made.network, made.plan, made
+    stage("loading")
+    network = load_network(request.model, request.options)
+    stage("planning")
+    plan = plan_network(network, request.options, policy, stage, movable=movable)
+    return network, plan, None
 
 
 def _draw(plan: Plan, chart: str, output: Path) -> None:

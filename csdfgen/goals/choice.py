@@ -34,7 +34,7 @@ from csdfgen.planning.planner import plan_of
 from csdfgen.planning.replacing import shared_out
 from csdfgen.tuning.use import predicting, tuned
 
-__all__ = ["chosen", "front", "pareto", "plan", "profile_for"]
+__all__ = ["check_together", "chosen", "front", "pareto", "plan", "profile_for", "usual"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -110,6 +110,11 @@ def plan(
     return chosen(network, options, _planner(kernels), progress, kernels)
 
 
+def usual() -> PlanOptions:
+    """The options of `plan` where nothing is asked for."""
+    return PlanOptions(result="auto", backend=settled(AUTO))
+
+
 def pareto(
     network: Network,
     *,
@@ -159,7 +164,7 @@ def _chosen(
     network: Network, options: PlanOptions, planner: Planner, progress: Progress | None
 ) -> Plan:
     """The same, in one memory."""
-    _check_together(options)
+    check_together(options)
     given = options.rows != DEFAULTS.rows
     wish, made = _wish_of(options), None
     if wish is None or given:
@@ -295,7 +300,7 @@ def _above_whole_layers(made: Plan) -> bool:
     return bytes_of(made) > made.figures["whole_layer_live"]
 
 
-def _check_together(options: PlanOptions) -> None:
+def check_together(options: PlanOptions) -> None:
     """Raises InputError for wishes that contradict each other."""
     goal = option("goal", options.goal)
     if options.latency and not (options.device or options.tuning):

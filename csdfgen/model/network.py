@@ -303,10 +303,18 @@ class Network(Pickled):
     @property
     def parameter_bytes(self) -> int:
         """Bytes of weights and biases; an array that several layers share counts once."""
-        seen: dict[int, int] = {}
+        return sum(self.parameter_formats.values())
+
+    @property
+    def parameter_formats(self) -> dict[str, int]:
+        """Bytes of weights and biases by their type, largest first; shared arrays count once."""
+        seen: dict[int, np.ndarray] = {}
         stack = list(self.layers)
         while stack:
             layer = stack.pop()
-            seen.update((id(c), int(c.nbytes)) for c in layer.constants.values())
+            seen.update((id(c), c) for c in layer.constants.values())
             stack.extend(layer.epilogue)
-        return sum(seen.values())
+        found: Counter[str] = Counter()
+        for array in seen.values():
+            found[str(array.dtype)] += int(array.nbytes)
+        return dict(found.most_common())

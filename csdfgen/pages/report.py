@@ -6,6 +6,7 @@ from anywhere.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,7 @@ def report_page(plan: Plan, told: Told) -> bytes:
         _peak(plan, shown, colors),
         _beside(plan, told.beside),
         _layers(plan, shown, colors, told),
+        _formats(plan),
         _figures(plan, told.frames),
         _repeat(told),
         data("footprint", _for_script(shown)),
@@ -426,6 +428,30 @@ def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
         f"{line.work / total:.1%}" if line.work else "",
     ]
     return cells if line.seconds is None else [*cells, _ms(line.seconds)]
+
+
+def _formats(plan: Plan) -> Markup:
+    """In which types tensors and weights are stored: how many, and what they take as a whole."""
+    network = plan.network
+    tensors: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
+    for tensor in network.tensors.values():
+        tensors[tensor.dtype] += 1
+        whole[tensor.dtype] += tensor.nbytes
+    weights = network.parameter_formats
+    rows = [
+        [kind, f"{tensors[kind]:,}", f"{whole[kind]:,}", f"{weights.get(kind, 0):,}"]
+        for kind in dict.fromkeys([*(kind for kind, _ in tensors.most_common()), *weights])
+    ]
+    total = sum(whole.values()), sum(weights.values())
+    rows.append(["all", f"{tensors.total():,}", *(f"{size:,}" for size in total)])
+    text = "Tensors between layers, with the bytes that all would take as a whole, and weights and biases."
+    return element(
+        "section",
+        element("h2", "Number formats"),
+        element("p", text, class_="soft"),
+        table(["stored in", "tensors", "their bytes", "bytes of weights"], rows, 1, "figures"),
+    )
 
 
 def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:

@@ -7,6 +7,7 @@ the noise that each format adds, the choice within an arena, and the file that s
     calibrate.py    ranges of all tensors, from inputs
     prepare.py      the float model as it is quantized: folded, in an operator set of today
     writer.py       the model in integers: onnxruntime's tool, and formats exchanged in what it wrote
+    ends.py         inputs and outputs that stay integers
     noise.py        how much noise a tensor or a weight in integers adds at the outputs
     choice.py       which tensors are worth more bytes, within an arena or above a quality
     quantize.py     all of it, from a model to a model

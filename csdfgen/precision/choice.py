@@ -7,16 +7,19 @@ makes. They are tried by noise, the largest first, in groups that are halved whe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx
 
-from csdfgen.errors import InputError
-from csdfgen.goals.choice import plan
+from csdfgen.errors import InputError, PlanError
+from csdfgen.goals.choice import chosen
+from csdfgen.goals.search import bytes_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import prepare, rough_bound
 from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.precision.writer import with_formats
@@ -25,6 +28,9 @@ __all__ = ["Arenas", "Chosen", "front", "least_noise", "smallest"]
 
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Arenas of a front, in those of int8."""
+
+_LEAST_MEMORY = "memory"
+"""The goal whose heights are tried where those of a plan without a budget do not fit."""
 
 _HALVINGS = 6
 """How exactly the least arena for a quality is sought: to a 64th of what lies between int8 and int16."""
@@ -55,7 +61,10 @@ class Arenas:
     """The arena of every choice, planned when first asked for.
 
     model: in int8, as the tool has written it. narrow, wide: the formats of tensors in int8 and in
-    int16. load: a model -> its network. tell: called after each plan with how many there were.
+    int16. load: a model -> its network. tell: called after each plan with how many there were. options:
+    how networks are planned. With a budget among them (`memory`) a choice fits if some heights do: those
+    of the plan that int8 would have without it, or those of int8's least plan; and outputs that lie
+    beside the arena count, as they do for the budget.
     """
 
     model: onnx.ModelProto
@@ -63,32 +72,72 @@ class Arenas:
     wide: Mapping[str, Format]
     load: Callable[[onnx.ModelProto], Network]
     tell: Callable[[int], None]
-    _options: PlanOptions = DEFAULTS
+    options: PlanOptions
+    _bases: list[PlanOptions] = field(default_factory=list)
     _known: dict[frozenset[str], int] = field(default_factory=dict)
     _settled: dict[frozenset[str], int] = field(default_factory=dict)
+    _int8: int = 0
+
+    @property
+    def int8(self) -> int:
+        """Bytes of the arena of int8, planned as asked for, but without a budget."""
+        self._heights()
+        return self._int8
 
     def of(self, wide: frozenset[str]) -> int:
         """Bytes that no plan with these tensors in int16 goes below, about, at the heights of the plan in
         int8: a twentieth of the work of a plan, and within a few percent of it.
         """
         if wide not in self._known:
-            self.settled(frozenset())
-            prepared = prepare(self._network(wide), self._options)
-            self._known[wide] = rough_bound(prepared)
+            network = self._network(wide)
+            bounds = [rough_bound(prepare(network, one)) for one in self._heights()]
+            self._known[wide] = min(bounds)
             self.tell(len(self._known))
         return self._known[wide]
 
+    def settled(self, wide: frozenset[str]) -> int:
+        """Bytes of the plan with these tensors in int16, at heights of its own; within a budget at those of
+        int8, whichever takes less.
+        """
+        if wide not in self._settled:
+            network = self._network(wide)
+            if self.options.memory:
+                made = [chosen(network, one) for one in self._heights()]
+                self._settled[wide] = min(bytes_of(one) for one in made)
+            else:
+                self._settled[wide] = chosen(network, self.options).figures["arena"]
+        return self._settled[wide]
+
+    def planned(self, network: Network) -> Plan:
+        """The plan that is asked for, of the network of a choice that fits. Where the search within a budget finds
+        none, that of heights which are known to fit. Raises PlanError.
+        """
+        try:
+            return chosen(network, self.options)
+        except PlanError:
+            for one in self._heights():
+                with contextlib.suppress(PlanError):
+                    return chosen(network, replace(self.options, rows=one.rows))
+            raise
+
+    def _heights(self) -> list[PlanOptions]:
+        """How int8 is planned without a budget; within one, also how it is planned in the least memory."""
+        if not self._bases:
+            free = replace(self.options, memory=0, latency=0.0)
+            goals = [free.goal]
+            if self.options.memory and self.options.rows == DEFAULTS.rows:
+                goals.append(_LEAST_MEMORY)
+            narrow = self._network(frozenset())
+            plans = [chosen(narrow, replace(free, goal=goal)) for goal in dict.fromkeys(goals)]
+            self._int8 = plans[0].figures["arena"]
+            if not self.options.memory:
+                self._settled[frozenset()] = self._int8
+            # a goal chooses heights; these are chosen
+            self._bases = [replace(free, rows=one.options.rows) for one in plans]
+        return self._bases
+
     def _network(self, wide: frozenset[str]) -> Network:
         return self.load(with_formats(self.model, self.formats(wide)))
-
-    def settled(self, wide: frozenset[str]) -> int:
-        """Bytes of the arena of the default plan with these tensors in int16, at heights of its own."""
-        if wide not in self._settled:
-            made = plan(self._network(wide))
-            if not wide:
-                self._options = made.options
-            self._settled[wide] = made.figures["arena"]
-        return self._settled[wide]
 
     def formats(self, wide: frozenset[str]) -> dict[str, Format]:
         """The formats of a choice."""
@@ -104,8 +153,9 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     least = arenas.settled(frozenset())
     if least > limit:
         raise InputError(
-            f"the network in int8 takes an arena of {least:,} bytes, {limit:,} are allowed; allow that much, "
-            "or plan it with less (csdfgen schedule --goal memory)"
+            f"the network in int8 takes {'' if arenas.options.memory else 'an arena of '}{least:,} bytes"
+            f"{' at least' if arenas.options.memory else ''}, {limit:,} are allowed; allow that much"
+            f"{'' if arenas.options.memory else ', or plan it with less (csdfgen schedule --formats mixed --memory BYTES)'}"
         )
     order = sorted(arenas.narrow, key=lambda name: -sensitivity.tensors.get(name, 0.0))
     whole = sum(sensitivity.tensors.values())

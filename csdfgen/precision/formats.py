@@ -12,7 +12,7 @@ import numpy as np
 from csdfgen.model.formats import Format
 from csdfgen.precision.ranges import Range
 
-__all__ = ["WIDTHS", "binned", "format_of", "step_of", "symmetric"]
+__all__ = ["WIDTHS", "binned", "format_of", "integers_of", "step_of", "symmetric", "values_of"]
 
 WIDTHS = ("int8", "int16", "float32")
 """Stored types that a tensor may be given, from fewest bytes on."""
@@ -52,7 +52,27 @@ def step_of(form: Format) -> float:
 
 def binned(values: np.ndarray, form: Format) -> np.ndarray:
     """What becomes of values that are stored in a format and read again, as float32."""
+    return values_of(_rounded(values, form), form)
+
+
+def integers_of(values: np.ndarray, form: Format) -> np.ndarray:
+    """Values as they are stored in a format: QuantizeLinear.
+
+    >>> integers_of(np.array([-100.0, 0.5, 0.75, 100.0]), Format("int8", (0.5,), (3,))).tolist()
+    [-128, 4, 5, 127]
+    """
+    return _rounded(np.asarray(values, np.float32), form).astype(form.dtype)
+
+
+def values_of(integers: np.ndarray, form: Format) -> np.ndarray:
+    """The values of what is stored in a format, as float32: DequantizeLinear."""
+    assert form.scale is not None and form.zero_point is not None
+    scale, zero = np.float32(form.scale[0]), np.float32(form.zero_point[0])
+    return np.asarray((integers.astype(np.float32, copy=False) - zero) * scale, np.float32)
+
+
+def _rounded(values: np.ndarray, form: Format) -> np.ndarray:
+    """Integers of a format, as floating point."""
     assert form.scale is not None and form.zero_point is not None
     info, scale, zero = np.iinfo(form.dtype), np.float32(form.scale[0]), form.zero_point[0]
-    integers = np.clip(np.rint(values / scale) + np.float32(zero), info.min, info.max)
-    return np.asarray((integers - np.float32(zero)) * scale, np.float32)
+    return np.asarray(np.clip(np.rint(values / scale) + np.float32(zero), info.min, info.max))

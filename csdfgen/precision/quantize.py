@@ -21,14 +21,16 @@ import onnx
 import runtime
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.files import write_bytes
-from csdfgen.goals.choice import plan
+from csdfgen.goals.choice import check_together, chosen, usual
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
 from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
+from csdfgen.precision.ends import Ends, with_integer_ends
 from csdfgen.precision.formats import format_of
 from csdfgen.precision.noise import (
     Sensitivity,
@@ -91,7 +93,7 @@ class Wish:
     """Which formats are wanted. format: one of FORMATS. method, percentile: see `thresholds`.
 
     Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any,
-    what costs no memory.
+    what costs no memory. integer_io: inputs and outputs of the model are integers.
     """
 
     format: str = "int8"
@@ -100,6 +102,7 @@ class Wish:
     arena_factor: float | None = None
     memory: int | None = None
     min_sqnr: float | None = None
+    integer_io: bool = False
 
     def checked(self) -> Wish:
         """Raises InputError for words and numbers that mean nothing, or contradict each other."""
@@ -123,6 +126,10 @@ class Wish:
             raise InputError(
                 f"{given[0]} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
             )
+        if self.integer_io and self.format == "float16":
+            raise InputError(
+                f"{option('integer_io')} is for int8, int16 and mixed; float16 has no integers"
+            )
         if self.arena_factor is not None and not 1 <= self.arena_factor <= 4:
             raise InputError(
                 f"{option('arena_factor', f'{self.arena_factor:g}')}: a factor from 1 (the arena of int8) to 4 is needed"
@@ -138,11 +145,11 @@ class Wish:
 class Quantized:
     """A network in other formats.
 
-    model: as ONNX. network: as it runs here, plan: the default one. formats: number of its stored
+    model: as ONNX. network: as it runs here, plan: the default one, or as asked for. formats: number of its stored
     tensors by type. float_arena, int8_arena: bytes of the default plan in float, and in int8 where that
     was planned. sqnr_db: signal to noise against the float network, measured here; predicted_sqnr_db:
     the sum of single noises; None where no input was given, or nothing was predicted. front: for
-    "mixed", if asked for.
+    "mixed", if asked for. ends: inputs and outputs that are integers, if asked for.
     """
 
     model: onnx.ModelProto
@@ -154,6 +161,7 @@ class Quantized:
     sqnr_db: float | None
     predicted_sqnr_db: float | None
     front: tuple[Chosen, ...] = ()
+    ends: Ends = field(default_factory=Ends)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, as a whole or not at all. Raises InputError."""
@@ -170,26 +178,33 @@ def quantize(
     arena_factor: float | None = None,
     memory: str | int | None = None,
     min_sqnr: float | None = None,
+    integer_io: bool = False,
     with_front: bool = False,
+    planning: PlanOptions | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> Quantized:
     """A float model in fewer bytes: `csdfgen quantize`.
 
     inputs: an array, or arrays by input name, with one picture or several along axis 0, or several such;
-        needed but for "float16". arena_factor, memory, min_sqnr: see `Wish`. with_front: also all
-        choices from the arena of int8 to twice as much. shapes: sizes of inputs that are free.
+        needed but for "float16". arena_factor, memory, min_sqnr: see `Wish`. integer_io: inputs and
+        outputs stay the integers that they become; `Quantized.ends` has their formats, by which noise is
+        measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
+        how the result will be planned, instead of as `csdfgen.plan` does by default; a budget in it is one
+        for "mixed" as well, which then takes all formats for which some heights fit. shapes: sizes of
+        inputs that are free.
     Raises InputError, ModelError.
     """
     budget = None if memory is None else size_of(memory)
-    wish = Wish(format, method, percentile, arena_factor, budget, min_sqnr).checked()
+    wish = Wish(format, method, percentile, arena_factor, budget, min_sqnr, integer_io).checked()
     if with_front and format != "mixed":
         raise InputError(
             f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
         )
+    check_together(planning or usual())
     source, where = float_model(model)
     try:
-        work = _Work(source, inputs, wish, shapes, progress or _untold)
+        work = _Work(source, inputs, wish, shapes, progress or _untold, planning or usual())
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
     except CsdfgenError as error:
         # what loads a model says which one it is
@@ -212,7 +227,7 @@ def sensitivity(
     source, where = float_model(model)
     try:
         wish = Wish("int8", method, percentile).checked()
-        work = _Work(source, inputs, wish, shapes, progress or _untold)
+        work = _Work(source, inputs, wish, shapes, progress or _untold, usual())
         return work.tried(work.written())
     except CsdfgenError as error:
         # what loads a model says which one it is
@@ -243,6 +258,7 @@ class _Work:
     wish: Wish
     shapes: Mapping[str, Sequence[int]] | None
     tell: Progress
+    options: PlanOptions
     model: onnx.ModelProto = field(init=False)
     network: Network = field(init=False)
     frames: list[Frame] = field(init=False)
@@ -269,12 +285,19 @@ class _Work:
     def in_float16(self) -> Quantized:
         """All weights and activations in two bytes."""
         made = in_float16(self.model)
-        return self._finished(made, None, None, ())
+        return self._finished(made, None, None, (), lambda network: chosen(network, self.options))
 
     def in_integers(self, with_front: bool) -> Quantized:
         """As wished."""
         written = self.written()
-        arenas = Arenas(written.model, written.narrow, written.wide, self._loaded, self._tell_plans)
+        arenas = Arenas(
+            written.model,
+            written.narrow,
+            written.wide,
+            lambda model: self._loaded(self._ended(model)[0]),
+            self._tell_plans,
+            self.options,
+        )
         wide: frozenset[str] = frozenset()
         points: tuple[Chosen, ...] = ()
         int8 = None
@@ -285,13 +308,17 @@ class _Work:
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
             noise = tried.noise(arenas.formats(wide))
-            int8 = arenas.settled(frozenset())
+            int8 = arenas.int8
         else:
             noise = self._predicted(written, arenas.formats(wide))
         made = written.model
         if wide:
             made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
-        return self._finished(made, int8, decibels(noise), points)
+        return self._finished(made, int8, decibels(noise), points, arenas.planned)
+
+    def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
+        """A model with the inputs and outputs that are wished."""
+        return with_integer_ends(model) if self.wish.integer_io else (model, Ends())
 
     def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:
         """The noise of a choice that needs none of single tensors."""
@@ -314,7 +341,7 @@ class _Work:
             return smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
         if limit is None:
-            limit = int((wish.arena_factor or 1.0) * arenas.settled(frozenset()))
+            limit = self.options.memory or int((wish.arena_factor or 1.0) * arenas.int8)
         return least_noise(arenas, tried, limit)
 
     def written(self) -> _Written:
@@ -397,27 +424,31 @@ class _Work:
         int8: int | None,
         predicted: float | None,
         points: tuple[Chosen, ...],
+        planned: Callable[[Network], Plan],
     ) -> Quantized:
         self.tell("planning")
+        model, ends = self._ended(model)
         network = self._loaded(model)
-        made, whole = plan(network), plan(self.network)
+        made, whole = planned(network), chosen(self.network, usual())
         measured = None
         if self.frames:
             frames = _some(self._split()[1], MEASURED_FRAMES)
-            programs = [runtime.compile(one) for one in (whole, made)]
+            # rows that are handed on one by one are those of any other plan
+            kept_whole = chosen(network, usual()) if made.options.result == "streamed" else made
+            programs = [(runtime.compile(whole), Ends()), (runtime.compile(kept_whole), ends)]
             outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
                 [],
                 [],
             )
             for done, frame in enumerate(frames):
                 self.tell("measuring", done, len(frames))
-                for program, kept in zip(programs, outputs, strict=True):
-                    kept.append({name: array.copy() for name, array in program(frame).items()})
+                for (program, own), kept in zip(programs, outputs, strict=True):
+                    kept.append(own.given(program(own.taken(frame))))
             measured = decibels(measured_noise(*outputs))
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
-            measured, predicted, points,
+            measured, predicted, points, ends,
         )  # fmt: skip
 
 

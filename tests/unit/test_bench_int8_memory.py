@@ -10,7 +10,8 @@ import pytest
 
 import csdfgen
 from benchmarks import bench_int8_memory as bench
-from benchmarks.bench_int8_memory import Row, integers_throughout, missed, structural
+from benchmarks.bench_int8_memory import Row, missed, structural
+from csdfgen.precision.ends import integers_throughout
 from tests.builder import Graph
 from zoo_models import ZOO
 from zoo_models.chains import CHAINS

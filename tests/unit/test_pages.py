@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,7 +18,7 @@ import numpy as np
 import onnx
 import pytest
 
-from csdfgen import load, plan, save_plan
+from csdfgen import load, plan, quantize, save_plan
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
 from csdfgen.pages.comparison import compared, comparison_page
@@ -26,6 +27,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.rectangles import footprint
 from runtime.resident import grown_by_onnxruntime
 from tests.graphs import ring
+from tests.quantized_models import feeds_of
 from tests.small_models import residual_classifier
 from tests.unit.test_plan_charts import EVIL, PLANS, SVG, concatenated
 
@@ -119,6 +121,26 @@ def test_a_report_says_what_the_plan_says(planned: Plan) -> None:
         scratch = max(planned.workspace(work.name, k)[1] for k in range(len(work.phases)))
         assert row[7] == (f"{scratch:,}" if scratch else "")
     assert page.row("together")[2] == f"{planned.figures['peak_live']:,}"
+
+
+def test_a_report_says_number_formats() -> None:
+    """Tensors and weights by type; together what the figures say."""
+    model = residual_classifier()
+    feeds = [feeds_of(model, seed) for seed in range(2)]
+    made = quantize(model, feeds)
+    page = Page(report_page(made.plan, Told("net")))
+    network = made.plan.network
+    kinds = Counter(tensor.dtype for tensor in network.tensors.values())
+    assert set(kinds) == {"float32", "int8"}
+    for kind, count in kinds.items():
+        cells = page.row(kind)
+        assert cells[1] == f"{count:,}"
+        taken = sum(t.nbytes for t in network.tensors.values() if t.dtype == kind)
+        assert cells[2] == f"{taken:,}"
+    assert page.row("all")[3] == f"{made.plan.figures['parameters']:,}"
+    assert (
+        int(page.row("int8")[3].replace(",", "")) > 0 < int(page.row("int32")[3].replace(",", ""))
+    )
 
 
 def test_the_script_gets_every_row(planned: Plan) -> None:

@@ -16,6 +16,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.precision.biases import with_fine_biases
+from csdfgen.precision.ends import ends_of
 from csdfgen.precision.formats import binned, format_of, symmetric
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepared
@@ -319,9 +320,51 @@ def test_joined_tensors_share_a_scale() -> None:
     assert "QLinearLeakyRelu" in kinds["Tanh"]
 
 
+@pytest.mark.parametrize("kind", ["int8", "int16", "mixed"])
+def test_ends_that_are_integers(kind: str, tmp_path: Path) -> None:
+    """No float tensor is left; the same values as with float ends, here and in onnxruntime; told in the file."""
+    model = small()
+    given = frames(model, 4)
+    made = csdfgen.quantize(model, given, format=kind, integer_io=True)
+    floats = csdfgen.quantize(model, given, format=kind)
+    assert [t.name for t in made.network.inputs] == [t.name for t in floats.network.inputs]
+    assert set(made.formats) <= {"int8", "int16"} and "float32" in floats.formats
+    assert made.sqnr_db == pytest.approx(floats.sqnr_db, abs=1.0 if kind == "mixed" else 0.01)
+    assert made.plan.figures["arena"] <= floats.plan.figures["arena"]
+    path = tmp_path / "made.onnx"
+    made.save(path)
+    assert ends_of(onnx.load(path)).to_json() == made.ends.to_json()
+    assert made.ends.inputs.keys() == {"x"} and len(made.ends.outputs) == 1
+    feeds = made.ends.taken(feeds_of(model, 99))
+    theirs = onnxruntime_outputs(onnx.load(path), feeds)
+    ours = runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype != np.float32
+        assert np.abs(array.astype(int) - theirs[name].astype(int)).max() <= (
+            8 if kind != "int8" else 1
+        )
+
+
+def test_ends_that_are_read_elsewhere() -> None:
+    """An output that layers go on from is integers too, and they compute the same."""
+    g = Graph()
+    x = g.input("x", (1, 3, 9, 9))
+    first = g.conv(x, 4)
+    last = g.conv(first, 4)
+    model = g.model(first, last)
+    made = csdfgen.quantize(model, frames(model, 2), integer_io=True)
+    assert made.ends.outputs.keys() == {first, last} and made.formats.keys() == {"int8"}
+    floats = csdfgen.quantize(model, frames(model, 2))
+    feeds = feeds_of(model, 9)
+    found = made.ends.given(runtime.run(made.plan, made.ends.taken(feeds)))
+    for name, array in runtime.run(floats.plan, feeds).items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"format": "float16", "integer_io": True}, "float16 has no integers"),
         ({"format": "int4"}, "not one of float16, int16, int8, mixed"),
         ({"method": "best"}, "not one of minmax, percentile, mse, kl"),
         ({"format": "mixed", "memory": 100}, "100 are allowed"),

@@ -1,0 +1,165 @@
+"""How does a quantized model take and give integers, so that no frame of float32 is ever in memory?
+
+An input of float32 is four times as large as what the first layer reads of it. Here the QuantizeLinear
+behind an input and the DequantizeLinear before an output are left out: whoever runs the model makes
+integers of values and values of integers, by a scale and zero point that are told, and kept in the model's
+metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from csdfgen.model.formats import Format
+from csdfgen.precision.formats import integers_of, values_of
+
+__all__ = ["METADATA", "Ends", "ends_of", "integers_throughout", "with_integer_ends"]
+
+METADATA = "csdfgen.integer_io"
+"""Key of a model's metadata: {"inputs": {NAME: {"type", "scale", "zero_point"}}, "outputs": ...}, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Inputs and outputs that are integers, with the format that makes values of them."""
+
+    inputs: Mapping[str, Format] = field(default_factory=lambda: MappingProxyType({}))
+    outputs: Mapping[str, Format] = field(default_factory=lambda: MappingProxyType({}))
+
+    def taken(self, frame: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Values of inputs as the model takes them."""
+        return {
+            name: integers_of(array, self.inputs[name]) if name in self.inputs else array
+            for name, array in frame.items()
+        }
+
+    def given(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the model gives, as values: arrays of their own."""
+        return {
+            name: values_of(array, self.outputs[name]) if name in self.outputs else array.copy()
+            for name, array in outputs.items()
+        }
+
+    def to_json(self) -> dict[str, dict[str, dict[str, object]]]:
+        """Type, scale and zero point by name."""
+        both = {"inputs": self.inputs, "outputs": self.outputs}
+        return {
+            key: {name: _facts(form) for name, form in found.items()} for key, found in both.items()
+        }
+
+
+def _facts(form: Format) -> dict[str, object]:
+    assert form.scale is not None and form.zero_point is not None
+    return {"type": form.dtype, "scale": form.scale[0], "zero_point": form.zero_point[0]}
+
+
+def integers_throughout(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A QDQ model whose inputs are given, and whose outputs are taken, as the integers that they become."""
+    return with_integer_ends(model)[0]
+
+
+def with_integer_ends(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
+    """The same, and which ends are integers. Ends keep their names.
+
+    An input that something else reads as it is stays, and so does an end that nothing quantizes.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    ends = Ends(
+        {v.name: form for v in graph.input if (form := _input_taken_off(graph, v)) is not None},
+        {v.name: form for v in graph.output if (form := _output_taken_off(graph, v)) is not None},
+    )
+    if ends.inputs or ends.outputs:
+        onnx.helper.set_model_props(
+            copy,
+            {**{p.key: p.value for p in copy.metadata_props}, METADATA: json.dumps(ends.to_json())},
+        )
+    return copy, ends
+
+
+def ends_of(model: onnx.ModelProto) -> Ends:
+    """What a model's metadata tell of ends that are integers."""
+    for prop in model.metadata_props:
+        if prop.key == METADATA:
+            inputs, outputs = (
+                {
+                    name: Format(one["type"], (one["scale"],), (one["zero_point"],))
+                    for name, one in json.loads(prop.value)[key].items()
+                }
+                for key in ("inputs", "outputs")
+            )
+            return Ends(inputs, outputs)
+    return Ends()
+
+
+def _input_taken_off(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> Format | None:
+    """Make an input the integers behind it; their format, None where it stays."""
+    readers = [node for node in graph.node if value.name in node.input]
+    if [node.op_type for node in readers] != ["QuantizeLinear"]:
+        return None
+    (end,) = readers
+    form = _format_of(graph, end)
+    integers = end.output[0]
+    if form is None or integers in {one.name for one in graph.output}:
+        return None
+    graph.node.remove(end)
+    _rename(graph, integers, value.name)
+    _retype(value, form)
+    return form
+
+
+def _output_taken_off(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> Format | None:
+    """Make an output the integers before it; their format, None where it stays."""
+    (end,) = [node for node in graph.node if value.name in node.output] or [None]
+    if end is None or end.op_type != "DequantizeLinear":
+        return None
+    form, integers = _format_of(graph, end), end.input[0]
+    outside = {one.name for one in (*graph.input, *graph.output, *graph.initializer)}
+    if form is None or integers in outside:
+        return None
+    if any(value.name in node.input for node in graph.node):  # the values are read here too
+        names = outside | {name for node in graph.node for name in (*node.input, *node.output)}
+        inside = f"{value.name}_values"
+        while inside in names:
+            inside += "_"
+        _rename(graph, value.name, inside)
+    else:
+        graph.node.remove(end)
+    _rename(graph, integers, value.name)
+    _retype(value, form)
+    return form
+
+
+def _format_of(graph: onnx.GraphProto, node: onnx.NodeProto) -> Format | None:
+    """The format that a QuantizeLinear or DequantizeLinear says, where it is one for the tensor."""
+    constants = {one.name: one for one in graph.initializer}
+    if len(node.input) < 3 or not all(name in constants for name in node.input[1:3]):
+        return None
+    scale, zero = (numpy_helper.to_array(constants[name]) for name in node.input[1:3])
+    if scale.size != 1 or zero.size != 1:
+        return None
+    return Format(str(zero.dtype), (float(scale.reshape(())),), (int(zero.reshape(())),))
+
+
+def _retype(value: onnx.ValueInfoProto, form: Format) -> None:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(form.dtype))
+    value.type.tensor_type.elem_type = kind
+
+
+def _rename(graph: onnx.GraphProto, old: str, new: str) -> None:
+    """Give a tensor inside the graph another name; what was known of either is forgotten."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                if name == old:
+                    names[place] = new
+    for known in [one for one in graph.value_info if one.name in (old, new)]:
+        graph.value_info.remove(known)
