@@ -110,11 +110,11 @@ def option(name: str, *value: object) -> str:
     >>> option("rows", "4x"), option("rows", 0), option("fuse")
     ("rows='4x'", 'rows=0', 'fuse')
     >>> with options_as_flags():
-    ...     option("rows", "4x"), option("shapes")
-    ('--rows 4x', '--shape')
+    ...     option("rows", "4x"), option("shapes"), option("min_sqnr", 0)
+    ('--rows 4x', '--shape', '--min-sqnr 0')
     """
     if _AS_FLAGS.get():
-        return " ".join([f"--{_FLAGS.get(name, name)}", *map(str, value)])
+        return " ".join([f"--{_FLAGS.get(name, name.replace('_', '-'))}", *map(str, value)])
     return "=".join([name, *map(repr, value)])
 
 

@@ -106,6 +106,14 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
             )  # fmt: skip
             tool.quantize_model()
         except (ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
+            for one in model.graph.initializer:
+                if one.data_type == onnx.TensorProto.FLOAT:
+                    wrong = int(np.count_nonzero(~np.isfinite(numpy_helper.to_array(one))))
+                    if wrong:
+                        raise ModelError(
+                            f"constant '{one.name}' holds {wrong} values that are no numbers or without end, "
+                            "which integers cannot be; export the model anew"
+                        ) from error
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ModelError(f"onnxruntime's tool cannot quantize it: {why}") from error
     found: onnx.ModelProto = tool.model.model
