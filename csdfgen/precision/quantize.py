@@ -46,6 +46,7 @@ from csdfgen.precision.writer import (
     in_float16,
     in_int8,
     joined_ranges,
+    least_of_softmax,
     skeleton,
     with_formats,
 )
@@ -370,6 +371,10 @@ class _Work:
             ends = (HEADROOM * end for end in threshold(one, "minmax"))
             low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
             whole[name] = low, high
+        for name, least in least_of_softmax(self.model, self.network).items():
+            if name in found.tensors:
+                low, high = clipped[found.tensors[name]]
+                clipped[found.tensors[name]] = low, max(high, least)
         clipped, whole = (joined_ranges(self.model, found, one) for one in (clipped, whole))
         return (
             {name: format_of(one, "int8") for name, one in clipped.items()},

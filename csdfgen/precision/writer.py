@@ -21,6 +21,7 @@ from onnx import numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
+from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.ranges import Range
 
@@ -29,6 +30,7 @@ __all__ = [
     "in_float16",
     "in_int8",
     "joined_ranges",
+    "least_of_softmax",
     "skeleton",
     "with_arrays",
     "with_formats",
@@ -208,6 +210,21 @@ def joined_ranges(
             group -= beyond
         joined.update(dict.fromkeys(group, (low, high)))
     return joined
+
+
+def least_of_softmax(model: onnx.ModelProto, network: Network) -> dict[str, float]:
+    """How far the integers of each Softmax must reach. network: the float one, for shapes.
+
+    QLinearSoftmax multiplies powers of up to float32's largest / (terms * e^5) by 1 / scale, and what goes
+    beyond float32 becomes the largest integer: the scale is to be at least 1 / (terms * e^5).
+    """
+    found = {}
+    for node in model.graph.node:
+        tensor = network.tensors.get(node.output[0])
+        if node.op_type == "Softmax" and tensor is not None:
+            axis = next((a.i for a in node.attribute if a.name == "axis"), -1)
+            found[node.output[0]] = 256 / (tensor.shape[axis] * math.exp(5))
+    return found
 
 
 def _within(found: Range, bounds: Range | None) -> bool:

@@ -398,3 +398,16 @@ def test_the_model_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFix
 def test_options_in_messages_are_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quantize", "zoo:lenet5", "--format", "float16", "--min-sqnr", "0"]) == 1
     assert "--min-sqnr" in capsys.readouterr().err
+
+
+def test_a_softmax_of_equal_scores_stays_within_float32() -> None:
+    g = Graph()
+    x = g.input("x", (1, 3, 8, 8))
+    flat = g.node("Flatten", g.node("GlobalAveragePool", g.conv(x, 2)))
+    model = g.model(g.node("Softmax", flat, axis=-1))
+    given = frames(model, 8)
+    made = csdfgen.quantize(model, given)
+    assert made.sqnr_db is not None and made.predicted_sqnr_db is not None
+    assert made.sqnr_db > 40 and abs(made.sqnr_db - made.predicted_sqnr_db) < 4
+    (array,) = onnxruntime_outputs(made.model, given[0]).values()
+    assert abs(float(array.sum()) - 1) < 0.01
