@@ -93,6 +93,10 @@ def run_quantize(request: QuantizeRequest) -> None:
     """Calibrate, choose, write, say. Raises CsdfgenError."""
     if is_graph_file(request.model):
         raise InputError("is a graph, which has no values; give the model", where=request.model)
+    if _is_same(request.output, request.model):
+        raise InputError(
+            "is the model itself, which would be lost; give another -o", where=str(request.output)
+        )
     for path, suffixes in ((request.output, (".onnx",)), (request.front, (".csv", ".json"))):
         if path is not None:
             if path.suffix.lower() not in suffixes:
@@ -114,6 +118,13 @@ def run_quantize(request: QuantizeRequest) -> None:
     if request.front is not None:
         write_bytes(request.front, _front_file(made, request.front.suffix.lower()))
     _say(request, made)
+
+
+def _is_same(output: Path, model: str) -> bool:
+    try:
+        return output.samefile(model)
+    except (OSError, ValueError):  # one of them is not there, or is no name
+        return False
 
 
 def _say(request: QuantizeRequest, made: Quantized) -> None:

@@ -143,8 +143,9 @@ def relative_noise(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarr
     for name, array in clean.items():
         if array.dtype.kind == "f" and array.size:
             wanted = array.astype(np.float64)
-            error = ((wanted - found[name].astype(np.float64)) ** 2).sum()
-            ratios.append(error / max((wanted**2).sum(), 1e-30))
+            with np.errstate(invalid="ignore"):  # values without end: the noise is no number
+                error = ((wanted - found[name].astype(np.float64)) ** 2).sum()
+                ratios.append(error / max((wanted**2).sum(), 1e-30))
     return float(np.mean(ratios)) if ratios else 0.0
 
 

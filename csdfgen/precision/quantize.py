@@ -48,6 +48,7 @@ from csdfgen.precision.writer import (
     in_float16,
     in_int8,
     joined_ranges,
+    least_of_softmax,
     skeleton,
     with_formats,
 )
@@ -325,7 +326,7 @@ class _Work:
         self.tell("predicting noise")
         return noise_together(
             self._loaded(self.model),
-            _some(self._split()[1], MEASURED_FRAMES),
+            _some(_split(self._images())[1], MEASURED_FRAMES),
             written.groups,
             formats,
             as_values(self.model, written.model),
@@ -363,19 +364,21 @@ class _Work:
             self.model,
             in_int8(self.model, narrow),
             folded,
-            _some(self._split()[0], ROUNDED_FRAMES),
+            _some(_split(self._images())[0], ROUNDED_FRAMES),
             lambda done, total: self.tell("rounding weights", done, total),
         )
         return _Written(made, found, narrow, wide)
 
-    def _split(self) -> tuple[list[Frame], list[Frame]]:
-        """Inputs that weights are rounded by, and others that noise is measured on: weights suit the ones
-        better than any other. Of few inputs all are both.
-        """
-        if len(self.frames) < _FEW:
-            return self.frames, self.frames
-        others = self.frames[_FEW - 1 :: _FEW]
-        return [one for k, one in enumerate(self.frames) if k % _FEW != _FEW - 1], others
+    def _images(self) -> list[Frame]:
+        """The inputs, those of a batch as single images: tensors are looked at one image at a time."""
+        count = self.network.batch
+        if count == 1:
+            return self.frames
+        return [
+            {name: array[k : k + 1] for name, array in frame.items()}
+            for frame in self.frames
+            for k in range(count)
+        ]
 
     def _formats(
         self, found: Skeleton, seen: Calibration
@@ -395,6 +398,10 @@ class _Work:
             ends = (HEADROOM * end for end in threshold(one, "minmax"))
             low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
             whole[name] = low, high
+        for name, least in least_of_softmax(self.model, self.network).items():
+            if name in found.tensors:
+                low, high = clipped[found.tensors[name]]
+                clipped[found.tensors[name]] = low, max(high, least)
         clipped, whole = (joined_ranges(self.model, found, one) for one in (clipped, whole))
         return (
             {name: format_of(one, "int8") for name, one in clipped.items()},
@@ -403,7 +410,7 @@ class _Work:
 
     def tried(self, written: _Written) -> Sensitivity:
         """The noise of each tensor and of each layer's weights."""
-        kept = _some(self._split()[1], MEASURED_FRAMES)
+        kept = _some(_split(self._images())[1], MEASURED_FRAMES)
         trials = 2 * len(written.narrow)
         tried = _some(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
         return noise_alone(
@@ -432,7 +439,7 @@ class _Work:
         made, whole = planned(network), chosen(self.network, usual())
         measured = None
         if self.frames:
-            frames = _some(self._split()[1], MEASURED_FRAMES)
+            frames = _some(_split(self.frames)[1], MEASURED_FRAMES)
             # rows that are handed on one by one are those of any other plan
             kept_whole = chosen(network, usual()) if made.options.result == "streamed" else made
             programs = [(runtime.compile(whole), Ends()), (runtime.compile(kept_whole), ends)]
@@ -444,7 +451,10 @@ class _Work:
                 self.tell("measuring", done, len(frames))
                 for (program, own), kept in zip(programs, outputs, strict=True):
                     kept.append(own.given(program(own.taken(frame))))
-            measured = decibels(measured_noise(*outputs))
+            noise = measured_noise(*outputs)
+            if not np.isfinite(noise):
+                raise InputError(_no_numbers(self.wish.format, outputs[0]))
+            measured = decibels(noise)
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
@@ -455,3 +465,21 @@ class _Work:
 def _some(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
     """At most so many inputs, evenly taken from those given."""
     return frames[:: max(1, -(-len(frames) // count))][:count]
+
+
+def _split(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Inputs that weights are rounded by, and others that noise is measured on: weights suit the ones
+    better than any other. Of few inputs all are both.
+    """
+    if len(frames) < _FEW:
+        return frames, frames
+    others = frames[_FEW - 1 :: _FEW]
+    return [one for k, one in enumerate(frames) if k % _FEW != _FEW - 1], others
+
+
+def _no_numbers(form: str, clean: Sequence[Mapping[str, np.ndarray]]) -> str:
+    """Why noise is none. clean: the outputs of the float network."""
+    if not all(np.isfinite(array).all() for one in clean for array in one.values()):
+        return "outputs of the float model are no numbers on these inputs; calibrate on others"
+    reason = ": float16 ends at 65,504; take int8, int16 or mixed" if form == "float16" else ""
+    return f"outputs in {form} are no numbers on these inputs{reason}"

@@ -21,6 +21,7 @@ from onnx import numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
+from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.ranges import Range
 
@@ -29,6 +30,7 @@ __all__ = [
     "in_float16",
     "in_int8",
     "joined_ranges",
+    "least_of_softmax",
     "skeleton",
     "with_arrays",
     "with_formats",
@@ -106,6 +108,14 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
             )  # fmt: skip
             tool.quantize_model()
         except (ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
+            for one in model.graph.initializer:
+                if one.data_type == onnx.TensorProto.FLOAT:
+                    wrong = int(np.count_nonzero(~np.isfinite(numpy_helper.to_array(one))))
+                    if wrong:
+                        raise ModelError(
+                            f"constant '{one.name}' holds {wrong} values that are no numbers or without end, "
+                            "which integers cannot be; export the model anew"
+                        ) from error
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ModelError(f"onnxruntime's tool cannot quantize it: {why}") from error
     found: onnx.ModelProto = tool.model.model
@@ -200,6 +210,21 @@ def joined_ranges(
             group -= beyond
         joined.update(dict.fromkeys(group, (low, high)))
     return joined
+
+
+def least_of_softmax(model: onnx.ModelProto, network: Network) -> dict[str, float]:
+    """How far the integers of each Softmax must reach. network: the float one, for shapes.
+
+    QLinearSoftmax multiplies powers of up to float32's largest / (terms * e^5) by 1 / scale, and what goes
+    beyond float32 becomes the largest integer: the scale is to be at least 1 / (terms * e^5).
+    """
+    found = {}
+    for node in model.graph.node:
+        tensor = network.tensors.get(node.output[0])
+        if node.op_type == "Softmax" and tensor is not None:
+            axis = next((a.i for a in node.attribute if a.name == "axis"), -1)
+            found[node.output[0]] = 256 / (tensor.shape[axis] * math.exp(5))
+    return found
 
 
 def _within(found: Range, bounds: Range | None) -> bool:

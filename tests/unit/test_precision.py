@@ -14,6 +14,7 @@ from onnx import numpy_helper
 
 import csdfgen
 import runtime
+from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.ends import ends_of
@@ -389,3 +390,67 @@ def test_models_that_cannot_be() -> None:
         csdfgen.quantize(made.model, frames(model, 1))
     with pytest.raises(CsdfgenError, match="no input to calibrate on"):
         csdfgen.quantize(model)
+
+
+def conv_of(weights: np.ndarray, batch: int = 1) -> onnx.ModelProto:
+    g = Graph()
+    x = g.input("x", (batch, weights.shape[1], 8, 8))
+    return g.model(g.node("Conv", x, g.constant(weights)))
+
+
+WEIGHTS = np.random.default_rng(3).standard_normal((4, 3, 3, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_batch_is_quantized(kind: str) -> None:
+    model = conv_of(WEIGHTS, batch=2)
+    given = np.random.default_rng(4).standard_normal((8, 3, 8, 8)).astype(np.float32)
+    made = csdfgen.quantize(model, given, format=kind)
+    assert made.sqnr_db is not None and made.sqnr_db > 25
+    found = runtime.compile(made.plan)({"x": given[:2]})
+    (want,) = onnxruntime_outputs(model, {"x": given[:2]}).values()
+    (array,) = found.values()
+    assert array.shape == want.shape
+    assert decibels(relative_noise({"y": want}, {"y": array})) > 25
+
+
+def test_values_beyond_float16_are_refused() -> None:
+    given = np.full((1, 3, 8, 8), 6e4, np.float32)
+    with pytest.raises(InputError, match="float16 ends at 65,504"):
+        csdfgen.quantize(conv_of(np.abs(WEIGHTS)), given, format="float16")
+    with pytest.raises(InputError, match="outputs of the float model"):
+        csdfgen.quantize(conv_of(WEIGHTS * 1e37), given, format="float16")
+
+
+def test_weights_that_are_no_numbers_are_named() -> None:
+    weights = WEIGHTS.copy()
+    weights[0, 0, 0, :2] = np.nan
+    with pytest.raises(CsdfgenError, match="holds 2 values that are no numbers"):
+        csdfgen.quantize(conv_of(weights), np.ones((1, 3, 8, 8), np.float32))
+
+
+def test_the_model_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(conv_of(WEIGHTS), path)
+    before = path.read_bytes()
+    assert main(["quantize", str(path), "-o", str(path), "--format", "float16"]) == 1
+    assert "is the model itself" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_options_in_messages_are_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quantize", "zoo:lenet5", "--format", "float16", "--min-sqnr", "0"]) == 1
+    assert "--min-sqnr" in capsys.readouterr().err
+
+
+def test_a_softmax_of_equal_scores_stays_within_float32() -> None:
+    g = Graph()
+    x = g.input("x", (1, 3, 8, 8))
+    flat = g.node("Flatten", g.node("GlobalAveragePool", g.conv(x, 2)))
+    model = g.model(g.node("Softmax", flat, axis=-1))
+    given = frames(model, 8)
+    made = csdfgen.quantize(model, given)
+    assert made.sqnr_db is not None and made.predicted_sqnr_db is not None
+    assert made.sqnr_db > 40 and abs(made.sqnr_db - made.predicted_sqnr_db) < 4
+    (array,) = onnxruntime_outputs(made.model, given[0]).values()
+    assert abs(float(array.sum()) - 1) < 0.01
