@@ -47,6 +47,7 @@ __all__ = [
     "TO_INTEGERS",
     "TO_VALUES",
     "Activation",
+    "ByteAverageStep",
     "ByteConvStep",
     "ByteLayer",
     "ByteMapStep",
@@ -80,7 +81,7 @@ PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 7
+_VERSION = 8
 
 
 class Activation(Structure):
@@ -313,6 +314,35 @@ class BytePoolStep(Structure):
     )
 
 
+class ByteAverageStep(Structure):
+    """csdf_byte_average_step."""
+
+    _fields_ = (
+        ("flip", c_int32),
+        ("kernel_h", c_int32),
+        ("kernel_w", c_int32),
+        ("stride_h", c_int32),
+        ("stride_w", c_int32),
+        ("dilation_h", c_int32),
+        ("dilation_w", c_int32),
+        ("pad_left", c_int32),
+        ("width", c_int32),
+        ("count", c_int32),
+        ("columns", c_int32),
+        ("stride", c_int32),
+        ("source_zero", c_int32),
+        ("zero", c_int32),
+        ("low", c_int32),
+        ("high", c_int32),
+        ("scale", c_float),
+        ("out_scale", c_float),
+        ("source", ByteSource),
+        ("out", c_void_p),
+        ("rows_seen", c_void_p),
+        ("columns_seen", c_void_p),
+    )
+
+
 class ByteSumStep(Structure):
     """csdf_byte_sum_step."""
 
@@ -406,6 +436,7 @@ _KNOWN = (
     ByteMapStep,
     BytePoolStep,
     ByteSumStep,
+    ByteAverageStep,
 )
 """Structures in the order of csdf_size_of."""
 

@@ -257,5 +257,6 @@ _SPLITS: dict[str, Callable[[Native, int], list[Native]]] = {
     "depthwise_bytes_of": _convolution,
     "map_bytes_of": _map,
     "pool_bytes_of": _pool,
+    "average_bytes_of": _pool,
 }
 """Kernel -> what shares a step of it out."""

@@ -23,6 +23,7 @@ from csdfgen.ops import (
     reshaping,
 )
 from csdfgen.ops.base import Operator
+from csdfgen.ops.stored_functions import by_table
 from csdfgen.ops.stored_products import summed
 from csdfgen.ops.widened import widened
 
@@ -51,9 +52,14 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 
 
 _WIDENED: Mapping[str, Operator] = MappingProxyType(
-    {name: summed(widened(operator, OPERATORS)) for name, operator in OPERATORS.items()}
+    {
+        name: by_table(summed(widened(operator, OPERATORS)), OPERATORS)
+        for name, operator in OPERATORS.items()
+    }
 )
-"""The same on integers: sums of them where they are products, else widened and narrowed in the slab."""
+"""The same on integers: sums of them where they are products, tables where they are functions of one
+byte, else widened and narrowed in the slab.
+"""
 
 
 def operator_of(layer: Layer) -> Operator:

@@ -296,6 +296,7 @@ class Operator:
         of its own, and the output is claimed by the last phase alone.
     aliases: the memory that outputs may share with inputs.
     rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
+    pointwise: each element of the output is a function of those that the operands have at its place.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
         calls can be reused for equal addresses.
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
@@ -318,6 +319,7 @@ class Operator:
     aliases: Callable[[Layer], tuple[Alias, ...]] = _no_aliases
     window: Callable[[Layer], Window | None] = _no_window
     rowwise: bool = False
+    pointwise: bool = False
     shift_invariant: bool = False
     takes: Callable[[Layer, int], Takes] = _even
     constant_inputs: frozenset[int] = frozenset()

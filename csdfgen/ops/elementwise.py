@@ -170,6 +170,7 @@ def elementwise(
         since=since,
         aliases=aliases,
         rowwise=True,
+        pointwise=True,
         # Constants and operands read whole may differ from row to row: then no phase is another one
         # shifted.
         shift_invariant=operands == 1,

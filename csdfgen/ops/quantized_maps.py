@@ -60,7 +60,7 @@ from csdfgen.ops.pooling import (
 )
 from csdfgen.ops.primitives import looked_up
 
-__all__ = ["OPERATORS", "Addends", "averaged", "function_table", "translated"]
+__all__ = ["OPERATORS", "Addends", "averaged", "function_table", "looked_up_bytes", "translated"]
 
 
 def _role(node: Node, position: int, what: str, scale: int, zero: int) -> Format:
@@ -149,7 +149,7 @@ def _add(task: Task) -> list[Call]:
     values = task.scratch.take(task.out.shape, "float32")
     calls: list[Call] = []
     for array, table, into in zip((a, b), _addends(task.layer), (sums, other), strict=True):
-        calls += _looked_up(table, array, index, into)
+        calls += looked_up_bytes(table, array, index, into)
     return [
         *calls,
         (np.add, (sums, other, sums)),
@@ -221,7 +221,7 @@ def _leaky(layer: Layer) -> Callable[[np.ndarray], np.ndarray]:
 
 def _by_table(task: Task) -> list[Call]:
     index = task.temporary(np.intp)
-    return _looked_up(function_table(task.layer), task.x, index, task.out)
+    return looked_up_bytes(function_table(task.layer), task.x, index, task.out)
 
 
 _FUNCTIONS = {"QLinearSigmoid": _logistic, "QLinearLeakyRelu": _leaky}
@@ -234,7 +234,9 @@ def function_table(layer: Layer) -> np.ndarray:
     return table_of(function, layer.attributes["x"], layer.attributes["y"])
 
 
-def _looked_up(table: np.ndarray, x: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Call]:
+def looked_up_bytes(
+    table: np.ndarray, x: np.ndarray, index: np.ndarray, out: np.ndarray
+) -> list[Call]:
     """Calls that write table[byte] of every element; `index` is room for as many intp."""
     return [(np.copyto, (index, x.view(np.uint8))), (looked_up, (table, index, out))]
 
@@ -307,7 +309,7 @@ def _concat_kernel(layer: Layer) -> Emit:
 
         def make(arrays: Sequence[np.ndarray], taken: Scratch) -> list[Call]:
             out, x = arrays
-            return _looked_up(tables[position], x, taken.take(out.shape, "intp"), out)
+            return looked_up_bytes(tables[position], x, taken.take(out.shape, "intp"), out)
 
         return in_blocks(make, (target, source), range(target.ndim), scratch)
 

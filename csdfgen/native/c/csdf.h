@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 7
+#define CSDF_VERSION 8
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -315,6 +315,25 @@ typedef struct csdf_byte_pool_step {
 
 void csdf_pool_bytes(const csdf_byte_pool_step *step);
 
+/* Windows of a map of bytes become the average of their values (x - source_zero) * scale: these are added up one by
+ * one, from left to right and from above to below, divided by the product of rows_seen and columns_seen, then by
+ * out_scale; the output is round(that + zero), from low to high. Each step is rounded by itself, in 32 bits. Others are
+ * those of csdf_byte_pool_step and csdf_pool_step. */
+typedef struct csdf_byte_average_step {
+    int32_t flip;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    int32_t pad_left, width;
+    int32_t count, columns;
+    int32_t stride;
+    int32_t source_zero, zero, low, high;
+    float scale, out_scale;
+    csdf_byte_source source;
+    uint8_t *const *out;
+    const int32_t *rows_seen, *columns_seen;
+} csdf_byte_average_step;
+
+void csdf_average_bytes(const csdf_byte_average_step *step);
+
 /* Rows of a map of bytes are added up: sums[channel], floats that hold integers, are those of all rows before, unless
  * it begins. end: then the output is round((sum + rest) * factor) + zero, from low to high.
  * source: `count` rows of `width` pixels. */
@@ -374,6 +393,7 @@ void csdf_conv_bytes_of(const void *step);
 void csdf_depthwise_bytes_of(const void *step);
 void csdf_map_bytes_of(const void *step);
 void csdf_pool_bytes_of(const void *step);
+void csdf_average_bytes_of(const void *step);
 void csdf_sum_bytes_of(const void *step);
 
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */

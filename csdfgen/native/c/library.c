@@ -23,6 +23,7 @@ size_t csdf_size_of(int32_t which)
         sizeof(csdf_stage), sizeof(csdf_map_step), sizeof(csdf_pool_step),
         sizeof(csdf_byte_layer), sizeof(csdf_byte_conv_step),
         sizeof(csdf_byte_map_step), sizeof(csdf_byte_pool_step), sizeof(csdf_byte_sum_step),
+        sizeof(csdf_byte_average_step),
     };
     const int32_t count = (int32_t)(sizeof sizes / sizeof sizes[0]);
     return which >= 0 && which < count ? sizes[which] : 0;

@@ -1,4 +1,4 @@
-/* Windows of a map of bytes become their greatest byte, and maps the average of all of it.
+/* Windows of a map of bytes become their greatest byte, or their average; maps the average of all of it.
  *
  * Loops over channels that lie side by side, which compilers turn into vectors.
  */
@@ -49,6 +49,55 @@ void csdf_pool_bytes(const csdf_byte_pool_step *step)
 }
 
 void csdf_pool_bytes_of(const void *step) { csdf_pool_bytes(step); }
+
+/* The first n of sixteen bytes as integers; those behind are anything. */
+CSDF_INLINE void some(csdf_i *x, const uint8_t *at, int32_t n, uint8_t flip)
+{
+    uint8_t copy[16] = {0};
+    if (n == 16) {
+        csdf_widen(x, at, flip);
+    } else {
+        memcpy(copy, at, (size_t)n);
+        csdf_widen(x, copy, flip);
+    }
+}
+
+/* Up to sixteen channels of an output pixel. */
+static void average(const csdf_byte_average_step *step, int32_t row, int32_t x, int32_t channel, int32_t n)
+{
+    const csdf_bounds bounds = csdf_bounds_of(0, step->low, step->high);
+    const csdf_i more = csdf_splat_i(step->flip - step->source_zero);
+    const csdf_v scale = csdf_splat(step->scale), out_scale = csdf_splat(step->out_scale);
+    const csdf_v seen = csdf_splat((float)(step->rows_seen[row] * step->columns_seen[x]));
+    const csdf_v zero = csdf_splat((float)step->zero);
+    csdf_v sums[CSDF_BLOCK_VECTORS];
+    csdf_i at[CSDF_BLOCK_VECTORS];
+    CSDF_EACH(v)
+        sums[v] = csdf_splat(0.0f);
+    for (int32_t y = 0; y < step->kernel_h; y++) {
+        const uint8_t *line = step->source.rows[row * step->stride_h + y * step->dilation_h];
+        int32_t in = x * step->stride_w - step->pad_left;
+        for (int32_t k = 0; line && k < step->kernel_w; k++, in += step->dilation_w)
+            if (in >= 0 && in < step->width) {
+                some(at, line + (ptrdiff_t)in * step->source.stride + channel, n, (uint8_t)step->flip);
+                CSDF_EACH(v)
+                    sums[v] += csdf_apart(csdf_float(at[v] + more), scale);
+            }
+    }
+    CSDF_EACH(v)
+        at[v] = csdf_round(sums[v] / seen / out_scale + zero, &bounds);
+    csdf_store_bytes(step->out[row] + (ptrdiff_t)x * step->stride + channel, at, n);
+}
+
+void csdf_average_bytes(const csdf_byte_average_step *step)
+{
+    for (int32_t row = 0; row < step->count; row++)
+        for (int32_t x = 0; x < step->columns; x++)
+            for (int32_t c = 0; c < step->source.channels; c += 16)
+                average(step, row, x, c, least(16, step->source.channels - c));
+}
+
+void csdf_average_bytes_of(const void *step) { csdf_average_bytes(step); }
 
 CSDF_INLINE void adding(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
 {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from csdfgen.model.network import Layer, remembered
-from csdfgen.native.families.byte_maps import BYTE_MAPS
+from csdfgen.native.families.byte_maps import BYTE_MAPS, stored_function
 from csdfgen.native.families.byte_pools import BYTE_POOLS
 from csdfgen.native.families.byte_products import BYTE_PRODUCTS
 from csdfgen.native.families.common import Family
@@ -66,11 +66,14 @@ def _made(layer: Layer) -> Family | None:
 
 
 def _widened(layer: Layer) -> Family | None:
-    """The family of the layer's twin on bytes, if there is one that makes bytes or values; else of its
-    twin on values, which has to compute all that is done before they are stored. Sums over phases are
-    left to loops.
+    """A table, if the layer is a function of one byte; else the family of its twin on bytes, if there
+    is one that makes bytes or values; else of its twin on values, which has to compute all that is
+    done before they are stored. Sums over phases are left to loops.
     """
     assert layer.stored is not None
+    function = stored_function(layer)
+    if function is not None:
+        return function
     integers = integer_twin(layer)
     if integers is not None and integers.op_type in BYTE_FAMILIES:
         types = {integers.attributes["x"].dtype, integers.attributes["w"].dtype}

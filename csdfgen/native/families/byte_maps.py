@@ -27,10 +27,12 @@ from csdfgen.native.library import (
     ByteSource,
 )
 from csdfgen.native.strided import Native, address_of
+from csdfgen.ops import OPERATORS
 from csdfgen.ops._integers import BYTES, factor_of, limits, zero_of
 from csdfgen.ops.quantized_maps import Addends, function_table
+from csdfgen.ops.stored_functions import byte_position, byte_table
 
-__all__ = ["BYTE_MAPS"]
+__all__ = ["BYTE_MAPS", "stored_function"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +190,22 @@ def multiplied(layer: Layer) -> Family | None:
     return _ByteMaps(operands, lambda: work)
 
 
-def _by_table(make: Callable[[], np.ndarray]) -> Family:
+def _by_table(make: Callable[[], np.ndarray], position: int = 0) -> Family:
     return _ByteMaps(
-        (0,), once(lambda: _Work(TABLE, table=packing.aligned(make().view(np.uint8), "uint8")))
+        (position,),
+        once(lambda: _Work(TABLE, table=packing.aligned(make().view(np.uint8), "uint8"))),
     )
 
 
 def function(layer: Layer) -> Family | None:
     """QLinearSigmoid and QLinearLeakyRelu."""
     return _by_table(lambda: function_table(layer))
+
+
+def stored_function(layer: Layer) -> Family | None:
+    """Any layer on stored integers that is a function of one byte."""
+    position = byte_position(layer, OPERATORS)
+    return None if position is None else _by_table(lambda: byte_table(layer, OPERATORS), position)
 
 
 def clipped(layer: Layer) -> Family | None:

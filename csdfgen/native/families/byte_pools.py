@@ -1,16 +1,16 @@
-"""Which pools of bytes have a kernel? MaxPool of one or two axes, GlobalMaxPool, and the average of whole
-maps, QLinearGlobalAveragePool.
+"""Which pools of bytes have a kernel? MaxPool and QLinearAveragePool of one or two axes, GlobalMaxPool, and
+the average of whole maps, QLinearGlobalAveragePool.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from csdfgen.kernels.steps import Memory, Step
-from csdfgen.model.network import Layer
-from csdfgen.model.rows import Rows
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows, Window
 from csdfgen.native.families.common import (
     Family,
     addresses,
@@ -21,12 +21,13 @@ from csdfgen.native.families.common import (
     reads_a_map,
     rows_read,
 )
-from csdfgen.native.library import BytePoolStep, ByteSource, ByteSumStep
+from csdfgen.native.library import ByteAverageStep, BytePoolStep, ByteSource, ByteSumStep
 from csdfgen.native.strided import Native
 from csdfgen.ops import operator_of
-from csdfgen.ops._integers import BYTES
+from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
 from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import Mode
+from csdfgen.ops.pooling import counted
 from csdfgen.ops.quantized_maps import averaged
 
 __all__ = ["BYTE_POOLS"]
@@ -85,6 +86,83 @@ class _Greatest(_Without):
             found.append(Native("pool_bytes_of", made, table, there))
             low += piece.shape[-1]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Windows(_Without):
+    """The average of what each window sees. Where one sees all rows, its sums are a state, and are left
+    to loops.
+    """
+
+    layer: Layer
+
+    def takes(self, step: Step) -> bool:
+        return reads_a_map(step)
+
+    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+        layer, phase, view, target = self.layer, step.phase, step.inputs[0], step.outputs[0]
+        held, x, out = phase.ins[0], layer.inputs[0], phase.out
+        assert held is not None and view is not None and x is not None
+        rows, across = _windows(layer)
+        first = out.start * rows.stride - rows.pad_top
+        reach = (len(out) - 1) * rows.stride + rows.extent
+        seen, seen_across = (_integers(one) for one in _seen(layer, out))
+        written, low = addresses(target, memory), 0
+        found = []
+        for piece in view.pieces or (view,):
+            table = rows_read(addresses(piece, memory), held, first, reach)
+            there = pointers([at + low for at in written])
+            made = ByteAverageStep(
+                128 if x.dtype == "uint8" else 0,
+                rows.kernel,
+                across.kernel,
+                rows.stride,
+                across.stride,
+                rows.dilation,
+                across.dilation,
+                across.pad_top,
+                _columns(x),
+                len(out),
+                _columns(layer.output),
+                pixel(target),
+                zero_of(layer, "x"),
+                zero_of(layer, "y"),
+                *limits(layer.output.dtype),
+                float(scale_of(layer, "x")),
+                float(scale_of(layer, "y")),
+                ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
+                *(ctypes.addressof(one) for one in (there, seen, seen_across)),
+            )
+            found.append(Native("average_bytes_of", made, table, there, seen, seen_across))
+            low += piece.shape[-1]
+        return found
+
+
+def _windows(layer: Layer) -> tuple[Window, Window]:
+    """Along rows and columns; of a map of one axis the latter sees a single column."""
+    rows, *others = windows_of(layer.attributes)
+    return rows, others[0] if others else Window(1)
+
+
+def _columns(tensor: Tensor) -> int:
+    return tensor.shape[3] if len(tensor.shape) == 4 else 1
+
+
+def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
+    """How many values a sum is divided by: along the rows, and along the columns."""
+    x, windows, columns = layer.inputs[0], _windows(layer), Rows(0, _columns(layer.output))
+    assert x is not None
+    if layer.attributes["count_include_pad"]:
+        rows, across = windows
+        return (rows.kernel,) * len(out), (across.kernel,) * len(columns)
+    return (
+        counted(windows[0], out, x.shape[2], False),
+        counted(windows[1], columns, _columns(x), False),
+    )
+
+
+def _integers(values: Sequence[int]) -> ctypes.Array[ctypes.c_int32]:
+    return (ctypes.c_int32 * len(values))(*values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +229,19 @@ def average(layer: Layer) -> Family | None:
     return _Average(layer)
 
 
+def averages(layer: Layer) -> Family | None:
+    """QLinearAveragePool of one or two axes, whose windows all see something."""
+    x = layer.inputs[0]
+    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0]:
+        return None
+    sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))
+    return _Windows(layer) if sees else None
+
+
 BYTE_POOLS: dict[str, Callable[[Layer], Family | None]] = {
     "MaxPool": greatest,
     "GlobalMaxPool": greatest,
+    "QLinearAveragePool": averages,
     "QLinearGlobalAveragePool": average,
 }
 """Operator -> what makes a family of a layer."""
