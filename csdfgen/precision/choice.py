@@ -76,6 +76,7 @@ class Arenas:
     _known: dict[frozenset[str], int] = field(default_factory=dict)
     _settled: dict[frozenset[str], int] = field(default_factory=dict)
     _int8: int = 0
+    _usual: int = 0
 
     @property
     def int8(self) -> int:
@@ -88,8 +89,15 @@ class Arenas:
         for speed: `settled` chooses them anew (below).
         """
         if wide not in self._known:
-            found = self._at_heights(wide, self.options.goal)
-            if found > self.options.memory > 0 and self.options.rows == DEFAULTS.rows:
+            budget, free = self.options.memory, self.options.rows == DEFAULTS.rows
+            goal = self.options.goal
+            # where int8 is too large at heights, so is what has more bytes
+            if wide and free and self._usual > budget > 0:
+                goal = _LEAST_MEMORY
+            found = self._at_heights(wide, goal)
+            if not wide:
+                self._usual = found
+            if found > budget > 0 and free and goal != _LEAST_MEMORY:
                 found = min(found, self._at_heights(wide, _LEAST_MEMORY))
             self._known[wide] = found
             self.tell(len(self._known))
