@@ -57,6 +57,7 @@ def executed(text: str, beside: Path | None = None) -> str:
         place = Path(folder)
         programs = place / "programs"
         programs.mkdir()
+        (place / "docs").symlink_to(ROOT / "docs", target_is_directory=True)
         if beside is not None:
             (place / beside.name).symlink_to(beside, target_is_directory=True)
         for name, command in PROGRAMS.items():
