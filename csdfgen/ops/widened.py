@@ -51,8 +51,8 @@ def values_of(array: np.ndarray, form: Format) -> np.ndarray:
         behind = (1,) * (array.ndim - 1 - normal_axis(form.axis, array.ndim))
         scale = scale.reshape(-1, *behind)
         zero = zero.reshape(-1, *behind) if zero.size > 1 else zero
-    values: np.ndarray = (array.astype(np.float32) - zero) * scale
-    return values
+    # numpy makes a number of an array without axes
+    return np.asarray((array.astype(np.float32) - zero) * scale)
 
 
 def quantized(values: np.ndarray, form: Format) -> np.ndarray:

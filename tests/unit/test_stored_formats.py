@@ -15,8 +15,10 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.errors import CsdfgenError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.native.backends import settled
+from csdfgen.ops.widened import values_of
 from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse
 from tests.networks import check_touched
@@ -392,3 +394,9 @@ def test_a_range_of_no_width_is_legal() -> None:
         feeds_of(model)
     ).values()
     np.testing.assert_allclose(got, reference(model), atol=1e-30)
+
+
+def test_constants_without_axes_stay_arrays() -> None:
+    """A bound of a Clip, or a divisor, that is stored as one integer."""
+    found = values_of(np.array(5, np.int8), Format("int8", (0.5,), (1,)))
+    assert isinstance(found, np.ndarray) and found.shape == () and found == 2
