@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 
 from csdfgen.errors import InputError, ToolError
 from csdfgen.paper.formats import celsius, digits
 from csdfgen.paper.formats.claims import fahrenheit
 from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6, TABLE_4_7
+from tests.quantized_models import session
 
 __all__ = ["LARGEST_ERROR", "LARGEST_LOSS", "Result", "results"]
 
@@ -58,17 +58,9 @@ class Result:
 
 
 def _by_onnxruntime(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.add_session_config_entry("session.qdqisint8allowed", "1")
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    kind = {"tensor(float)": np.float32, "tensor(float16)": np.float16}[
-        session.get_inputs()[0].type
-    ]
-    return np.concatenate([session.run(None, {"x": one[None]})[0] for one in x.astype(kind)])
+    made = session(model)
+    kind = {"tensor(float)": np.float32, "tensor(float16)": np.float16}[made.get_inputs()[0].type]
+    return np.concatenate([made.run(None, {"x": one[None]})[0] for one in x.astype(kind)])
 
 
 def _figures(

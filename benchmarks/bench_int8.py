@@ -19,8 +19,6 @@ from math import exp, log
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime as ort
 from threadpoolctl import threadpool_limits
 
 import csdfgen
@@ -29,7 +27,7 @@ from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.errors import CsdfgenError
 from csdfgen.native.backends import kernels_of
 from csdfgen.reading.zoo import build
-from tests.quantized_models import feeds_of, prepared, quantized
+from tests.quantized_models import feeds_of, prepared, quantized, session
 
 PAGE = ROOT / "docs" / "int8.md"
 MARKER = "bench-int8"
@@ -59,18 +57,6 @@ class Measured:
     arena_float: int
 
 
-def session(model: onnx.ModelProto) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
-    """A network in onnxruntime, on one thread; all that can be is computed in integers."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.qdqisint8allowed", "1")
-    made = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return lambda feeds: made.run(None, feeds)
-
-
 def medians(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
     """Seconds of functions called in turn, so that a busy machine slows all alike; in another order each time,
     as what ran before leaves its own data in the caches.
@@ -95,11 +81,16 @@ def measure(name: str, repeats: int) -> Measured:
     plans = [csdfgen.plan(csdfgen.load(one), backend="native") for one in (integers, model)]
     ours, ours_float = (runtime.compile(plan) for plan in plans)
     theirs, theirs_float = session(integers), session(model)
-    for wanted, got in zip(theirs(x), ours(x).values(), strict=True):
+    for wanted, got in zip(theirs.run(None, x), ours(x).values(), strict=True):
         if not np.array_equal(wanted, got):
             raise CsdfgenError("outputs differ from onnxruntime's", where=name)
     seconds = medians(
-        [lambda: ours(x), lambda: ours_float(x), lambda: theirs(x), lambda: theirs_float(x)],
+        [
+            lambda: ours(x),
+            lambda: ours_float(x),
+            lambda: theirs.run(None, x),
+            lambda: theirs_float.run(None, x),
+        ],
         repeats,
     )
     return Measured(name, *seconds, *(plan.planned_bytes for plan in plans))

@@ -22,6 +22,7 @@ __all__ = [
     "ScheduleError",
     "ToolError",
     "UnsupportedOperatorError",
+    "first_line",
     "option",
     "options_as_flags",
     "shape_option",
@@ -117,6 +118,11 @@ def option(name: str, *value: object) -> str:
         flag = _FLAGS.get(name, name).replace("_", "-")
         return " ".join([f"--{flag}", *map(str, value)])
     return "=".join([name, *map(repr, value)])
+
+
+def first_line(error: Exception) -> str:
+    """What an error of somebody else's says first; its type where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def shape_option(name: str, sizes: Sequence[int | str]) -> str:

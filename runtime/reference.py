@@ -39,12 +39,14 @@ from runtime.images import top_classes
 from runtime.steps import Step, Steps, counted
 
 __all__ = [
+    "REFUSALS",
     "TOLERANCES",
     "Comparison",
     "MismatchError",
     "Reference",
     "Tolerance",
     "compare",
+    "reason_of",
     "same_classes",
     "tolerance_of",
 ]
@@ -60,7 +62,7 @@ _SOURCE_PLACE = re.compile(r"/onnxruntime_src/\S+ ")
 _WEIGHTS_NEED_NOT_BE_INPUTS = 4
 """First IR version in which initializers may be missing from the inputs."""
 
-_REFUSALS = (
+REFUSALS = (
     EPFail,
     Fail,
     InvalidArgument,
@@ -271,7 +273,7 @@ class Reference:
             self._session = onnxruntime.InferenceSession(
                 data, options, providers=["CPUExecutionProvider"]
             )
-        except _REFUSALS as error:
+        except REFUSALS as error:
             raise self._refused("load", error) from None
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -294,17 +296,21 @@ class Reference:
         options.log_severity_level = _SILENT
         try:
             results = self._session.run(self._names, feeds, options)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             raise self._refused("run", error) from None
         return {name: np.asarray(result) for name, result in zip(self._names, results, strict=True)}
 
     def _refused(self, what: str, error: Exception) -> ModelError:
-        reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
-        shown = reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
         return ModelError(
-            f"onnxruntime cannot {what} it, run without {option('check')}: {shown}",
+            f"onnxruntime cannot {what} it, run without {option('check')}: {reason_of(error)}",
             where=self.source,
         )
+
+
+def reason_of(error: Exception) -> str:
+    """What onnxruntime says, in one line, without places in its source."""
+    reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
+    return reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
 
 
 def _quiet() -> None:

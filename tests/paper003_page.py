@@ -4,7 +4,6 @@ the page.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
@@ -13,11 +12,11 @@ from csdfgen.paper.formats.memory import IMAGE, networks
 from csdfgen.paper.formats.reproduction import Reproduction, reproduce
 from csdfgen.planning.planner import plan
 from csdfgen.reading.loader import load
+from tests.paper_page import filled
 from tests.readme import ROOT
 from zoo_models import ZOO
 
 PAGE = ROOT / "docs" / "paper003.md"
-BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 PARTS = {
     "listing": "Listing 1.4",
@@ -114,7 +113,7 @@ MAKERS: dict[str, Callable[[], str]] = {
 
 def with_tables(text: str) -> str:
     """The page with every table computed anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}\n{MAKERS[block[2]]()}\n{block[3]}", text)
+    return filled(text, MAKERS)
 
 
 if __name__ == "__main__":

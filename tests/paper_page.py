@@ -5,6 +5,7 @@ the page.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from csdfgen.paper.findings import findings, readings
 from csdfgen.paper.printed import COLUMNS, TABLE_3
@@ -71,9 +72,14 @@ MAKERS = {
 }
 
 
+def filled(text: str, makers: Mapping[str, Callable[[], str]]) -> str:
+    """A page with what stands behind each of its markers made anew."""
+    return BLOCK.sub(lambda block: f"{block[1]}\n{makers[block[2]]()}\n{block[3]}", text)
+
+
 def with_tables(text: str) -> str:
     """The page with every table computed anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}\n{MAKERS[block[2]]()}\n{block[3]}", text)
+    return filled(text, MAKERS)
 
 
 if __name__ == "__main__":

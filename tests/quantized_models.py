@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -17,6 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+from csdfgen.precision.writer import silent
 from csdfgen.reading.zoo import build
 
 __all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "prepared", "quantized"]
@@ -66,7 +66,7 @@ def quantized(
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.redirect_stdout(io.StringIO()),
-        _silent(),
+        silent(),
     ):
         before, after = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
         onnx.save(source, before)
@@ -93,7 +93,7 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    with tempfile.TemporaryDirectory() as folder, _silent():
+    with tempfile.TemporaryDirectory() as folder, silent():
         before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
         onnx.save(model, before)
         quant_pre_process(before, after, skip_symbolic_shape=True)
@@ -110,25 +110,21 @@ def of_zoo(name: str, form: str) -> onnx.ModelProto:
     return quantized(build(f"zoo:{name}"), form)
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
+def session(model: onnx.ModelProto) -> ort.InferenceSession:
+    """A model in onnxruntime, on one thread; integer layers of QDQ models are computed in integers."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def onnxruntime_outputs(
     model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """By name; integer layers of QDQ models are computed in integers."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.add_session_config_entry("session.qdqisint8allowed", "1")
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    names = [entry.name for entry in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+    made = session(model)
+    names = [entry.name for entry in made.get_outputs()]
+    return dict(zip(names, made.run(names, dict(feeds)), strict=True))

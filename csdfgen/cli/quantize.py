@@ -67,18 +67,22 @@ def quantized(
             f"--formats {asked.format} is chosen by what inputs show; give some with --calibrate FILES",
             where=model,
         )
+    wishes = {"format": asked.format, "integer_io": asked.integer_io, "planning": planning}
+    return _made(model, options, asked.calibrate, asked.images, stage, **wishes)
+
+
+def _made(
+    model: str,
+    options: ModelOptions,
+    files: Sequence[str],
+    images: ImageOptions,
+    stage: Stage,
+    **wishes: Any,
+) -> Quantized:
+    """What `csdfgen.quantize` makes of a model, calibrated on files."""
     stage("loading")
-    network = load_network(model, options)
-    frames = read_frames(asked.calibrate, network, asked.images)
-    return quantize(
-        model,
-        frames or None,
-        format=asked.format,
-        integer_io=asked.integer_io,
-        planning=planning,
-        shapes=options.shapes or None,
-        progress=stage,
-    )
+    frames = read_frames(files, load_network(model, options), images)
+    return quantize(model, frames or None, shapes=options.shapes or None, progress=stage, **wishes)
 
 
 def written_beside(path: Path, made: Quantized, plan: Plan) -> Plan:
@@ -103,15 +107,13 @@ def run_quantize(request: QuantizeRequest) -> None:
                 raise InputError(f"is written as {' or '.join(suffixes)}", where=str(path))
             check_writable(path)
     with stages() as stage:
-        stage("loading")
-        network = load_network(request.model, request.options)
-        frames = read_frames(request.calibrate, network, request.images)
-        made = quantize(
+        made = _made(
             request.model,
-            frames or None,
+            request.options,
+            request.calibrate,
+            request.images,
+            stage,
             with_front=request.front is not None,
-            shapes=request.options.shapes or None,
-            progress=stage,
             **request.wishes,
         )
     made.save(request.output)

@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from csdfgen.precision.writer import with_arrays
+
 __all__ = ["with_fine_biases"]
 
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
@@ -24,12 +26,11 @@ def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.Mo
     rounding takes from the weights, stays added. A bias that several layers have, and one that
     would leave 32 bits, stays as it is.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    constants = {one.name: one for one in copy.graph.initializer}
+    new: dict[str, np.ndarray] = {}
+    constants = {one.name: one for one in model.graph.initializer}
     values = {one.name: one for one in floats.graph.initializer}
-    dequantized = {n.output[0]: n for n in copy.graph.node if n.op_type == "DequantizeLinear"}
-    layers = [n for n in copy.graph.node if n.op_type in _BIASED and len(n.input) > 2]
+    dequantized = {n.output[0]: n for n in model.graph.node if n.op_type == "DequantizeLinear"}
+    layers = [n for n in model.graph.node if n.op_type in _BIASED and len(n.input) > 2]
     readers = [node.input[2] for node in layers]
     for layer in layers:
         x, w, b = (dequantized.get(name) for name in layer.input[:3])
@@ -49,10 +50,6 @@ def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.Mo
         whole = np.rint((bias + moved * coarse) / fine)
         if np.abs(whole).max(initial=0) > np.iinfo(np.int32).max:
             continue
-        _exchange(stored, whole.astype(np.int32))
-        _exchange(scale, fine.reshape(numpy_helper.to_array(scale).shape).astype(np.float32))
-    return copy
-
-
-def _exchange(tensor: onnx.TensorProto, values: np.ndarray) -> None:
-    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values), tensor.name))
+        new[stored.name] = whole.astype(np.int32)
+        new[scale.name] = fine.reshape(tuple(scale.dims)).astype(np.float32)
+    return with_arrays(model, new)

@@ -18,7 +18,7 @@ import onnx
 from onnx import numpy_helper
 
 from csdfgen.model.formats import Format
-from csdfgen.precision.formats import integers_of, values_of
+from csdfgen.ops.widened import quantized, values_of
 
 __all__ = ["METADATA", "Ends", "ends_of", "integers_throughout", "with_integer_ends"]
 
@@ -36,7 +36,7 @@ class Ends:
     def taken(self, frame: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values of inputs as the model takes them."""
         return {
-            name: integers_of(array, self.inputs[name]) if name in self.inputs else array
+            name: quantized(array, self.inputs[name]) if name in self.inputs else array
             for name, array in frame.items()
         }
 

@@ -9,6 +9,7 @@ frames; signal to noise is its inverse, in dB.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -183,7 +184,7 @@ def _noise(
 ) -> float:
     values, clean = known
     found = _again(network, values, bins, swaps)
-    return relative_noise(clean, _outputs(network, {**values, **found}))
+    return relative_noise(clean, _outputs(network, ChainMap(found, values)))
 
 
 # A network on whole tensors ----------------------------------------------------------------------
@@ -224,7 +225,7 @@ def _again(
             if other is None and not any(t is not None and t.name in found for t in layer.inputs):
                 made = {name: values[name] for name in names if name in bins}
             else:
-                made = _computed(other or layer, {**values, **found})
+                made = _computed(other or layer, ChainMap(found, values))
             for name in bins.keys() & made.keys():
                 made[name] = binned(made[name], bins[name])
             found.update(made)

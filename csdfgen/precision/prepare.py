@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import numpy_helper, shape_inference, version_converter
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, first_line
 from csdfgen.reading.onnx_file import from_proto, read_file
 from csdfgen.reading.zoo import build, is_zoo_name
 
@@ -75,7 +76,7 @@ def _lifted(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             return version_converter.convert_version(model, target)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            why = first_line(error)
     if _opset(model) >= _LEAST_OPSET:
         return model
     raise ModelError(
@@ -88,6 +89,8 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
     """What onnxruntime's basic level leaves, which is ONNX still."""
     import onnxruntime as ort
 
+    from runtime.reference import REFUSALS, reason_of
+
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -98,9 +101,8 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
             ort.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # its errors have no type of their own below Exception
-            why = str(error).strip().splitlines()[-1][:200]
-            raise ModelError(f"onnxruntime refuses it: {why}") from error
+        except REFUSALS as error:
+            raise ModelError(f"onnxruntime refuses it: {reason_of(error)}") from error
         found = onnx.load(path)
     # domains that nothing of the model is from are only confusing
     used = {node.domain for node in found.graph.node} | {""}
@@ -110,14 +112,14 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
     return found
 
 
-# BatchNormalization behind ConvTranspose ---------------------------------------------------------
-
-
 def _add_two(model: onnx.ModelProto) -> None:
     """A Sum of two is an Add, which there are integers for, and which an activation behind it joins."""
     for node in model.graph.node:
         if node.op_type == "Sum" and not node.domain and len(node.input) == 2:
             node.op_type = "Add"
+
+
+# BatchNormalization behind ConvTranspose ---------------------------------------------------------
 
 
 def _fold_batch_normalization(model: onnx.ModelProto) -> None:
@@ -127,10 +129,8 @@ def _fold_batch_normalization(model: onnx.ModelProto) -> None:
     graph = model.graph
     constants = {one.name: one for one in graph.initializer}
     makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, int] = {one.name: 1 for one in graph.output}
-    for node in graph.node:
-        for name in node.input:
-            readers[name] = readers.get(name, 0) + 1
+    readers = Counter(one.name for one in graph.output)
+    readers.update(name for node in graph.node for name in node.input)
     for node in list(graph.node):
         if node.op_type != "BatchNormalization" or len([o for o in node.output if o]) != 1:
             continue

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -204,12 +206,9 @@ def quantize(
         )
     check_together(planning or usual())
     source, where = float_model(model)
-    try:
+    with _told_of(where):
         work = _Work(source, inputs, wish, shapes, progress or _untold, planning or usual())
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
-    except CsdfgenError as error:
-        # what loads a model says which one it is
-        raise (error if error.where.startswith(where) else error.at(where)) from None
 
 
 def sensitivity(
@@ -226,12 +225,18 @@ def sensitivity(
     inputs: as for `quantize`. Raises InputError, ModelError.
     """
     source, where = float_model(model)
-    try:
+    with _told_of(where):
         wish = Wish("int8", method, percentile).checked()
         work = _Work(source, inputs, wish, shapes, progress or _untold, usual())
         return work.tried(work.written())
+
+
+@contextmanager
+def _told_of(where: str) -> Iterator[None]:
+    """Errors say which model they are about, those that do not yet."""
+    try:
+        yield
     except CsdfgenError as error:
-        # what loads a model says which one it is
         raise (error if error.where.startswith(where) else error.at(where)) from None
 
 
@@ -276,6 +281,11 @@ class _Work:
             )
         self.tell("folding")
         self.model = prepared(self.source)
+
+    @cached_property
+    def folded(self) -> Network:
+        """The prepared float model."""
+        return self._loaded(self.model)
 
     def _loaded(self, model: onnx.ModelProto) -> Network:
         sizes = None if self.shapes is None else {k: tuple(v) for k, v in self.shapes.items()}
@@ -325,7 +335,7 @@ class _Work:
         """The noise of a choice that needs none of single tensors."""
         self.tell("predicting noise")
         return noise_together(
-            self._loaded(self.model),
+            self.folded,
             _some(_split(self._images())[1], MEASURED_FRAMES),
             written.groups,
             formats,
@@ -351,10 +361,9 @@ class _Work:
         found = skeleton(self.model, bare)
         if not found.tensors:
             raise InputError("has no operator whose tensors could be integers")
-        folded = self._loaded(self.model)
         self.tell("calibrating", 0, len(self.frames))
         seen = calibrate(
-            folded,
+            self.folded,
             self.frames,
             tensors=found.tensors,
             progress=lambda done: self.tell("calibrating", done, len(self.frames)),
@@ -363,7 +372,7 @@ class _Work:
         made = rounded_anew(
             self.model,
             in_int8(self.model, narrow),
-            folded,
+            self.folded,
             _some(_split(self._images())[0], ROUNDED_FRAMES),
             lambda done, total: self.tell("rounding weights", done, total),
         )
@@ -414,7 +423,7 @@ class _Work:
         trials = 2 * len(written.narrow)
         tried = _some(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
         return noise_alone(
-            self._loaded(self.model),
+            self.folded,
             tried,
             [one for one in kept if not any(one is other for other in tried)],
             written.groups,

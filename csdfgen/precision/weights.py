@@ -6,6 +6,7 @@ each layer's windows were (`rounding`), and biases made good for what is left; s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
+from csdfgen.ops.widened import values_of
 from csdfgen.precision.calibrate import Frame
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
@@ -42,10 +45,9 @@ class _Weighted:
     @property
     def values(self) -> np.ndarray:
         """The weights as values."""
-        shape = [1] * self.integers.ndim
-        if self.scale.size > 1:
-            shape[self.axis] = self.scale.size
-        return self.integers.astype(np.float32) * self.scale.reshape(shape)
+        axis = self.axis if self.scale.size > 1 else None
+        scales = tuple(self.scale.reshape(-1).tolist())
+        return values_of(self.integers, Format(str(self.integers.dtype), scales, (0,), axis))
 
     @property
     def bias_values(self) -> np.ndarray | None:
@@ -104,7 +106,8 @@ def rounded_anew(
     """
     layers = {layer.output.name: layer for layer in network.layers}
     found = {one.output: one for one in _weighted(source, model) if one.output in layers}
-    times = _readers(source)
+    # what several layers share cannot suit each
+    times = Counter(name for node in source.graph.node for name in node.input)
     found = {
         name: one
         for name, one in found.items()
@@ -131,15 +134,6 @@ def rounded_anew(
         if progress is not None:
             progress(len(frames) + done + 1, total)
     return with_arrays(model, arrays)
-
-
-def _readers(source: onnx.ModelProto) -> dict[str, int]:
-    """How many layers read each constant: what several share cannot suit each."""
-    found: dict[str, int] = {}
-    for node in source.graph.node:
-        for name in node.input:
-            found[name] = found.get(name, 0) + 1
-    return found
 
 
 def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, first_line
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
@@ -31,6 +31,7 @@ __all__ = [
     "in_int8",
     "joined_ranges",
     "least_of_softmax",
+    "silent",
     "skeleton",
     "with_arrays",
     "with_formats",
@@ -99,7 +100,7 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
     # a Clip that zero is outside of cannot be what the ends of the integers do
     kept = any(low > 0 or high < 0 for low, high in _removed(model, onnx.ModelProto()).values())
     kinds = {node.op_type for node in graph.node} & {*QDQRegistry, *QLinearOpsRegistry, *_ALONE}
-    with _silent():
+    with silent():
         try:
             tool = QDQQuantizer(
                 copy, True, False, QuantType.QInt8, QuantType.QInt8,
@@ -116,14 +117,15 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
                             f"constant '{one.name}' holds {wrong} values that are no numbers or without end, "
                             "which integers cannot be; export the model anew"
                         ) from error
-            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(f"onnxruntime's tool cannot quantize it: {why}") from error
+            raise ModelError(
+                f"onnxruntime's tool cannot quantize it: {first_line(error)}"
+            ) from error
     found: onnx.ModelProto = tool.model.model
     return found
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """The tool's warnings are about what is settled here."""
     logging.disable(logging.WARNING)
     try:
@@ -235,17 +237,13 @@ def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.
     """A model that the tool has written, with other formats for tensors that lead. Biases stay: between
     tensors of 16 bits they are only values.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
     new = {}
     for name, form in formats.items():
         assert form.scale is not None and form.zero_point is not None
         new[f"{name}_scale"] = np.array(form.scale[0], np.float32)
         new[f"{name}_zero_point"] = np.array(form.zero_point[0], form.dtype)
     wide = {f"{name}_zero_point" for name, form in formats.items() if form.itemsize > 1}
-    for tensor in copy.graph.initializer:
-        if tensor.name in new:
-            tensor.CopyFrom(numpy_helper.from_array(new[tensor.name], tensor.name))
+    copy = with_arrays(model, new)
     opset = max(one.version for one in copy.opset_import if one.domain in ("", "ai.onnx"))
     if wide and opset < OPSET:
         for node in copy.graph.node:
@@ -279,6 +277,5 @@ def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             found: onnx.ModelProto = float16.convert_float_to_float16(model, keep_io_types=True)
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
-            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(f"cannot be converted to float16: {why}") from error
+            raise ModelError(f"cannot be converted to float16: {first_line(error)}") from error
     return found

@@ -18,7 +18,7 @@ from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.ends import ends_of
-from csdfgen.precision.formats import binned, format_of, symmetric
+from csdfgen.precision.formats import binned, format_of
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepared
 from csdfgen.precision.quantize import FORMATS
@@ -135,7 +135,14 @@ def test_formats_hold_range_and_zero(a: float, b: float, dtype: str) -> None:
 def test_symmetric_weights() -> None:
     weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
     weights[2] = 0
-    integers, scales = symmetric(weights, 0)
+    g = Graph()
+    x = g.input("x", (1, 3, 9, 9))
+    made = in_int8(prepared(g.model(g.node("Conv", x, g.constant(weights)))), {})
+    arrays = [numpy_helper.to_array(one) for one in made.graph.initializer]
+    (integers,) = (one for one in arrays if one.ndim == 4)
+    (scales,) = (
+        one.reshape(-1, 1, 1, 1) for one in arrays if one.shape == (4,) and one.dtype == np.float32
+    )
     assert integers.dtype == np.int8 and scales.shape == (4, 1, 1, 1)
     assert sorted(np.abs(integers).max(axis=(1, 2, 3)).tolist()) == [0, 127, 127, 127]
     assert np.abs(integers * scales - weights).max() <= scales.max() / 2 * 1.001
