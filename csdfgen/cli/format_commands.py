@@ -2,111 +2,30 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from csdfgen.cli import goal_options, run_options
+from csdfgen.cli import format_options, goal_options, run_options
 from csdfgen.cli.commands import Command
-from csdfgen.cli.format_options import IntegerIoOption, Stored
 from csdfgen.cli.options import ModelArgument, ModelGroup, ShapeOption
 
 __all__ = ["add_to"]
 
 
-class Method(str, enum.Enum):
-    """Thresholds of `csdfgen.precision.thresholds`."""
-
-    mse = "mse"
-    minmax = "minmax"
-    percentile = "percentile"
-    kl = "kl"
-
-
 def quantize(
     model: ModelArgument,
-    more: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILES]...", help="More files to calibrate on.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT.onnx", help="The model in QDQ form.")
-    ] = Path("quantized.onnx"),
-    calibrate: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--calibrate",
-            metavar="FILES|X.npz",
-            help="Pictures, arrays or a folder of them, as real as can be; repeatable. An array may hold several along axis 0.",
-            show_default=False,
-        ),
-    ] = None,
-    stored: Annotated[
-        Stored,
-        typer.Option(
-            "--format",
-            help="float16: all in two bytes; int16: activations in two, weights in one; int8: all in one; "
-            "mixed: int8, and int16 where that takes away most noise.",
-        ),
-    ] = Stored.int8,
-    method: Annotated[
-        Method,
-        typer.Option(
-            "--method",
-            help="What part of the values seen int8 covers: of least squared error, all, a percentile, or of least "
-            "relative entropy.",
-        ),
-    ] = Method.mse,
-    percentile: Annotated[
-        float | None,
-        typer.Option(
-            "--percentile",
-            metavar="P",
-            help="With --method percentile. \\[default: 99.99]",
-            show_default=False,
-        ),
-    ] = None,
-    arena_factor: Annotated[
-        float | None,
-        typer.Option(
-            "--arena-factor",
-            metavar="F",
-            help="mixed: the arena of int8 times this, at most. \\[default: 1]",
-            show_default=False,
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            "--memory",
-            metavar="BYTES",
-            help="mixed: an arena of 256KiB, 1MB, ..., at most.",
-            show_default=False,
-        ),
-    ] = None,
-    min_sqnr: Annotated[
-        float | None,
-        typer.Option(
-            "--min-sqnr",
-            metavar="DB",
-            help="mixed: the least arena of this quality.",
-            show_default=False,
-        ),
-    ] = None,
-    integer_io: IntegerIoOption = False,
-    front: Annotated[
-        Path | None,
-        typer.Option(
-            "--front",
-            metavar="FILE",
-            help="mixed: write quality against arena (.csv, .json).",
-            show_default=False,
-        ),
-    ] = None,
+    more: format_options.MoreFilesArgument = None,
+    output: format_options.OutputOption = Path("quantized.onnx"),
+    calibrate: format_options.FilesOption = None,
+    stored: format_options.FormatOption = format_options.Stored.int8,
+    method: format_options.MethodOption = format_options.Method.mse,
+    percentile: format_options.PercentileOption = None,
+    arena_factor: format_options.ArenaFactorOption = None,
+    memory: format_options.FormatMemoryOption = None,
+    min_sqnr: format_options.MinSqnrOption = None,
+    integer_io: format_options.IntegerIoOption = False,
+    front: format_options.FrontFileOption = None,
     resize: run_options.ResizeOption = False,
     mean: run_options.MeanOption = None,
     std: run_options.StdOption = None,
@@ -120,7 +39,7 @@ def quantize(
     from csdfgen.cli.quantize import QuantizeRequest, run_quantize
     from runtime.images import ImageOptions, parse_channel_values
 
-    if percentile is not None and method is not Method.percentile:
+    if percentile is not None and method is not format_options.Method.percentile:
         raise typer.BadParameter("goes with --method percentile", param_hint="--percentile")
     wishes = {
         "format": stored.value, "method": method.value, "percentile": percentile,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,22 @@ from csdfgen.cli import run_options
 if TYPE_CHECKING:
     from csdfgen.cli.quantize import Formats
 
-__all__ = ["FormatsGroup", "IntegerIoOption", "Stored"]
+__all__ = [
+    "ArenaFactorOption",
+    "FilesOption",
+    "FormatMemoryOption",
+    "FormatOption",
+    "FormatsGroup",
+    "FrontFileOption",
+    "IntegerIoOption",
+    "Method",
+    "MethodOption",
+    "MinSqnrOption",
+    "MoreFilesArgument",
+    "OutputOption",
+    "PercentileOption",
+    "Stored",
+]
 
 _PANEL = "Number formats"
 """Heading in the help."""
@@ -28,12 +44,98 @@ class Stored(str, enum.Enum):
     mixed = "mixed"
 
 
+class Method(str, enum.Enum):
+    """Thresholds of `csdfgen.precision.thresholds`."""
+
+    mse = "mse"
+    minmax = "minmax"
+    percentile = "percentile"
+    kl = "kl"
+
+
 IntegerIoOption = Annotated[
     bool,
     typer.Option(
         "--integer-io",
         rich_help_panel=_PANEL,
         help="Inputs and outputs stay integers, by a scale and zero point that are said, and kept in the model's metadata.",
+    ),
+]
+MoreFilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILES]...", help="More files to calibrate on.", show_default=False),
+]
+FilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--calibrate",
+        metavar="FILES|X.npz",
+        help="Pictures, arrays or a folder of them, as real as can be; repeatable. An array may hold several along axis 0.",
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    Stored,
+    typer.Option(
+        "--format",
+        help="float16: all in two bytes; int16: activations in two, weights in one; int8: all in one; "
+        "mixed: int8, and int16 where that takes away most noise.",
+    ),
+]
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="OUT.onnx", help="The model in QDQ form.")
+]
+MethodOption = Annotated[
+    Method,
+    typer.Option(
+        "--method",
+        help="What part of the values seen int8 covers: of least squared error, all, a percentile, or of least "
+        "relative entropy.",
+    ),
+]
+PercentileOption = Annotated[
+    float | None,
+    typer.Option(
+        "--percentile",
+        metavar="P",
+        help="With --method percentile. \\[default: 99.99]",
+        show_default=False,
+    ),
+]
+ArenaFactorOption = Annotated[
+    float | None,
+    typer.Option(
+        "--arena-factor",
+        metavar="F",
+        help="mixed: the arena of int8 times this, at most. \\[default: 1]",
+        show_default=False,
+    ),
+]
+FormatMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="BYTES",
+        help="mixed: an arena of 256KiB, 1MB, ..., at most.",
+        show_default=False,
+    ),
+]
+MinSqnrOption = Annotated[
+    float | None,
+    typer.Option(
+        "--min-sqnr",
+        metavar="DB",
+        help="mixed: the least arena of this quality.",
+        show_default=False,
+    ),
+]
+FrontFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--front",
+        metavar="FILE",
+        help="mixed: write quality against arena (.csv, .json).",
+        show_default=False,
     ),
 ]
 FormatsOption = Annotated[
