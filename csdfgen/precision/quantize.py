@@ -34,6 +34,7 @@ from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
 from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
 from csdfgen.precision.ends import Ends, with_integer_ends
 from csdfgen.precision.formats import format_of
+from csdfgen.precision.levelling import levelled
 from csdfgen.precision.noise import (
     Sensitivity,
     decibels,
@@ -42,8 +43,9 @@ from csdfgen.precision.noise import (
     noise_together,
 )
 from csdfgen.precision.prepare import float_model, prepared
-from csdfgen.precision.ranges import Range
+from csdfgen.precision.ranges import Observer, Range
 from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
+from csdfgen.precision.useful import useful_ranges
 from csdfgen.precision.weights import as_values, rounded_anew
 from csdfgen.precision.writer import (
     Skeleton,
@@ -71,6 +73,15 @@ TRIED_FRAMES = 4
 
 TRIALS = 600
 """Frames, about, that may be run for that: where there are many tensors, inputs are fewer."""
+
+LEVELS = 2**8, 2**16
+"""Integers that a tensor in int8 and one in int16 have."""
+
+EVERYTHING = (-np.inf, np.inf)
+"""The range of a tensor of which nothing more is known."""
+
+LEVELLED_FRAMES = 8
+"""Inputs on which channels are looked at."""
 
 ROUNDED_FRAMES = 24
 """Inputs by whose windows weights are rounded."""
@@ -356,7 +367,10 @@ class _Work:
         return least_noise(arenas, tried, limit)
 
     def written(self) -> _Written:
-        """The model in int8, by what was seen of its tensors."""
+        """The model in int8, by what was seen of its tensors, once its channels are level."""
+        self.tell("levelling channels")
+        seen_first = _some(_split(self._images())[0], LEVELLED_FRAMES)
+        self.model = levelled(self.model, self._loaded(self.model), seen_first)
         bare = in_int8(self.model, {})
         found = skeleton(self.model, bare)
         if not found.tensors:
@@ -400,10 +414,12 @@ class _Work:
             )
         clipped: dict[str, Range] = {}
         whole: dict[str, Range] = {}
+        useful, useful_wide = (useful_ranges(self.model, found, levels) for levels in LEVELS)
         for name in found.leaders:
             one = seen.observed[name]
-            clipped[name] = threshold(one, self.wish.method, 256, self.wish.percentile)
-            bounds = found.bounds.get(name, (-np.inf, np.inf))
+            told = one.within(*_with_a_step(useful.get(name, EVERYTHING), one))
+            clipped[name] = threshold(told, self.wish.method, LEVELS[0], self.wish.percentile)
+            bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
             ends = (HEADROOM * end for end in threshold(one, "minmax"))
             low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
             whole[name] = low, high
@@ -469,6 +485,13 @@ class _Work:
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
             measured, predicted, points, ends,
         )  # fmt: skip
+
+
+def _with_a_step(found: Range, seen: Observer) -> Range:
+    """A range and a step of int8 more on both sides, so that its ends are among what integers stand for."""
+    span = min(found[1], seen.high) - max(found[0], seen.low)
+    step = max(span, 0.0) / (LEVELS[0] - 1)
+    return found[0] - step, found[1] + step
 
 
 def _some(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
