@@ -24,7 +24,7 @@ from csdfgen.planning.planner import prepare, rough_bound
 from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.precision.writer import with_formats
 
-__all__ = ["Arenas", "Chosen", "front", "least_noise", "smallest"]
+__all__ = ["Arenas", "Chosen", "front", "least_noise", "no_noise", "smallest", "unreachable"]
 
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Arenas of a front, in those of int8."""
@@ -84,6 +84,11 @@ class Arenas:
         self._heights()
         return self._int8
 
+    @property
+    def heights(self) -> PlanOptions:
+        """How int8 is planned without a budget, its heights chosen."""
+        return self._heights()[0]
+
     def of(self, wide: frozenset[str]) -> int:
         """Bytes that no plan with these tensors in int16 goes below, about, at the heights of the plan in
         int8: a twentieth of the work of a plan, and within a few percent of it.
@@ -120,6 +125,15 @@ class Arenas:
                     return chosen(network, replace(self.options, rows=one.rows))
             raise
 
+    def too_small(self, limit: int) -> InputError:
+        """What is said of a limit that int8 takes more than."""
+        least, budget = self.settled(frozenset()), bool(self.options.memory)
+        return InputError(
+            f"the network in int8 takes {'' if budget else 'an arena of '}{least:,} bytes"
+            f"{' at least' if budget else ''}, {limit:,} are allowed; allow that much"
+            f"{'' if budget else ', or plan it with less (csdfgen schedule --formats mixed --memory BYTES)'}"
+        )
+
     def _heights(self) -> list[PlanOptions]:
         """How int8 is planned without a budget; within one, also how it is planned in the least memory."""
         if not self._bases:
@@ -152,16 +166,12 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     """
     least = arenas.settled(frozenset())
     if least > limit:
-        raise InputError(
-            f"the network in int8 takes {'' if arenas.options.memory else 'an arena of '}{least:,} bytes"
-            f"{' at least' if arenas.options.memory else ''}, {limit:,} are allowed; allow that much"
-            f"{'' if arenas.options.memory else ', or plan it with less (csdfgen schedule --formats mixed --memory BYTES)'}"
-        )
+        raise arenas.too_small(limit)
     order = sorted(arenas.narrow, key=lambda name: -sensitivity.tensors.get(name, 0.0))
-    whole = sum(sensitivity.tensors.values())
-    worth, rest = [], whole
+    rest = sum(sensitivity.tensors.values())
+    worth, least_rest = [], no_noise(sensitivity.tensors)
     for name in order:
-        if rest <= _NO_NOISE * whole:
+        if rest <= least_rest:
             break
         worth.append(name)
         rest -= sensitivity.tensors.get(name, 0.0)
@@ -175,6 +185,11 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
         # its plan takes more than its bound says: less is allowed
         allowed = max(bound, min(arenas.of(wide) - 1, allowed * limit // taken))
     return _chosen(arenas, sensitivity, frozenset())
+
+
+def no_noise(noises: Mapping[str, float]) -> float:
+    """What tensors that are left may have together: none that a reader would see."""
+    return _NO_NOISE * sum(noises.values())
 
 
 def _filled(
@@ -203,10 +218,7 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
     low, high = (arenas.settled(frozenset(names)) for names in ((), arenas.narrow))
     best = _chosen(arenas, sensitivity, frozenset(arenas.narrow))
     if best.sqnr_db < quality:
-        raise InputError(
-            f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
-            "weights in int8 are the limit: ask for less, or for --format float16"
-        )
+        raise unreachable(best, quality)
     first = least_noise(arenas, sensitivity, low)
     if first.sqnr_db >= quality:
         return first
@@ -220,6 +232,14 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
         else:
             low = middle
     return best
+
+
+def unreachable(best: Chosen, quality: float) -> InputError:
+    """What is said of a quality that all tensors in int16 have less of."""
+    return InputError(
+        f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
+        "weights in int8 are the limit: ask for less, or for --format float16"
+    )
 
 
 def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:

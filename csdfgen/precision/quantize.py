@@ -14,20 +14,21 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import onnx
 
 import runtime
+from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.files import write_bytes
-from csdfgen.goals.choice import check_together, chosen, usual
+from csdfgen.goals.choice import check_together, chosen, profile_for, usual
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.model.units import size_of
+from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
@@ -44,6 +45,7 @@ from csdfgen.precision.noise import (
 from csdfgen.precision.prepare import float_model, prepared
 from csdfgen.precision.ranges import Range
 from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
+from csdfgen.precision.timing import Times, fastest, least_noise_in_time
 from csdfgen.precision.weights import as_values, rounded_anew
 from csdfgen.precision.writer import (
     Skeleton,
@@ -59,6 +61,9 @@ from csdfgen.reading.loader import load
 __all__ = ["FORMATS", "METHOD", "Quantized", "Wish", "quantize", "sensitivity"]
 
 FORMATS = ("float16", "int16", "int8", "mixed")
+
+GOALS = ("memory", "speed")
+"""What a quality may be had with most of."""
 
 METHOD = "mse"
 """The threshold of tensors in int8, unless another one is asked for."""
@@ -96,7 +101,9 @@ class Wish:
     """Which formats are wanted. format: one of FORMATS. method, percentile: see `thresholds`.
 
     Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any,
-    what costs no memory. integer_io: inputs and outputs of the model are integers.
+    what costs no memory. latency: seconds that a frame may be predicted to take, beside such a limit of
+    memory or alone. goal: what min_sqnr is had with, least "memory" or most "speed". integer_io: inputs and
+    outputs of the model are integers.
     """
 
     format: str = "int8"
@@ -106,6 +113,8 @@ class Wish:
     memory: int | None = None
     min_sqnr: float | None = None
     integer_io: bool = False
+    latency: float | None = None
+    goal: str = GOALS[0]
 
     def checked(self) -> Wish:
         """Raises InputError for words and numbers that mean nothing, or contradict each other."""
@@ -129,6 +138,7 @@ class Wish:
             raise InputError(
                 f"{given[0]} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
             )
+        self._check_times()
         if self.integer_io and self.format == "float16":
             raise InputError(
                 f"{option('integer_io')} is for int8, int16 and mixed; float16 has no integers"
@@ -143,6 +153,24 @@ class Wish:
             )
         return self
 
+    def _check_times(self) -> None:
+        """The same, of latency and goal."""
+        if self.goal not in GOALS:
+            raise InputError(f"{option('goal', self.goal)}: not one of {', '.join(GOALS)}")
+        if self.latency is not None and self.format != "mixed":
+            raise InputError(
+                f"{option('latency')} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
+            )
+        if self.latency is not None and self.min_sqnr is not None:
+            raise InputError(
+                f"{option('latency')} asks for the least noise within a time, {option('min_sqnr')} for a quality "
+                f"({option('goal', 'speed')} for the fastest of it); leave one of them out"
+            )
+        if self.goal != GOALS[0] and self.min_sqnr is None:
+            raise InputError(
+                f"{option('goal', self.goal)} is for {option('min_sqnr')}: the fastest of that quality; give one"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
@@ -152,7 +180,8 @@ class Quantized:
     tensors by type. float_arena, int8_arena: bytes of the default plan in float, and in int8 where that
     was planned. sqnr_db: signal to noise against the float network, measured here; predicted_sqnr_db:
     the sum of single noises; None where no input was given, or nothing was predicted. front: for
-    "mixed", if asked for. ends: inputs and outputs that are integers, if asked for.
+    "mixed", if asked for. ends: inputs and outputs that are integers, if asked for. predicted_seconds: of a
+    frame of the plan, on the device named `device`.
     """
 
     model: onnx.ModelProto
@@ -165,6 +194,8 @@ class Quantized:
     predicted_sqnr_db: float | None
     front: tuple[Chosen, ...] = ()
     ends: Ends = field(default_factory=Ends)
+    predicted_seconds: float | None = None
+    device: str = ""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, as a whole or not at all. Raises InputError."""
@@ -181,6 +212,9 @@ def quantize(
     arena_factor: float | None = None,
     memory: str | int | None = None,
     min_sqnr: float | None = None,
+    latency: str | float | None = None,
+    goal: str = GOALS[0],
+    device: str | None = None,
     integer_io: bool = False,
     with_front: bool = False,
     planning: PlanOptions | None = None,
@@ -190,7 +224,8 @@ def quantize(
     """A float model in fewer bytes: `csdfgen quantize`.
 
     inputs: an array, or arrays by input name, with one picture or several along axis 0, or several such;
-        needed but for "float16". arena_factor, memory, min_sqnr: see `Wish`. integer_io: inputs and
+        needed but for "float16". arena_factor, memory, min_sqnr, latency (seconds, or "20ms"), goal: see
+        `Wish`. device: where times are predicted, as for `csdfgen.plan`; latency needs one. integer_io: inputs and
         outputs stay the integers that they become; `Quantized.ends` has their formats, by which noise is
         measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
         how the result will be planned, instead of as `csdfgen.plan` does by default; a budget in it is one
@@ -199,15 +234,21 @@ def quantize(
     Raises InputError, ModelError.
     """
     budget = None if memory is None else size_of(memory)
-    wish = Wish(format, method, percentile, arena_factor, budget, min_sqnr, integer_io).checked()
+    time = None if latency is None else time_of(latency)
+    wish = Wish(
+        format, method, percentile, arena_factor, budget, min_sqnr, integer_io, time, goal
+    ).checked()
     if with_front and format != "mixed":
         raise InputError(
             f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
         )
-    check_together(planning or usual())
+    options = planning or usual()
+    options = replace(options, device=device) if device is not None else options
+    check_together(options if time is None else replace(options, latency=time))
+    profile_for(options)  # refuses a device that is none before anything is measured
     source, where = float_model(model)
     with _told_of(where):
-        work = _Work(source, inputs, wish, shapes, progress or _untold, planning or usual())
+        work = _Work(source, inputs, wish, shapes, progress or _untold, options)
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
 
 
@@ -348,12 +389,22 @@ class _Work:
     def _chosen(self, arenas: Arenas, tried: Sensitivity) -> Chosen:
         self.tell("choosing formats")
         wish = self.wish
+        if wish.min_sqnr is not None and wish.goal == "speed":
+            return fastest(arenas, self._times(arenas), tried, wish.min_sqnr)
         if wish.min_sqnr is not None:
             return smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
+        if wish.latency is not None:
+            if wish.arena_factor is not None:
+                limit = int(wish.arena_factor * arenas.int8)
+            limit = limit or self.options.memory or None
+            return least_noise_in_time(arenas, self._times(arenas), tried, wish.latency, limit)
         if limit is None:
             limit = self.options.memory or int((wish.arena_factor or 1.0) * arenas.int8)
         return least_noise(arenas, tried, limit)
+
+    def _times(self, arenas: Arenas) -> Times:
+        return Times(arenas, profile_for(self.options))
 
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors."""
@@ -464,10 +515,11 @@ class _Work:
             if not np.isfinite(noise):
                 raise InputError(_no_numbers(self.wish.format, outputs[0]))
             measured = decibels(noise)
+        profile = profile_for(self.options)
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
-            measured, predicted, points, ends,
+            measured, predicted, points, ends, estimate(made, profile).seconds, profile.name,
         )  # fmt: skip
 
 
