@@ -90,7 +90,8 @@ def _quantities(profile: DeviceProfile) -> Iterator[tuple[str, Quantity]]:
     """Every single number of a profile with its place; of measured layers the first ones."""
     parts: list[tuple[str, Any]] = [("memory", profile.memory), ("processor", profile.processor)]
     parts += [
-        (f"{', '.join(cost.types)} {cost.kernel}".strip(), cost) for cost in profile.operators
+        (" ".join(filter(None, (", ".join(cost.types), cost.kernel, cost.formats))), cost)
+        for cost in profile.operators
     ]
     parts += [(layer.key, layer) for layer in list(profile.layers.values())[:_SHOWN_LAYERS]]
     for place, part in parts:
@@ -108,7 +109,12 @@ def _as_json(profile: DeviceProfile) -> dict[str, Any]:
         "memory": _numbers_as_json(profile.memory),
         "processor": _numbers_as_json(profile.processor),
         "operators": [
-            {"types": list(cost.types), "kernel": cost.kernel, **_numbers_as_json(cost)}
+            {
+                "types": list(cost.types),
+                "kernel": cost.kernel,
+                **({"formats": cost.formats} if cost.formats else {}),
+                **_numbers_as_json(cost),
+            }
             for cost in profile.operators
         ],
         "layers": [

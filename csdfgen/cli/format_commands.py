@@ -24,6 +24,9 @@ def quantize(
     arena_factor: format_options.ArenaFactorOption = None,
     memory: format_options.FormatMemoryOption = None,
     min_sqnr: format_options.MinSqnrOption = None,
+    latency: format_options.FormatLatencyOption = None,
+    goal: format_options.HadWithOption = format_options.HadWith.memory,
+    device: format_options.FormatDeviceOption = None,
     integer_io: format_options.IntegerIoOption = False,
     front: format_options.FrontFileOption = None,
     resize: run_options.ResizeOption = False,
@@ -44,7 +47,7 @@ def quantize(
     wishes = {
         "format": stored.value, "method": method.value, "percentile": percentile,
         "arena_factor": arena_factor, "memory": memory, "min_sqnr": min_sqnr,
-        "integer_io": integer_io or None,
+        "latency": latency, "goal": goal.value, "device": device, "integer_io": integer_io or None,
     }  # fmt: skip
     run_quantize(
         QuantizeRequest(
@@ -71,5 +74,6 @@ def add_to(app: typer.Typer) -> None:
         cls=Command,
         epilog="Examples:\n\n  csdfgen quantize model.onnx -o int8.onnx --calibrate pictures/*.jpg --resize\n\n"
         "  csdfgen quantize model.onnx -o mixed.onnx --calibrate x.npz --format mixed --arena-factor 1.25\n\n"
+        "  csdfgen quantize model.onnx -o mixed.onnx --calibrate x.npz --format mixed --latency 20ms --device host\n\n"
         "  csdfgen quantize model.onnx -o half.onnx --format float16",
     )(quantize)

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ArenaFactorOption",
     "FilesOption",
+    "FormatDeviceOption",
+    "FormatLatencyOption",
     "FormatMemoryOption",
     "FormatOption",
     "FormatsGroup",
     "FrontFileOption",
+    "HadWith",
+    "HadWithOption",
     "IntegerIoOption",
     "Method",
     "MethodOption",
@@ -51,6 +55,13 @@ class Method(str, enum.Enum):
     minmax = "minmax"
     percentile = "percentile"
     kl = "kl"
+
+
+class HadWith(str, enum.Enum):
+    """What `csdfgen.precision.quantize` may have a quality with."""
+
+    memory = "memory"
+    speed = "speed"
 
 
 IntegerIoOption = Annotated[
@@ -125,7 +136,32 @@ MinSqnrOption = Annotated[
     typer.Option(
         "--min-sqnr",
         metavar="DB",
-        help="mixed: the least arena of this quality.",
+        help="mixed: the least arena of this quality, or with --goal speed the fastest.",
+        show_default=False,
+    ),
+]
+FormatLatencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--latency",
+        metavar="TIME",
+        help="mixed: a frame of 20ms, 0.5s, ... at most, as predicted on --device; alone, or with a limit of memory.",
+        show_default=False,
+    ),
+]
+HadWithOption = Annotated[
+    HadWith,
+    typer.Option(
+        "--goal", help="With --min-sqnr: the least arena, or the shortest predicted frame."
+    ),
+]
+FormatDeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME|FILE.toml",
+        help="Where times are predicted, see csdfgen devices; host: measured by csdfgen profile MODEL --formats mixed. "
+        "\\[default: a core of a server, in round numbers]",
         show_default=False,
     ),
 ]

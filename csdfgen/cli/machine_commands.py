@@ -11,6 +11,7 @@ import typer
 
 from csdfgen.cli import goal_options
 from csdfgen.cli.commands import Command
+from csdfgen.cli.format_options import Stored
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
@@ -64,6 +65,15 @@ def profile(
         typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra."),
     ] = 1,
     backend: goal_options.BackendOption = None,
+    formats: Annotated[
+        Stored | None,
+        typer.Option(
+            "--formats",
+            help="Measure MODEL also as csdfgen quantize would store it; mixed: layers in int8, in int16, and from each "
+            "to the other.",
+            show_default=False,
+        ),
+    ] = None,
     fuse: FuseOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
@@ -112,6 +122,7 @@ def profile(
         ProfileRequest(
             model, output, options, parse_heights(heights), repeats, threads,
             backend="auto" if backend is None else backend.value,
+            formats="" if formats is None else formats.value,
         )
     )  # fmt: skip
 

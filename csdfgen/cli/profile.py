@@ -26,8 +26,9 @@ from csdfgen.devices.files import (
 from csdfgen.devices.measure import CACHE_STATE, REPEATS, SECONDS, measured_profile, sample_network
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
-from csdfgen.errors import InputError
+from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import check_writable
+from csdfgen.model.network import Network
 from csdfgen.native.backends import AUTO, settled
 
 __all__ = ["ProfileRequest", "parse_heights", "run_difference", "run_import", "run_profile"]
@@ -39,7 +40,7 @@ _SHOWN_KEY = 90
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
     """What the user asked for; model None: the built-in layers; repeats None: the usual number, and
-    a second at least.
+    a second at least; formats: also those that `csdfgen.quantize` makes, "" for the model as it is alone.
     """
 
     model: str | None
@@ -49,6 +50,7 @@ class ProfileRequest:
     repeats: int | None
     threads: int
     backend: str = AUTO
+    formats: str = ""
 
 
 def parse_heights(text: str) -> tuple[int, ...]:
@@ -76,26 +78,33 @@ def run_profile(request: ProfileRequest) -> None:
             if request.model is not None
             else sample_model()
         )
+        networks = [network, *_in_formats(request)]
         told = {**facts.board_facts(), **facts.software_facts(request.threads)}
         stage("building native code, once on this machine")
         backend = settled(request.backend)
-        stage("planning")
-        found = sample_network(
-            network,
-            request.heights,
-            request.repeats or REPEATS,
-            request.options.fuse or "full",
-            request.threads,
-            lambda done, total: stage("measuring", done, total),
-            seconds=0.0 if request.repeats else SECONDS,
-            backend=backend,
-        )
+        found = []
+        for number, one in enumerate(networks, 1):
+            stage("planning")
+            part = f", network {number} of {len(networks)}" if len(networks) > 1 else ""
+            found.append(
+                sample_network(
+                    one,
+                    request.heights,
+                    request.repeats or REPEATS,
+                    request.options.fuse or "full",
+                    request.threads,
+                    lambda done, total, part=part: stage(f"measuring{part}", done, total),  # type: ignore[misc]
+                    seconds=0.0 if request.repeats else SECONDS,
+                    backend=backend,
+                )
+            )
     told |= {
         "csdfgen": __version__,
         "date": datetime.date.today().isoformat(),
         "model": Path(network.source or network.name).name,
         "heights": ", ".join(map(str, request.heights)),
-        "repeats": str(found.repeats),
+        **({"formats": f"float32, {request.formats}"} if request.formats else {}),
+        "repeats": str(min(one.repeats for one in found)),
         "backend": backend,
         "clock read": "processor time of the one thread" if request.threads == 1 else "time of day",
         "cache state": CACHE_STATE,
@@ -103,9 +112,32 @@ def run_profile(request: ProfileRequest) -> None:
     }
     memory, processor = facts.machine()
     title = f"{told['cpu'] if told['board'] == facts.NOT_TOLD else told['board']}, measured {told['date']}"
-    profile = measured_profile([found], request.output.stem, title, memory, processor, told)
+    profile = measured_profile(found, request.output.stem, title, memory, processor, told)
     write_profile(request.output, profile)
     _print_profile(profile, request.output)
+
+
+def _in_formats(request: ProfileRequest) -> list[Network]:
+    """The same model in the formats that are asked for. Raises CsdfgenError."""
+    if not request.formats:
+        return []
+    if request.model is None:
+        raise InputError(
+            f"--formats {request.formats} is of a float model; name one (the built-in layers are float32)"
+        )
+    from csdfgen.precision.variants import variants
+    from csdfgen.reading.loader import load
+
+    options = request.options
+    try:
+        return [
+            load(model, shapes=dict(options.shapes), batch=options.batch)
+            for model in variants(request.model, request.formats)
+        ]
+    except CsdfgenError as error:
+        raise (
+            error if error.where.startswith(request.model) else error.at(request.model)
+        ) from None
 
 
 def run_import(result: Path, output: Path) -> None:

@@ -143,6 +143,10 @@ def _say(request: QuantizeRequest, made: Quantized) -> None:
     shown.add_row(request.wishes["format"], f"{arena:,}", f"{arena / made.float_arena:.3f}")
     out.print(shown)
     say_quality(made)
+    if made.predicted_seconds is not None:
+        out.print(
+            f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}"
+        )
     for row in made.front:
         out.print(
             f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.wide), 'tensor')} in int16"
@@ -214,6 +218,8 @@ def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
             "float_arena": made.float_arena,
             **({} if made.int8_arena is None else {"int8_arena": made.int8_arena}),
         },
+        "predicted_seconds": made.predicted_seconds,
+        "device": made.device,
         **({"front": [_point(one) for one in made.front]} if made.front else {}),
     }
 

@@ -75,13 +75,18 @@ def about_actors(plan: Plan) -> dict[str, dict[str, Any]]:
         rows, amount = rows_and_work(work)
         found[work.name] = {
             "key": input_key(work) if work.layer is None else layer_key(work.layer),
-            "kinds": [list(kind) for kind in kinds_of(work.layer)],
+            "kinds": [_written(kind) for kind in kinds_of(work.layer)],
             "phases": len(rows),
             "rows": sum(rows),
             "height": max(rows),
             "amount": amount,
         }
     return found
+
+
+def _written(kind: Kind) -> list[str]:
+    """Formats are left out where they are float32: programs written before know of none."""
+    return list(kind if kind[-1] else kind[:-1])
 
 
 # Reading a result -------------------------------------------------------------------------------
@@ -229,16 +234,16 @@ def _kinds(actor: Fields) -> tuple[Kind, ...]:
     kinds = actor.required("kinds", "a list")
     right = isinstance(kinds, list) and all(
         isinstance(kind, list)
-        and len(kind) == 3
+        and len(kind) in (3, 4)
         and all(isinstance(word, str) for word in kind)
         and kind[2] in _UNITS
         for kind in kinds
     )
     if not right:
         raise actor.fault(
-            f"'kinds' is {quoted(kinds)}; lists of operator, window and unit are needed"
+            f"'kinds' is {quoted(kinds)}; lists of operator, window and unit (and formats) are needed"
         )
-    return tuple((op_type, kernel, unit) for op_type, kernel, unit in kinds)
+    return tuple((kind[0], kind[1], kind[2], (*kind, "")[3]) for kind in kinds)
 
 
 # Times ------------------------------------------------------------------------------------------

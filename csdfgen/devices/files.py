@@ -27,6 +27,7 @@ from csdfgen.devices.profile import (
 )
 from csdfgen.devices.toml_table import NUMBER_KEYS, TomlTable
 from csdfgen.devices.units import Units
+from csdfgen.devices.work import FORMATS
 from csdfgen.errors import InputError
 from csdfgen.files import quoted, read_bytes, write_bytes
 
@@ -53,6 +54,9 @@ _PROCESSOR: Mapping[str, Units] = {
     "launch": units.TIMES,
     "frame": units.TIMES,
     "power": units.POWERS,
+    "peak_int8": units.RATES,
+    "peak_int16": units.RATES,
+    "peak_float16": units.RATES,
 }
 
 
@@ -144,9 +148,24 @@ def _operator(table: TomlTable) -> OperatorCost:
         access=table.optional("access", units.TIMES_A_BYTE),
         weights=table.optional("weights", units.TIMES_A_BYTE),
         error=table.optional("error", units.FRACTIONS),
+        formats=_formats(table),
     )
     table.finish()
     return found
+
+
+def _formats(table: TomlTable) -> str:
+    """Of an operator cost; "" for float32."""
+    text = table.text("formats", "float32")
+    read, _, written = text.partition("->")
+    wrong = not {read, written or read} <= set(FORMATS) or read == written
+    if wrong or text.endswith("->"):
+        known = ", ".join(FORMATS)
+        raise table.fault(
+            "formats",
+            f"is {quoted(text)}; one of {known} is needed, or 'int8->int16' of what is read and written",
+        )
+    return "" if text == FORMATS[-1] else text
 
 
 def _layer(table: TomlTable) -> LayerCost:
@@ -200,6 +219,8 @@ def _lines(profile: DeviceProfile) -> Iterator[str]:
         yield from ("", "[[operator]]", f"types = {_list(map(_string, cost.types))}")
         if cost.kernel:
             yield f"kernel = {_string(cost.kernel)}"
+        if cost.formats:
+            yield f"formats = {_string(cost.formats)}"
         yield from _numbers(cost, ("time", "launch", "access", "weights", "error"))
     for layer in profile.layers.values():
         yield from (

@@ -34,7 +34,7 @@ from csdfgen.devices.profile import (
     Quantity,
     Series,
 )
-from csdfgen.devices.work import kernel_class, phase_works
+from csdfgen.devices.work import formats_of, kernel_class, of_values, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
@@ -95,8 +95,8 @@ FIT, MEASURED, SYSTEM = "fit", "frames", "system"
 """Keys of the sources of a measured profile."""
 
 
-Kind = tuple[str, str, str]
-"""(operator, window, unit of work)"""
+Kind = tuple[str, str, str, str]
+"""(operator, window, unit of work, formats)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,10 +352,11 @@ def kinds_of(layer: Layer | None) -> list[Kind]:
     """
     if layer is None:
         return []
+    op_type, formats = of_values(layer.op_type), formats_of(layer)
     if not operator_of(layer).multiplies:
-        return [(layer.op_type, "", "input"), ("*", "", "input")]
+        return [(op_type, "", "input", formats), ("*", "", "input", formats)]
     return list(
-        dict.fromkeys([(layer.op_type, kernel_class(layer), "MAC"), (layer.op_type, "", "MAC")])
+        dict.fromkeys((op_type, kernel, "MAC", formats) for kernel in (kernel_class(layer), ""))
     )
 
 
@@ -381,7 +382,9 @@ def _layer_cost(key: str, at: Sequence[Point]) -> LayerCost:
     )
 
 
-def _kind_cost(op_type: str, kernel: str, unit: str, at: Sequence[Point]) -> OperatorCost:
+def _kind_cost(
+    op_type: str, kernel: str, unit: str, formats: str, at: Sequence[Point]
+) -> OperatorCost:
     """What a layer of this kind takes whose shape was not measured."""
     fit = fit_line([p.amount / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
     return OperatorCost(
@@ -391,6 +394,7 @@ def _kind_cost(op_type: str, kernel: str, unit: str, at: Sequence[Point]) -> Ope
         time=_quantity(fit.slope * 1e9, f"ns/{unit}", units.TIMES_OF_WORK, FIT),
         launch=_quantity(fit.launch * 1e6, "us", units.TIMES, FIT),
         error=_quantity(100 * fit.median, "%", units.FRACTIONS, FIT),
+        formats=formats,
     )
 
 

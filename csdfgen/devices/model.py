@@ -4,7 +4,8 @@ the phases of a plan.
 A phase takes launch + work + access (equation 2 of paper 002). Which numbers these are is decided
 layer by layer: a measured layer shape first, then a measured or published cost of the operator
 kind, then the roofline launch + max(operations / peak, bytes / bandwidth). Activations applied in a
-slab cost their work, no launch.
+slab cost their work, no launch. Layers on stored integers and float16 take costs and peaks of these
+formats; where there are none, those of float32, with the bytes that are really moved: then it says so.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from functools import reduce
 from operator import add
 
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
-from csdfgen.devices.work import PhaseWork, kernel_class, layer_key, phase_works, tensor_key
+from csdfgen.devices.work import (
+    PhaseWork,
+    formats_of,
+    kernel_class,
+    layer_key,
+    of_values,
+    phase_works,
+    read_format,
+    tensor_key,
+)
 from csdfgen.errors import InputError
 from csdfgen.model.network import Layer, Network
+from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork, function_of
 from csdfgen.planning.plan import Plan
 
@@ -36,6 +47,9 @@ __all__ = [
 
 
 _AN_ELEMENT = "element"
+
+_ANY = "*"
+"""Of the types of a cost: all that no other has."""
 
 _HALVINGS = 50
 """Steps of the search for the busiest core's time: enough for the last digit."""
@@ -152,12 +166,20 @@ def actor_key(work: ActorWork) -> str:
 
 def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
     """The cost of the layer's kind: by operator and window, by operator, or what holds for all
-    others.
+    others; in the formats that it reads and writes, in those that it reads, or else in float32.
     """
-    kernel = kernel_class(layer)
-    for types, wanted in ((layer.op_type, kernel), (layer.op_type, ""), ("*", "")):
+    op_type, kernel, formats = of_values(layer.op_type), kernel_class(layer), formats_of(layer)
+    places = [(op_type, kernel), (op_type, "")]
+    if not operator_of(layer).multiplies:  # products are like nothing else
+        places.append((_ANY, ""))
+    asked = [
+        (*place, form)
+        for form in dict.fromkeys((formats, read_format(formats), ""))
+        for place in places
+    ]
+    for types, wanted, form in (*asked, (_ANY, "", "")):
         for cost in profile.operators:
-            if types in cost.types and cost.kernel == wanted:
+            if types in cost.types and cost.kernel == wanted and cost.formats == form:
                 return cost
     return None
 
@@ -278,9 +300,16 @@ def _by_rule(
         + _in_slab(profile, one, layer)
         for one in works
     ]
-    named = layer.op_type if "*" not in rule.types else "any operator"
+    named = of_values(layer.op_type) if _ANY not in rule.types else "any operator"
     rows = [one.rows for one in works]
-    return _launched(seconds, rows, launch, rule.time.origin, f"{named} {rule.kernel}".strip())
+    how = " ".join(filter(None, (named, rule.kernel, rule.formats)))
+    return _launched(seconds, rows, launch, rule.time.origin, how + _as_float(layer, rule.formats))
+
+
+def _as_float(layer: Layer, found: str) -> str:
+    """What is to be said of a layer on other formats than float32 whose numbers are those of float32."""
+    formats = formats_of(layer)
+    return f", {formats} as float32" if formats and not found else ""
 
 
 def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
@@ -302,11 +331,10 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
     """launch + max(operations / peak, bytes / bandwidth) a phase, weights fetched anew if they
     outgrow the cache.
     """
-    peak, bandwidth, launch = (
-        profile.processor.peak,
-        profile.processor.bandwidth,
-        profile.processor.launch,
-    )
+    dtype = read_format(formats_of(layer))
+    own = profile.processor.peak_of(dtype)
+    peak = own if own is not None else profile.processor.peak
+    bandwidth, launch = profile.processor.bandwidth, profile.processor.launch
     assert peak is not None and bandwidth is not None
     weights, cache = layer.parameter_bytes, _value(profile.memory.cache)
     seconds, bound = [], 0.0
@@ -315,7 +343,8 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
         computing, moving = work.operations / peak.value, fetched / bandwidth.value
         seconds.append(_value(launch) + max(computing, moving))
         bound += computing - moving
-    how = "roofline, bound by " + ("arithmetic" if bound > 0 else "memory")
+    how = f"roofline, bound by {'arithmetic' if bound > 0 else 'memory'}"
+    how += _as_float(layer, dtype if own is not None else "")
     return _launched(seconds, [one.rows for one in works], launch, "modelled", how)
 
 

@@ -77,7 +77,8 @@ class Memory:
 class Processor:
     """What a layer runs on. cores: how many of it can work on different layers at one time.
 
-    peak: FLOP/s of one of them. bandwidth: B/s of the memory that they share. launch: s a phase.
+    peak: FLOP/s of one of them; peak_int8, peak_int16, peak_float16: operations/s on what is stored in these,
+    where they are others. bandwidth: B/s of the memory that they share. launch: s a phase.
     frame: s a frame beside its phases. power: W that the source allows the module, or says that it
         takes.
     """
@@ -88,6 +89,14 @@ class Processor:
     launch: Quantity | None = None
     frame: Quantity | None = None
     power: Quantity | None = None
+    peak_int8: Quantity | None = None
+    peak_int16: Quantity | None = None
+    peak_float16: Quantity | None = None
+
+    def peak_of(self, dtype: str) -> Quantity | None:
+        """Operations/s on a format, if it has a number of its own."""
+        own: Quantity | None = getattr(self, f"peak_{dtype}", None)
+        return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,8 @@ class OperatorCost:
 
     types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that
         window,
-    "depthwise" for one channel a group. error: median distance of the fit from what it was fitted
+    "depthwise" for one channel a group. formats: "" for float32, and for what has no entry of its own; else as
+    `work.formats_of` has it ("int8", "int8->int16"). error: median distance of the fit from what it was fitted
     to.
     """
 
@@ -109,6 +119,7 @@ class OperatorCost:
     access: Quantity | None = None
     weights: Quantity | None = None
     error: Quantity | None = None
+    formats: str = ""
 
 
 @dataclass(frozen=True, slots=True)

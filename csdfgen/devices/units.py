@@ -45,7 +45,11 @@ TIMES_A_BYTE: Units = MappingProxyType({f"{unit}/B": size for unit, size in TIME
 BYTES: Units = MappingProxyType({unit: size for unit, size in SIZES.items() if unit != "KB"})
 """A profile is strict: kilobytes are written kB."""
 
-RATES: Units = MappingProxyType({"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12})
+RATES: Units = MappingProxyType(
+    {"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "GOP/s": 1e9, "TOP/s": 1e12}
+)
+"""Operations on integers are no floating point operations."""
+
 BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
 POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})
 CORES: Units = MappingProxyType({"cores": 1.0})

@@ -7,19 +7,44 @@ knows a device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
+
+import numpy as np
 
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 
-__all__ = ["PhaseWork", "kernel_class", "layer_key", "phase_works", "tensor_key"]
+__all__ = [
+    "FORMATS",
+    "PhaseWork",
+    "formats_of",
+    "kernel_class",
+    "layer_key",
+    "of_values",
+    "phase_works",
+    "read_format",
+    "tensor_key",
+]
 
 DEPTHWISE = "depthwise"
+
+FORMATS = ("int8", "int16", "float16", "float32")
+"""Formats that times tell apart, from the narrowest on; unsigned integers are computed as signed ones."""
+
+_TO = "->"
+
+_OF_VALUES = MappingProxyType(
+    {"ConvInteger": "Conv", "MatMulInteger": "MatMul", "QGemm": "Gemm", "QLinearMatMul": "MatMul"}
+)
+_ON_INTEGERS = "QLinear"
+
+_BOUNDS = "range"
+"""Attribute of operators on integers that differs with every scale, and changes no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +82,71 @@ def tensor_key(tensor: Tensor) -> str:
     return shape if tensor.dtype == "float32" else f"{shape}:{tensor.dtype}"
 
 
-def layer_key(layer: Layer) -> str:
-    """What decides a layer's time, in one line: operators, shapes, attributes; not its name.
+def of_values(op_type: str) -> str:
+    """The operator on values that an operator on integers does the same as; itself where it is one.
 
-    Layers with equal keys run the same calls on other data.
+    >>> of_values("QLinearConv"), of_values("QGemm"), of_values("Conv")
+    ('Conv', 'Gemm', 'Conv')
     """
+    return _OF_VALUES.get(op_type) or op_type.removeprefix(_ON_INTEGERS)
+
+
+def formats_of(layer: Layer) -> str:
+    """Of what a layer reads and writes its time is: the widest format of its operands, weights among them,
+    and the widest of its results where that is another; "" for float32 alone.
+
+    "int8" of a QLinearConv, "int8->int16" where its result has two bytes, "int16" where the input has.
+    """
+    operands = {tensor.dtype for tensor in layer.inputs if tensor is not None}
+    if operator_of(layer).multiplies and 1 in layer.constants:
+        operands.add(str(layer.constants[1].dtype))
+    reads, writes = _widest(operands), _widest({tensor.dtype for tensor in layer.outputs})
+    found = reads if not writes or reads == writes else f"{reads}{_TO}{writes}"
+    return "" if found == FORMATS[-1] else found
+
+
+def _widest(dtypes: Collection[str]) -> str:
+    """Of several types; "" where none is a format of values, such as indices."""
+    known = {dtype.removeprefix("u") for dtype in dtypes} & set(FORMATS)
+    return max(known, key=FORMATS.index, default="")
+
+
+def read_format(formats: str) -> str:
+    """What is read of two formats.
+
+    >>> read_format("int8->int16"), read_format("int16")
+    ('int8', 'int16')
+    """
+    return formats.partition(_TO)[0]
+
+
+def layer_key(layer: Layer) -> str:
+    """What decides a layer's time, in one line: operators, shapes, types, attributes; not its name.
+
+    Layers with equal keys run the same calls on other data. Weights are told apart where they are
+    multiplied: those of one byte are other work than those of four.
+    """
+    typed = operator_of(layer).multiplies
     function = "+".join([layer.op_type, *(after.op_type for after in layer.epilogue)])
     ins = ",".join(tensor_key(tensor) for tensor in layer.inputs if tensor is not None)
-    weights = ",".join("x".join(map(str, array.shape)) or "1" for array in layer.constants.values())
+    weights = ",".join(
+        _array_key(array, typed and position == 1) for position, array in layer.constants.items()
+    )
     outs = ",".join(map(tensor_key, layer.outputs))
     settings = ",".join(
         f"{name}={text}"
         for name, value in sorted(layer.attributes.items())
-        if (text := _setting(value))
+        if (text := _setting(value)) and name != _BOUNDS
     )
     return " ".join(
         filter(None, [function, ins, f"[{weights}]" if weights else "", "->", outs, settings])
     )
+
+
+def _array_key(array: np.ndarray, typed: bool) -> str:
+    """A constant's shape, and its type where that counts and is not float32."""
+    shape = "x".join(map(str, array.shape)) or "1"
+    return shape if not typed or array.dtype == np.float32 else f"{shape}:{array.dtype}"
 
 
 def _setting(value: object) -> str:

@@ -3,6 +3,8 @@
 All start in int8. A tensor in int16 loses all of its noise, and costs memory only where it is alive at the
 peak, so that many cost nothing: whether a set of tensors fits is found by planning the network that it
 makes. They are tried by noise, the largest first, in groups that are halved where they do not fit.
+Weights are not in the arena; they have two bytes where their noise would else be heard beside what is left of
+the tensors'.
 """
 
 from __future__ import annotations
@@ -22,9 +24,17 @@ from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import prepare, rough_bound
 from csdfgen.precision.noise import Sensitivity, decibels
-from csdfgen.precision.writer import with_formats
 
-__all__ = ["Arenas", "Chosen", "front", "least_noise", "smallest"]
+__all__ = [
+    "Arenas",
+    "Chosen",
+    "front",
+    "least_noise",
+    "no_noise",
+    "smallest",
+    "unreachable",
+    "wide_weights",
+]
 
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Arenas of a front, in those of int8."""
@@ -37,6 +47,9 @@ _HALVINGS = 6
 
 _ATTEMPTS = 5
 """How often a choice is made anew for less, where its plan takes more than it was allowed."""
+
+_UNHEARD, _SILENT = 0.1, 1e-5
+"""What weights may add: this part of the noise of tensors, or 50 dB below the outputs."""
 
 _NO_NOISE = 1e-3
 """Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
@@ -60,16 +73,18 @@ class Chosen:
 class Arenas:
     """The arena of every choice, planned when first asked for.
 
-    model: in int8, as the tool has written it. narrow, wide: the formats of tensors in int8 and in
-    int16. load: a model -> its network. tell: called after each plan with how many there were. options:
-    how networks are planned. With a budget among them (`memory`) a choice fits if some heights do: those
+    model: of a choice. formats: of its tensors that lead. wide_weights: layers (by what they make) whose
+    weights then have 16 bits. names: of all tensors that may be in int16. load: a model -> its network. tell:
+    called after each plan with how many there were. options: how networks are planned. With a budget among
+    them (`memory`) a choice fits if some heights do: those
     of the plan that int8 would have without it, or those of int8's least plan; and outputs that lie
     beside the arena count, as they do for the budget.
     """
 
-    model: onnx.ModelProto
-    narrow: Mapping[str, Format]
-    wide: Mapping[str, Format]
+    model: Callable[[frozenset[str]], onnx.ModelProto]
+    formats: Callable[[frozenset[str]], dict[str, Format]]
+    wide_weights: Callable[[frozenset[str]], frozenset[str]]
+    names: tuple[str, ...]
     load: Callable[[onnx.ModelProto], Network]
     tell: Callable[[int], None]
     options: PlanOptions
@@ -83,6 +98,11 @@ class Arenas:
         """Bytes of the arena of int8, planned as asked for, but without a budget."""
         self._heights()
         return self._int8
+
+    @property
+    def heights(self) -> PlanOptions:
+        """How int8 is planned without a budget, its heights chosen."""
+        return self._heights()[0]
 
     def of(self, wide: frozenset[str]) -> int:
         """Bytes that no plan with these tensors in int16 goes below, about, at the heights of the plan in
@@ -120,6 +140,15 @@ class Arenas:
                     return chosen(network, replace(self.options, rows=one.rows))
             raise
 
+    def too_small(self, limit: int) -> InputError:
+        """What is said of a limit that int8 takes more than."""
+        least, budget = self.settled(frozenset()), bool(self.options.memory)
+        return InputError(
+            f"the network in int8 takes {'' if budget else 'an arena of '}{least:,} bytes"
+            f"{' at least' if budget else ''}, {limit:,} are allowed; allow that much"
+            f"{'' if budget else ', or plan it with less (csdfgen schedule --formats mixed --memory BYTES)'}"
+        )
+
     def _heights(self) -> list[PlanOptions]:
         """How int8 is planned without a budget; within one, also how it is planned in the least memory."""
         if not self._bases:
@@ -137,13 +166,7 @@ class Arenas:
         return self._bases
 
     def _network(self, wide: frozenset[str]) -> Network:
-        return self.load(with_formats(self.model, self.formats(wide)))
-
-    def formats(self, wide: frozenset[str]) -> dict[str, Format]:
-        """The formats of a choice."""
-        return {
-            name: self.wide[name] if name in wide else form for name, form in self.narrow.items()
-        }
+        return self.load(self.model(wide))
 
 
 def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
@@ -152,20 +175,19 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     """
     least = arenas.settled(frozenset())
     if least > limit:
-        raise InputError(
-            f"the network in int8 takes {'' if arenas.options.memory else 'an arena of '}{least:,} bytes"
-            f"{' at least' if arenas.options.memory else ''}, {limit:,} are allowed; allow that much"
-            f"{'' if arenas.options.memory else ', or plan it with less (csdfgen schedule --formats mixed --memory BYTES)'}"
-        )
-    order = sorted(arenas.narrow, key=lambda name: -sensitivity.tensors.get(name, 0.0))
-    whole = sum(sensitivity.tensors.values())
-    worth, rest = [], whole
+        raise arenas.too_small(limit)
+    order = sorted(arenas.names, key=lambda name: -sensitivity.tensors.get(name, 0.0))
+    rest = sum(sensitivity.tensors.values())
+    worth, least_rest = [], no_noise(sensitivity.tensors)
     for name in order:
-        if rest <= _NO_NOISE * whole:
+        if rest <= least_rest:
             break
         worth.append(name)
         rest -= sensitivity.tensors.get(name, 0.0)
+    all_of_them = frozenset(worth)
     bound = arenas.of(frozenset())
+    if arenas.of(all_of_them) <= limit and arenas.settled(all_of_them) <= limit:
+        return _chosen(arenas, sensitivity, all_of_them)
     allowed = limit * bound // least  # as bounds go
     for _ in range(_ATTEMPTS):
         wide = _filled(arenas, allowed, frozenset(), worth)
@@ -175,6 +197,11 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
         # its plan takes more than its bound says: less is allowed
         allowed = max(bound, min(arenas.of(wide) - 1, allowed * limit // taken))
     return _chosen(arenas, sensitivity, frozenset())
+
+
+def no_noise(noises: Mapping[str, float]) -> float:
+    """What tensors that are left may have together: none that a reader would see."""
+    return _NO_NOISE * sum(noises.values())
 
 
 def _filled(
@@ -193,20 +220,35 @@ def _filled(
 
 
 def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
-    return Chosen(wide, arenas.settled(wide), sensitivity.noise(arenas.formats(wide)))
+    noise = sensitivity.noise(arenas.formats(wide), arenas.wide_weights(wide))
+    return Chosen(wide, arenas.settled(wide), noise)
+
+
+def wide_weights(
+    sensitivity: Sensitivity, formats: Mapping[str, Format], sizes: Mapping[str, int]
+) -> frozenset[str]:
+    """The layers whose weights are worth 16 bits beside tensors in these formats: those of most noise a weight,
+    until the rest is not heard. sizes: weights of each layer that can have them.
+    """
+    rest = sum(sensitivity.weights.values())
+    unheard = max(_UNHEARD * sensitivity.of_tensors(formats), _SILENT)
+    found = set()
+    for name in sorted(sizes, key=lambda one: -sensitivity.weights.get(one, 0.0) / sizes[one]):
+        if rest <= unheard:
+            break
+        found.add(name)
+        rest -= sensitivity.weights.get(name, 0.0)
+    return frozenset(found)
 
 
 def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen:
     """The choice of least arena whose predicted signal to noise is at least `quality` dB. Raises
     InputError where all in int16 has less.
     """
-    low, high = (arenas.settled(frozenset(names)) for names in ((), arenas.narrow))
-    best = _chosen(arenas, sensitivity, frozenset(arenas.narrow))
+    low, high = (arenas.settled(frozenset(names)) for names in ((), arenas.names))
+    best = _chosen(arenas, sensitivity, frozenset(arenas.names))
     if best.sqnr_db < quality:
-        raise InputError(
-            f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
-            "weights in int8 are the limit: ask for less, or for --format float16"
-        )
+        raise unreachable(best, quality)
     first = least_noise(arenas, sensitivity, low)
     if first.sqnr_db >= quality:
         return first
@@ -220,6 +262,14 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
         else:
             low = middle
     return best
+
+
+def unreachable(best: Chosen, quality: float) -> InputError:
+    """What is said of a quality that all tensors in int16 have less of."""
+    return InputError(
+        f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
+        "ask for less, or for --format float16"
+    )
 
 
 def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:

@@ -29,6 +29,9 @@ _OFFSETS = ("Add", "Sub")
 _HARD_SWISH = 14
 """The first operator set that has a HardSwish."""
 
+_SIXTH_AND_HALF = {"alpha": 1 / 6, "beta": 0.5}
+"""The HardSigmoid that a HardSwish is made of."""
+
 _CLOSE = 1e-6
 """How near a constant must be to the one that is meant, relative: a sixth has no last digit."""
 
@@ -145,9 +148,10 @@ def _swapped(work: Products, scale: onnx.NodeProto, offset: onnx.NodeProto) -> b
 def _hard(work: Products, node: onnx.NodeProto) -> bool:
     """x HardSigmoid(x), and what those two are when spelled out, becomes one node."""
     for kind, x, taken in _hard_ones(work, node):
-        attributes = {"alpha": 1 / 6, "beta": 0.5} if kind == "HardSigmoid" else {}
-        made = taken[-1].output[0]
-        work.put([helper.make_node(kind, [x], [made], name=node.name, **attributes)], taken)
+        new = helper.make_node(kind, [x], [taken[-1].output[0]], name=node.name)
+        if kind == "HardSigmoid":
+            new.attribute.extend(helper.make_attribute(*one) for one in _SIXTH_AND_HALF.items())
+        work.put([new], taken)
         return True
     return False
 
@@ -159,7 +163,7 @@ def _hard_ones(
     if node.op_type == "HardSigmoid" and not node.domain:
         here = number(node, "alpha", 0.2), number(node, "beta", 0.5)
         last = work.only_reader(node.output[0])
-        right = np.allclose(here, (1 / 6, 0.5), _CLOSE, 0)
+        right = np.allclose(here, list(_SIXTH_AND_HALF.values()), _CLOSE, 0)
         if right and last is not None and _multiplies(last, node.input[0], node.output[0]):
             yield "HardSwish", node.input[0], [node, last]
         return

@@ -14,24 +14,25 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import onnx
 
 import runtime
+from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.files import write_bytes
-from csdfgen.goals.choice import check_together, chosen, usual
+from csdfgen.goals.choice import check_together, chosen, profile_for, usual
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.model.units import size_of
+from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
-from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
+from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest, wide_weights
 from csdfgen.precision.ends import Ends, with_integer_ends
 from csdfgen.precision.formats import format_of
 from csdfgen.precision.levelling import levelled
@@ -45,8 +46,14 @@ from csdfgen.precision.noise import (
 from csdfgen.precision.prepare import float_model, prepared
 from csdfgen.precision.ranges import Observer, Range
 from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
+from csdfgen.precision.timing import Times, fastest, least_noise_in_time
 from csdfgen.precision.useful import useful_ranges
-from csdfgen.precision.weights import as_values, rounded_anew
+from csdfgen.precision.weights import (
+    as_values,
+    rounded_anew,
+    sizes_of_weights,
+    with_wide_weights,
+)
 from csdfgen.precision.writer import (
     Skeleton,
     in_float16,
@@ -61,6 +68,9 @@ from csdfgen.reading.loader import load
 __all__ = ["FORMATS", "METHOD", "Quantized", "Wish", "quantize", "sensitivity"]
 
 FORMATS = ("float16", "int16", "int8", "mixed")
+
+GOALS = ("memory", "speed")
+"""What a quality may be had with most of."""
 
 METHOD = "mse"
 """The threshold of tensors in int8, unless another one is asked for."""
@@ -107,7 +117,9 @@ class Wish:
     """Which formats are wanted. format: one of FORMATS. method, percentile: see `thresholds`.
 
     Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any,
-    what costs no memory. integer_io: inputs and outputs of the model are integers.
+    what costs no memory. latency: seconds that a frame may be predicted to take, beside such a limit of
+    memory or alone. goal: what min_sqnr is had with, least "memory" or most "speed". integer_io: inputs and
+    outputs of the model are integers.
     """
 
     format: str = "int8"
@@ -117,6 +129,8 @@ class Wish:
     memory: int | None = None
     min_sqnr: float | None = None
     integer_io: bool = False
+    latency: float | None = None
+    goal: str = GOALS[0]
 
     def checked(self) -> Wish:
         """Raises InputError for words and numbers that mean nothing, or contradict each other."""
@@ -140,6 +154,7 @@ class Wish:
             raise InputError(
                 f"{given[0]} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
             )
+        self._check_times()
         if self.integer_io and self.format == "float16":
             raise InputError(
                 f"{option('integer_io')} is for int8, int16 and mixed; float16 has no integers"
@@ -154,6 +169,24 @@ class Wish:
             )
         return self
 
+    def _check_times(self) -> None:
+        """The same, of latency and goal."""
+        if self.goal not in GOALS:
+            raise InputError(f"{option('goal', self.goal)}: not one of {', '.join(GOALS)}")
+        if self.latency is not None and self.format != "mixed":
+            raise InputError(
+                f"{option('latency')} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
+            )
+        if self.latency is not None and self.min_sqnr is not None:
+            raise InputError(
+                f"{option('latency')} asks for the least noise within a time, {option('min_sqnr')} for a quality "
+                f"({option('goal', 'speed')} for the fastest of it); leave one of them out"
+            )
+        if self.goal != GOALS[0] and self.min_sqnr is None:
+            raise InputError(
+                f"{option('goal', self.goal)} is for {option('min_sqnr')}: the fastest of that quality; give one"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
@@ -163,7 +196,8 @@ class Quantized:
     tensors by type. float_arena, int8_arena: bytes of the default plan in float, and in int8 where that
     was planned. sqnr_db: signal to noise against the float network, measured here; predicted_sqnr_db:
     the sum of single noises; None where no input was given, or nothing was predicted. front: for
-    "mixed", if asked for. ends: inputs and outputs that are integers, if asked for.
+    "mixed", if asked for. ends: inputs and outputs that are integers, if asked for. predicted_seconds: of a
+    frame of the plan, on the device named `device`.
     """
 
     model: onnx.ModelProto
@@ -176,6 +210,8 @@ class Quantized:
     predicted_sqnr_db: float | None
     front: tuple[Chosen, ...] = ()
     ends: Ends = field(default_factory=Ends)
+    predicted_seconds: float | None = None
+    device: str = ""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, as a whole or not at all. Raises InputError."""
@@ -192,6 +228,9 @@ def quantize(
     arena_factor: float | None = None,
     memory: str | int | None = None,
     min_sqnr: float | None = None,
+    latency: str | float | None = None,
+    goal: str = GOALS[0],
+    device: str | None = None,
     integer_io: bool = False,
     with_front: bool = False,
     planning: PlanOptions | None = None,
@@ -201,7 +240,8 @@ def quantize(
     """A float model in fewer bytes: `csdfgen quantize`.
 
     inputs: an array, or arrays by input name, with one picture or several along axis 0, or several such;
-        needed but for "float16". arena_factor, memory, min_sqnr: see `Wish`. integer_io: inputs and
+        needed but for "float16". arena_factor, memory, min_sqnr, latency (seconds, or "20ms"), goal: see
+        `Wish`. device: where times are predicted, as for `csdfgen.plan`; latency needs one. integer_io: inputs and
         outputs stay the integers that they become; `Quantized.ends` has their formats, by which noise is
         measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
         how the result will be planned, instead of as `csdfgen.plan` does by default; a budget in it is one
@@ -210,15 +250,21 @@ def quantize(
     Raises InputError, ModelError.
     """
     budget = None if memory is None else size_of(memory)
-    wish = Wish(format, method, percentile, arena_factor, budget, min_sqnr, integer_io).checked()
+    time = None if latency is None else time_of(latency)
+    wish = Wish(
+        format, method, percentile, arena_factor, budget, min_sqnr, integer_io, time, goal
+    ).checked()
     if with_front and format != "mixed":
         raise InputError(
             f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
         )
-    check_together(planning or usual())
+    options = planning or usual()
+    options = replace(options, device=device) if device is not None else options
+    check_together(options if time is None else replace(options, latency=time))
+    profile_for(options)  # refuses a device that is none before anything is measured
     source, where = float_model(model)
     with _told_of(where):
-        work = _Work(source, inputs, wish, shapes, progress or _untold, planning or usual())
+        work = _Work(source, inputs, wish, shapes, progress or _untold, options)
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
 
 
@@ -312,31 +358,48 @@ class _Work:
     def in_integers(self, with_front: bool) -> Quantized:
         """As wished."""
         written = self.written()
-        arenas = Arenas(
-            written.model,
-            written.narrow,
-            written.wide,
-            lambda model: self._loaded(self._ended(model)[0]),
+        wish, wide, points, int8 = self.wish, frozenset[str](), tuple[Chosen, ...](), None
+        if wish.format == "mixed":
+            tried = self.tried(written)
+            # what a frame takes is known of layers whose weights have one byte
+            timed = wish.latency is not None or wish.goal == "speed"
+            arenas = self._arenas(written, None if timed else tried)
+            wide = self._chosen(arenas, tried).wide
+            points = tuple(front(arenas, tried)) if with_front else ()
+            noise = tried.noise(arenas.formats(wide), arenas.wide_weights(wide))
+            int8 = arenas.int8
+        else:
+            arenas = self._arenas(written, None)
+            if wish.format == "int16":
+                wide = frozenset(written.narrow)
+            noise = self._predicted(written, arenas.formats(wide))
+        made = arenas.model(wide)
+        return self._finished(made, int8, decibels(noise), points, arenas.planned)
+
+    def _arenas(self, written: _Written, tried: Sensitivity | None) -> Arenas:
+        """Choices of formats. tried: where weights may have two bytes, too, the noise that says which."""
+        sizes = sizes_of_weights(self.model, written.model)
+
+        def weights(wide: frozenset[str]) -> frozenset[str]:
+            return frozenset() if tried is None else wide_weights(tried, formats(wide), sizes)
+
+        def formats(wide: frozenset[str]) -> dict[str, Format]:
+            return {k: written.wide[k] if k in wide else v for k, v in written.narrow.items()}
+
+        def model(wide: frozenset[str]) -> onnx.ModelProto:
+            made = with_formats(written.model, formats(wide)) if wide else written.model
+            finer = with_wide_weights(self.model, made, weights(wide))
+            return finer if finer is written.model else with_fine_biases(finer, self.model)
+
+        return Arenas(
+            model,
+            formats,
+            weights,
+            tuple(written.narrow),
+            lambda made: self._loaded(self._ended(made)[0]),
             self._tell_plans,
             self.options,
         )
-        wide: frozenset[str] = frozenset()
-        points: tuple[Chosen, ...] = ()
-        int8 = None
-        if self.wish.format == "int16":
-            wide = frozenset(written.narrow)
-        if self.wish.format == "mixed":
-            tried = self.tried(written)
-            wide = self._chosen(arenas, tried).wide
-            points = tuple(front(arenas, tried)) if with_front else ()
-            noise = tried.noise(arenas.formats(wide))
-            int8 = arenas.int8
-        else:
-            noise = self._predicted(written, arenas.formats(wide))
-        made = written.model
-        if wide:
-            made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
-        return self._finished(made, int8, decibels(noise), points, arenas.planned)
 
     def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
         """A model with the inputs and outputs that are wished."""
@@ -359,12 +422,22 @@ class _Work:
     def _chosen(self, arenas: Arenas, tried: Sensitivity) -> Chosen:
         self.tell("choosing formats")
         wish = self.wish
+        if wish.min_sqnr is not None and wish.goal == "speed":
+            return fastest(arenas, self._times(arenas), tried, wish.min_sqnr)
         if wish.min_sqnr is not None:
             return smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
+        if wish.latency is not None:
+            if wish.arena_factor is not None:
+                limit = int(wish.arena_factor * arenas.int8)
+            limit = limit or self.options.memory or None
+            return least_noise_in_time(arenas, self._times(arenas), tried, wish.latency, limit)
         if limit is None:
             limit = self.options.memory or int((wish.arena_factor or 1.0) * arenas.int8)
         return least_noise(arenas, tried, limit)
+
+    def _times(self, arenas: Arenas) -> Times:
+        return Times(arenas, profile_for(self.options))
 
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors, once its channels are level."""
@@ -480,10 +553,11 @@ class _Work:
             if not np.isfinite(noise):
                 raise InputError(_no_numbers(self.wish.format, outputs[0]))
             measured = decibels(noise)
+        profile = profile_for(self.options)
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
-            measured, predicted, points, ends,
+            measured, predicted, points, ends, estimate(made, profile).seconds, profile.name,
         )  # fmt: skip
 
 

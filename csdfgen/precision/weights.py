@@ -22,7 +22,7 @@ from csdfgen.precision.noise import whole_values
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
 from csdfgen.precision.writer import in_known_domains, with_arrays
 
-__all__ = ["as_values", "rounded_anew", "with_wide_weights"]
+__all__ = ["as_values", "rounded_anew", "sizes_of_weights", "with_wide_weights"]
 
 _KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -65,6 +65,11 @@ def as_values(
     model.
     """
     return {one.output: (one.values, one.bias_values) for one in _weighted(source, model)}
+
+
+def sizes_of_weights(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, int]:
+    """Layer's output -> the number of its weights, of layers that have theirs alone. source: the float model."""
+    return {one.output: one.integers.size for one in _weighted(source, model) if one.alone}
 
 
 def with_wide_weights(

@@ -57,7 +57,8 @@ ARROWS: dict[str, set[str]] = {
         "devices",
         "tuning",
     },
-    "precision": STAGES - {"dataflow", "phases"} | {"reading", "planning", "runtime", "goals"},
+    "precision": STAGES - {"dataflow", "phases"}
+    | {"reading", "planning", "runtime", "devices", "goals"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {

@@ -1,0 +1,332 @@
+"""Which tensors are worth the time that two bytes take? Those that take away most noise a second.
+
+A layer's time follows from the formats of what it reads and writes. So a few networks tell nearly all times: in
+int8, in int16, and with tensors in int16 that no layer touches two of. A choice is made by sums of these; it is
+then predicted as a whole, which tells more of them, and made again until it holds. Many layers take as long with
+one operand in int16 as with all, so that a tensor between two in int16 costs next to nothing: what each costs is
+asked anew whenever a neighbour is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+import onnx
+
+from csdfgen.devices.model import check_costs, estimate, phase_seconds
+from csdfgen.devices.profile import DeviceProfile
+from csdfgen.errors import InputError, option
+from csdfgen.model.network import Layer
+from csdfgen.model.units import shown_time
+from csdfgen.planning.planner import prepare
+from csdfgen.precision.choice import Arenas, Chosen, no_noise, unreachable
+from csdfgen.precision.noise import Sensitivity
+
+__all__ = ["Times", "fastest", "least_noise_in_time"]
+
+_ROUNDS = 5
+"""How often a choice is made anew by what its own prediction has told."""
+
+_ATTEMPTS = 4
+"""How often a choice is made anew for less, where its plan takes more than it was allowed."""
+
+_SHORT = 0.999
+"""Of the time that is allowed, where a plan took more: rounding must not decide."""
+
+_Names = frozenset[str]
+
+
+@dataclass(eq=False)
+class Times:
+    """Predicted seconds of a frame of every choice, at the heights of the plan in int8.
+
+    profile: of the device. layers: layer -> the tensors of a choice that it touches.
+    """
+
+    arenas: Arenas
+    profile: DeviceProfile
+    layers: dict[str, _Names] = field(default_factory=dict)
+    _seen: dict[str, dict[_Names, float]] = field(default_factory=dict)
+    _whole: dict[_Names, float] = field(default_factory=dict)
+
+    def of(self, wide: _Names) -> float:
+        """With these tensors in int16; of its layers it is known from then on. Raises InputError where the
+        profile has no cost for an operator.
+        """
+        if wide not in self._whole:
+            found = dict.fromkeys(self.layers, 0.0)  # a layer that is not there takes nothing
+            found.update(self._predicted(wide))
+            for name, seconds in found.items():
+                self._seen.setdefault(name, {})[wide & self.layers[name]] = seconds
+            self._whole[wide] = self._beside + sum(found.values())
+            self.arenas.tell(len(self._whole))
+        return self._whole[wide]
+
+    def about(self, wide: _Names) -> float:
+        """The same, by what is known of layers."""
+        return self._beside + sum(self._layer(name, wide) for name in self.layers)
+
+    def planned(self, wide: _Names) -> float:
+        """Of the plan that the choice would have, at heights of its own."""
+        network = self.arenas.load(self.arenas.model(wide))
+        return estimate(self.arenas.planned(network), self.profile).seconds
+
+    def more(self, name: str, wide: _Names) -> float:
+        """What a tensor in int16 takes beside others, by what is known of layers."""
+        both = wide | {name}
+        return sum(self._layer(at, both) - self._layer(at, wide) for at in self._touching[name])
+
+    def beside(self, name: str) -> set[str]:
+        """Tensors that a layer touches together with this one."""
+        return {one for at in self._touching[name] for one in self.layers[at]} - {name}
+
+    def look_around(self) -> None:
+        """Predict the networks that tell most of single layers."""
+        self.of(frozenset())
+        self.of(frozenset(self.arenas.names))
+        left = list(self.arenas.names)
+        while left:
+            apart: set[str] = set()
+            near: set[str] = set()
+            for name in left:
+                if name not in near:
+                    apart.add(name)
+                    near |= self.beside(name)
+            self.of(frozenset(apart))
+            left = [name for name in left if name not in apart]
+
+    @property
+    def _beside(self) -> float:
+        """Seconds of a frame beside its layers."""
+        frame = self.profile.processor.frame
+        return 0.0 if frame is None else frame.value
+
+    @cached_property
+    def _touching(self) -> dict[str, list[str]]:
+        """Tensor -> layers that touch it, those of the network in int8."""
+        return {
+            name: [at for at, touched in self.layers.items() if name in touched]
+            for name in self.arenas.names
+        }
+
+    def _predicted(self, wide: _Names) -> dict[str, float]:
+        """Seconds of each layer."""
+        network = self.arenas.load(self.arenas.model(wide))
+        prepared = prepare(network, self.arenas.heights)
+        silent = prepared.sharing.silent
+        check_costs(prepared.conversion.network, silent, self.profile)
+        found = {}
+        for work in prepared.conversion.actors:
+            found[work.name] = sum(phase_seconds(work, self.profile, work.name in silent))
+            if work.name not in self.layers:
+                self.layers[work.name] = self._touched(work.layer)
+        return found
+
+    def _layer(self, name: str, wide: _Names) -> float:
+        """Of one layer; where its formats were not seen, as with the dearest part of them that was."""
+        seen, touched = self._seen[name], wide & self.layers[name]
+        if touched in seen:
+            return seen[touched]
+        return max((seconds for known, seconds in seen.items() if known < touched), default=0.0)
+
+    def _touched(self, layer: Layer | None) -> _Names:
+        if layer is None:
+            return frozenset()
+        tensors = (*layer.inputs, *layer.outputs)
+        names = [tensor.name for tensor in tensors if tensor is not None]
+        found = {self._leaders[name] for name in names if name in self._leaders}
+        return frozenset(found.union(*(self._nodes.get(node, ()) for node in layer.onnx_nodes)))
+
+    @cached_property
+    def _narrow(self) -> onnx.ModelProto:
+        """The model in int8."""
+        return self.arenas.model(frozenset())
+
+    @cached_property
+    def _leaders(self) -> dict[str, str]:
+        """What a node of the model reads or makes -> the tensor of a choice that has its scale."""
+        scales = {f"{name}_scale": name for name in self.arenas.names}
+        found: dict[str, str] = {}
+        for node in self._narrow.graph.node:
+            if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[1] in scales:
+                found.update(dict.fromkeys((node.input[0], node.output[0]), scales[node.input[1]]))
+        return found
+
+    @cached_property
+    def _nodes(self) -> dict[str, set[str]]:
+        """Node -> the tensors of a choice that it touches."""
+        return {
+            node.name: {
+                self._leaders[name] for name in (*node.input, *node.output) if name in self._leaders
+            }
+            for node in self._narrow.graph.node
+            if node.name
+        }
+
+
+# The order ---------------------------------------------------------------------------------------
+
+
+def _gains(arenas: Arenas, sensitivity: Sensitivity) -> dict[str, float]:
+    """Noise that each tensor takes away in int16."""
+    none = sensitivity.noise(arenas.formats(frozenset()))
+    return {
+        name: none - sensitivity.noise(arenas.formats(frozenset([name]))) for name in arenas.names
+    }
+
+
+def _order(times: Times, gains: dict[str, float]) -> list[str]:
+    """Tensors, each the one of most noise a second when those before it are in int16; what takes no time comes
+    first. Those that together have next to no noise are left out.
+    """
+    wide: _Names = frozenset()
+    left = {name: times.more(name, wide) for name in gains}
+    order: list[str] = []
+    rest = no_noise(gains)
+    while sum(gains[name] for name in left) > rest or any(taken < 0 for taken in left.values()):
+        best = max(left, key=lambda name: (_rate(gains[name], left[name]), gains[name]))
+        order.append(best)
+        wide |= {best}
+        del left[best]
+        left.update({name: times.more(name, wide) for name in times.beside(best) if name in left})
+    return order
+
+
+def _rate(noise: float, seconds: float) -> float:
+    """Noise a second; endless where no time is taken."""
+    return noise / seconds if seconds > 0 else inf
+
+
+def _filled(wide: _Names, names: Sequence[str], fits: Callable[[_Names], bool]) -> _Names:
+    """The set with as many of the names, in their order, as fit; halved where they do not together."""
+    together = wide | set(names)
+    if not names or fits(together):
+        return together
+    if len(names) == 1:
+        return wide
+    middle = len(names) // 2
+    return _filled(_filled(wide, names[:middle], fits), names[middle:], fits)
+
+
+# Choices -----------------------------------------------------------------------------------------
+
+
+def least_noise_in_time(
+    arenas: Arenas, times: Times, sensitivity: Sensitivity, seconds: float, limit: int | None
+) -> Chosen:
+    """The choice of least noise whose frame is predicted to take at most `seconds`, its arena at most `limit`
+    bytes. Raises InputError where none that was found does.
+    """
+    times.look_around()
+    gains = _gains(arenas, sensitivity)
+    none: _Names = frozenset()
+    allowed, bytes_allowed = seconds, limit
+    if limit is not None:
+        least = arenas.settled(none)
+        if least > limit:
+            raise arenas.too_small(limit)
+        bytes_allowed = limit * arenas.of(none) // least  # as bounds go
+    quickest = inf
+    for _ in range(_ATTEMPTS):
+        wide = _within(arenas, times, gains, allowed, bytes_allowed)
+        taken = times.planned(wide)
+        quickest = min(quickest, taken)
+        held = limit is None or arenas.settled(wide) <= limit
+        if taken <= seconds and held:
+            return _chosen(arenas, sensitivity, wide)
+        if not wide:
+            break
+        if taken > seconds:
+            allowed = min(allowed, times.of(wide)) * min(_SHORT, seconds / taken)
+        if limit is not None and not held:
+            bytes_allowed = min(
+                arenas.of(wide) - 1, arenas.of(wide) * limit // arenas.settled(wide)
+            )
+    for wide in (none, _free(times, gains)):
+        taken = times.planned(wide)
+        quickest = min(quickest, taken)
+        if taken <= seconds and (limit is None or arenas.settled(wide) <= limit):
+            return _chosen(arenas, sensitivity, wide)
+    raise InputError(
+        f"{option('latency')} of {1e3 * seconds:.6g} ms is not reached: in int8, or what is fastest, a frame is "
+        f"predicted to take {1e3 * quickest:.4g} ms on {times.profile.name}; ask for "
+        f"{option('latency', shown_time(quickest))} or more, or another {option('device')}"
+    )
+
+
+def _within(
+    arenas: Arenas, times: Times, gains: dict[str, float], seconds: float, limit: int | None
+) -> _Names:
+    """The choice of least noise that is predicted to keep both at the heights of int8, or what costs no time."""
+
+    def fits(wide: _Names) -> bool:
+        return times.about(wide) <= seconds and (limit is None or arenas.of(wide) <= limit)
+
+    wide: _Names = frozenset()
+    for _ in range(_ROUNDS):
+        wide = _filled(frozenset(), _order(times, gains), fits)
+        if times.of(wide) <= seconds:
+            break
+    return wide
+
+
+def _free(times: Times, gains: dict[str, float]) -> _Names:
+    """The tensors that make a frame shorter."""
+    wide: _Names = frozenset()
+    for name in _order(times, gains):
+        if times.more(name, wide) < 0:
+            wide |= {name}
+    return wide
+
+
+def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: float) -> Chosen:
+    """The choice whose frame is predicted to take the least time, of those whose predicted signal to noise is at
+    least `quality` dB. Raises InputError where all in int16 has less.
+    """
+    everything = frozenset(arenas.names)
+    best = _chosen(arenas, sensitivity, everything)
+    if best.sqnr_db < quality:
+        raise unreachable(best, quality)
+    times.look_around()
+    gains = _gains(arenas, sensitivity)
+
+    def good(wide: Collection[str]) -> bool:
+        return _chosen_noise(arenas, sensitivity, frozenset(wide)) <= 10 ** (-quality / 10)
+
+    found = [everything]
+    for _ in range(_ROUNDS):
+        wide = _least_time(times, gains, good)
+        if wide in found:
+            break
+        found.append(wide)
+        times.of(wide)
+    return _chosen(arenas, sensitivity, min(found, key=lambda wide: (times.of(wide), len(wide))))
+
+
+def _least_time(
+    times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
+) -> _Names:
+    """The first ones of the order that are enough together, without those that time is saved by leaving out."""
+    order = _order(times, gains)
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(order[:middle]) else (middle + 1, high)
+    wide = frozenset(order[:high])
+    while True:
+        spared = {name: times.more(name, wide - {name}) for name in wide if good(wide - {name})}
+        name = max(spared, key=lambda one: (spared[one], one), default="")
+        if not spared or spared[name] <= 0:
+            return wide
+        wide -= {name}
+
+
+def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> Chosen:
+    return Chosen(wide, arenas.settled(wide), _chosen_noise(arenas, sensitivity, wide))
+
+
+def _chosen_noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
+    return sensitivity.noise(arenas.formats(wide))
