@@ -32,7 +32,15 @@ from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
-from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest, wide_weights
+from csdfgen.precision.choice import (
+    Arenas,
+    Chosen,
+    front,
+    layers_of,
+    least_noise,
+    smallest,
+    worthy_weights,
+)
 from csdfgen.precision.ends import Ends, with_integer_ends
 from csdfgen.precision.formats import format_of
 from csdfgen.precision.levelling import levelled
@@ -366,7 +374,7 @@ class _Work:
             arenas = self._arenas(written, None if timed else tried)
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
-            noise = tried.noise(arenas.formats(wide), arenas.wide_weights(wide))
+            noise = tried.noise(arenas.formats(wide), layers_of(wide))
             int8 = arenas.int8
         else:
             arenas = self._arenas(written, None)
@@ -380,16 +388,18 @@ class _Work:
         """Choices of formats. tried: where weights may have two bytes, too, the noise that says which."""
         sizes = sizes_of_weights(self.model, written.model)
 
-        def weights(wide: frozenset[str]) -> frozenset[str]:
-            return frozenset() if tried is None else wide_weights(tried, formats(wide), sizes)
-
         def formats(wide: frozenset[str]) -> dict[str, Format]:
             return {k: written.wide[k] if k in wide else v for k, v in written.narrow.items()}
 
+        def weights(wide: frozenset[str]) -> Sequence[str]:
+            return () if tried is None else worthy_weights(tried, formats(wide), sizes)
+
         def model(wide: frozenset[str]) -> onnx.ModelProto:
-            made = with_formats(written.model, formats(wide)) if wide else written.model
-            finer = with_wide_weights(self.model, made, weights(wide))
-            return finer if finer is written.model else with_fine_biases(finer, self.model)
+            if not wide:
+                return written.model
+            made = with_formats(written.model, formats(wide))
+            made = with_wide_weights(self.model, made, layers_of(wide))
+            return with_fine_biases(made, self.model)
 
         return Arenas(
             model,
