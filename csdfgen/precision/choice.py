@@ -181,14 +181,18 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     if least > limit:
         raise arenas.too_small(limit)
     order = sorted(arenas.names, key=lambda name: -sensitivity.tensors.get(name, 0.0))
-    rest = sum(sensitivity.tensors.values())
-    worth, least_rest = [], no_noise(sensitivity.tensors)
-    for name in order:
-        if rest <= least_rest:
-            break
-        worth.append(name)
-        rest -= sensitivity.tensors.get(name, 0.0)
-    tensors = _fitting(arenas, frozenset(), worth, limit)
+    everything = frozenset(order)
+    if _fits(arenas, everything, limit):
+        tensors = everything
+    else:
+        rest = sum(sensitivity.tensors.values())
+        worth, least_rest = [], no_noise(sensitivity.tensors)
+        for name in order:
+            if rest <= least_rest:
+                break
+            worth.append(name)
+            rest -= sensitivity.tensors.get(name, 0.0)
+        tensors = _fitting(arenas, frozenset(), worth, limit)
     return _chosen(arenas, sensitivity, _fitting(arenas, tensors, arenas.weights(tensors), limit))
 
 
@@ -197,7 +201,7 @@ def _fitting(
 ) -> frozenset[str]:
     """A choice that fits with as many of the names, in their order, as do too."""
     everything = wide | set(names)
-    if not names or (arenas.of(everything) <= limit and arenas.settled(everything) <= limit):
+    if not names or _fits(arenas, everything, limit):
         return everything
     bound = arenas.of(wide)
     allowed = limit * bound // arenas.settled(wide)  # as bounds go
@@ -209,6 +213,10 @@ def _fitting(
         # its plan takes more than its bound says: less is allowed
         allowed = max(bound, min(arenas.of(found) - 1, allowed * limit // taken))
     return wide
+
+
+def _fits(arenas: Arenas, wide: frozenset[str], limit: int) -> bool:
+    return arenas.of(wide) <= limit and arenas.settled(wide) <= limit
 
 
 def no_noise(noises: Mapping[str, float]) -> float:

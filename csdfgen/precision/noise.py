@@ -3,8 +3,8 @@ float network.
 
 Source: paper 003, section 1.3 (pseudo-quantization: float arithmetic on binned values). Noises of single
 tensors and weights add up, so that what a set of formats will do is known without running it: it is the
-sum. Noise is relative: squared error of an output over its squared values, the mean over outputs and
-frames; signal to noise is its inverse, in dB.
+sum. Noise is relative: squared errors of an output over its squared values, both summed over all frames, the
+mean over outputs; signal to noise is its inverse, in dB.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def noise_together(
     """
     swaps = _swapped(network, weights)
     everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
-    found = [_noise(network, _reference(network, frame), everywhere, swaps) for frame in frames]
-    return float(np.mean(found))
+    powers = [_powers(network, _reference(network, frame), everywhere, swaps) for frame in frames]
+    return _relative(powers)
 
 
 def noise_alone(
@@ -122,19 +122,21 @@ def noise_alone(
     weights and bias as they are once they have been integers. progress: (done, in all).
     """
     swaps = _swapped(network, weights)
-    trials = [*((name, True) for name in groups), *((name, False) for name in swaps)]
-    tensors, layered = dict.fromkeys(groups, 0.0), dict.fromkeys(swaps, 0.0)
+    trials: list[tuple[dict[str, Format], dict[str, Layer]]] = [
+        *((dict.fromkeys(names, formats[leader]), {}) for leader, names in groups.items()),
+        *(({}, {name: swap}) for name, swap in swaps.items()),
+    ]
+    powers: list[list[_Powers]] = [[] for _ in trials]
     together = noise_together(network, [*frames, *others], groups, formats, weights)
     for number, frame in enumerate(frames):
         known = _reference(network, frame)
-        for done, (name, is_tensor) in enumerate(trials):
-            if is_tensor:
-                found = _noise(network, known, dict.fromkeys(groups[name], formats[name]), {})
-                tensors[name] += found / len(frames)
-            else:
-                layered[name] += _noise(network, known, {}, {name: swaps[name]}) / len(frames)
+        for done, (bins, swap) in enumerate(trials):
+            powers[done].append(_powers(network, known, bins, swap))
             if progress is not None:
                 progress(number * len(trials) + done + 1, len(frames) * len(trials))
+    noises = [_relative(found) for found in powers]
+    tensors = dict(zip(groups, noises, strict=False))
+    layered = dict(zip(swaps, noises[len(groups) :], strict=True))
     return Sensitivity(
         MappingProxyType(tensors),
         MappingProxyType(layered),
@@ -145,23 +147,37 @@ def noise_alone(
 
 
 def relative_noise(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:
-    """Squared error over squared values, the mean over the outputs that are floating point."""
-    ratios = []
-    for name, array in clean.items():
-        if array.dtype.kind == "f" and array.size:
-            wanted = array.astype(np.float64)
-            with np.errstate(invalid="ignore"):  # values without end: the noise is no number
-                error = ((wanted - found[name].astype(np.float64)) ** 2).sum()
-                ratios.append(error / max((wanted**2).sum(), 1e-30))
-    return float(np.mean(ratios)) if ratios else 0.0
+    """Squared errors over squared values, the mean over the outputs that are floating point."""
+    return measured_noise([clean], [found])
 
 
 def measured_noise(
     clean: Sequence[Mapping[str, np.ndarray]], found: Sequence[Mapping[str, np.ndarray]]
 ) -> float:
-    """The mean noise of several frames."""
-    pairs = zip(clean, found, strict=True)
-    return float(np.mean([relative_noise(a, b) for a, b in pairs]))
+    """The same of several frames, each with its part of both sums."""
+    return _relative([_powers_of(a, b) for a, b in zip(clean, found, strict=True)])
+
+
+_Powers = np.ndarray
+"""Squared errors and squared values of each output that is floating point, (2, outputs)."""
+
+
+def _powers_of(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> _Powers:
+    errors, values = [], []
+    for name, array in clean.items():
+        if array.dtype.kind == "f" and array.size:
+            wanted = array.astype(np.float64)
+            with np.errstate(invalid="ignore"):  # values without end: the noise is no number
+                errors.append(((wanted - found[name].astype(np.float64)) ** 2).sum())
+                values.append((wanted**2).sum())
+    return np.array([errors, values])
+
+
+def _relative(powers: Sequence[_Powers]) -> float:
+    """The noise of frames together."""
+    errors, values = np.sum(powers, 0) if powers else np.zeros((2, 0))
+    with np.errstate(invalid="ignore"):
+        return float(np.mean(errors / np.maximum(values, 1e-30))) if errors.size else 0.0
 
 
 def _swapped(network: Network, weights: Weights) -> dict[str, Layer]:
@@ -185,12 +201,12 @@ def _reference(network: Network, frame: Frame) -> _Known:
     return values, _outputs(network, values)
 
 
-def _noise(
+def _powers(
     network: Network, known: _Known, bins: Mapping[str, Format], swaps: Mapping[str, Layer]
-) -> float:
+) -> _Powers:
     values, clean = known
     found = _again(network, values, bins, swaps)
-    return relative_noise(clean, _outputs(network, ChainMap(found, values)))
+    return _powers_of(clean, _outputs(network, ChainMap(found, values)))
 
 
 # A network on whole tensors ----------------------------------------------------------------------

@@ -86,6 +86,11 @@ METHOD = "mse"
 HEADROOM = 2.0
 """Tensors in int16 hold this times what was seen: a bit of 16 is worth less than a value that is cut."""
 
+MORE_OF_FEW = 1.25
+"""Tensors in int8 hold at most this times what few inputs showed: the next of n inputs goes beyond them once in
+n + 1 times, and what is cut is off by far more than what is rounded.
+"""
+
 TRIED_FRAMES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
 
@@ -498,14 +503,14 @@ class _Work:
         clipped: dict[str, Range] = {}
         whole: dict[str, Range] = {}
         useful, useful_wide = (useful_ranges(self.model, found, levels) for levels in LEVELS)
+        more = min(MORE_OF_FEW, 1 + 1 / len(self._images()))
         for name in found.leaders:
             one = seen.observed[name]
-            told = one.within(*_with_a_step(useful.get(name, EVERYTHING), one))
-            clipped[name] = threshold(told, self.wish.method, LEVELS[0], self.wish.percentile)
+            told = _with_a_step(useful.get(name, EVERYTHING), one)
+            kept = threshold(one.within(*told), self.wish.method, LEVELS[0], self.wish.percentile)
+            clipped[name] = _times(more, kept, found.bounds.get(name, told))
             bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
-            ends = (HEADROOM * end for end in threshold(one, "minmax"))
-            low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
-            whole[name] = low, high
+            whole[name] = _times(HEADROOM, threshold(one, "minmax"), bounds)
         for name, least in least_of_softmax(self.model, self.network).items():
             if name in found.tensors:
                 low, high = clipped[found.tensors[name]]
@@ -569,6 +574,12 @@ class _Work:
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
             measured, predicted, points, ends, estimate(made, profile).seconds, profile.name,
         )  # fmt: skip
+
+
+def _times(factor: float, ends: Range, bounds: Range) -> Range:
+    """A range that is wider, within bounds."""
+    low, high = (float(min(max(factor * end, bounds[0]), bounds[1])) for end in ends)
+    return low, high
 
 
 def _with_a_step(found: Range, seen: Observer) -> Range:
