@@ -21,7 +21,7 @@ from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
 from csdfgen.planning.planner import prepare
 from csdfgen.precision.choice import Arenas, Chosen, no_noise, unreachable
-from csdfgen.precision.noise import Sensitivity
+from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.precision.writer import with_formats
 
 __all__ = ["Times", "fastest", "least_noise_in_time"]
@@ -34,6 +34,18 @@ _ATTEMPTS = 4
 
 _SHORT = 0.999
 """Of the time that is allowed, where a plan took more: rounding must not decide."""
+
+_TRIED = 200
+"""Exchanges of one tensor for another that are looked at before it is said that none is worth it."""
+
+_HALVINGS = 7
+"""How exactly the least time for a quality is sought: to a 128th of what lies between two choices."""
+
+_LITTLE = 1e-12
+"""Seconds, or noise, that an exchange must be worth: rounding must not go in circles."""
+
+_ROUNDED = 1e-9
+"""dB: a quality that is told of a choice is had by it."""
 
 _Names = frozenset[str]
 
@@ -261,9 +273,21 @@ def _within(
 
     wide: _Names = frozenset()
     for _ in range(_ROUNDS):
-        wide = _filled(frozenset(), _order(times, gains), fits)
+        wide = _quietest(times, gains, fits)
         if times.of(wide) <= seconds:
             break
+    return wide
+
+
+def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bool]) -> _Names:
+    """What fits, in the order of noise a second, and better yet by exchanges."""
+    order = _order(times, gains)
+    wide = _filled(frozenset(), order, fits)
+    for _ in range(len(order)):
+        quieter = _exchanged(times, gains, wide, lambda noise, taken: noise, fits)
+        if quieter is None:
+            break
+        wide = _filled(quieter, [name for name in order if name not in quieter], fits)
     return wide
 
 
@@ -288,7 +312,7 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
     gains = _gains(arenas, sensitivity)
 
     def good(wide: Collection[str]) -> bool:
-        return _chosen_noise(arenas, sensitivity, frozenset(wide)) <= 10 ** (-quality / 10)
+        return decibels(_noise(arenas, sensitivity, frozenset(wide))) >= quality - _ROUNDED
 
     found = [everything]
     for _ in range(_ROUNDS):
@@ -303,7 +327,25 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
 def _least_time(
     times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
 ) -> _Names:
-    """The first ones of the order that are enough together, without those that time is saved by leaving out."""
+    """What is enough in the least time, by what is known: the quietest within ever less time, or the first ones
+    of the order, without those that time is saved by leaving out.
+    """
+    spared = _spared(times, gains, good)
+    low, high = times.about(_free(times, gains)), times.about(spared)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = _quietest(times, gains, lambda wide, most=middle: times.about(wide) <= most)  # type: ignore[misc]
+        if good(found):
+            spared, high = found, times.about(found)
+        else:
+            low = middle
+    return spared
+
+
+def _spared(
+    times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
+) -> _Names:
+    """The first ones of the order that are enough, without those that time is saved by leaving out."""
     order = _order(times, gains)
     low, high = 0, len(order)
     while low < high:
@@ -313,14 +355,44 @@ def _least_time(
     while True:
         spared = {name: times.more(name, wide - {name}) for name in wide if good(wide - {name})}
         name = max(spared, key=lambda one: (spared[one], one), default="")
-        if not spared or spared[name] <= 0:
+        if spared and spared[name] > 0:
+            wide -= {name}
+            continue
+        shorter = _exchanged(times, gains, wide, lambda noise, seconds: -seconds, good)
+        if shorter is None:
             return wide
-        wide -= {name}
+        wide = shorter
+
+
+def _exchanged(
+    times: Times,
+    gains: dict[str, float],
+    wide: _Names,
+    worth: Callable[[float, float], float],
+    good: Callable[[_Names], bool],
+) -> _Names | None:
+    """The set with one tensor instead of another, where that is worth most; None where it is worth nothing.
+
+    worth: of noise that is taken away beside what was, and of seconds that are taken beside them. good: whether a
+    set may be.
+    """
+    found: list[tuple[float, str, str]] = []
+    for name in wide:
+        without = wide - {name}
+        saved = times.more(name, without)
+        for other in gains.keys() - wide:
+            value = worth(gains[other] - gains[name], times.more(other, without) - saved)
+            if value > _LITTLE:
+                found.append((value, name, other))
+    for _, name, other in sorted(found, reverse=True)[:_TRIED]:
+        if good(wide - {name} | {other}):
+            return wide - {name} | {other}
+    return None
 
 
 def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> Chosen:
-    return Chosen(wide, arenas.settled(wide), _chosen_noise(arenas, sensitivity, wide))
+    return Chosen(wide, arenas.settled(wide), _noise(arenas, sensitivity, wide))
 
 
-def _chosen_noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
+def _noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
     return sensitivity.noise(arenas.formats(wide))
