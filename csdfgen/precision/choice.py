@@ -3,12 +3,14 @@
 All start in int8. A tensor in int16 loses all of its noise, and costs memory only where it is alive at the
 peak, so that many cost nothing: whether a set of tensors fits is found by planning the network that it
 makes. They are tried by noise, the largest first, in groups that are halved where they do not fit.
+Weights are not in the arena; they have two bytes where their noise would else be heard beside what is left of
+the tensors'.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import onnx
@@ -22,9 +24,18 @@ from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import prepare, rough_bound
 from csdfgen.precision.noise import Sensitivity, decibels
-from csdfgen.precision.writer import with_formats
 
-__all__ = ["Arenas", "Chosen", "front", "least_noise", "no_noise", "smallest", "unreachable"]
+__all__ = [
+    "Arenas",
+    "Chosen",
+    "front",
+    "least_noise",
+    "no_noise",
+    "smallest",
+    "unreachable",
+    "weights_of",
+    "worthy_weights",
+]
 
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Arenas of a front, in those of int8."""
@@ -38,13 +49,18 @@ _HALVINGS = 6
 _ATTEMPTS = 5
 """How often a choice is made anew for less, where its plan takes more than it was allowed."""
 
+_UNHEARD, _SILENT = 0.1, 1e-5
+"""What weights may add: this part of the noise of tensors, or 50 dB below the outputs."""
+
+_WEIGHTS = "weights of "
+
 _NO_NOISE = 1e-3
 """Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A choice of formats: tensors in int16, arena of its plan in bytes, predicted noise."""
+    """A choice of formats: tensors in int16 and weights of 16 bits, arena of its plan in bytes, predicted noise."""
 
     wide: frozenset[str]
     arena: int
@@ -60,16 +76,19 @@ class Chosen:
 class Arenas:
     """The arena of every choice, planned when first asked for.
 
-    model: in int8, as the tool has written it. narrow, wide: the formats of tensors in int8 and in
-    int16. load: a model -> its network. tell: called after each plan with how many there were. options:
-    how networks are planned. With a budget among them (`memory`) a choice fits if some heights do: those
+    A choice is a set of names: of tensors in int16, and of weights with 16 bits (`weights_of`). model: of a
+    choice. formats: of its tensors that lead. weights: for tensors that are chosen, the weights that are
+    worth it, most worth first. names: of all tensors that may be in int16. load: a model -> its network.
+    tell: called after each plan with how many there were. options: how networks are planned. With a budget
+    among them (`memory`) a choice fits if some heights do: those
     of the plan that int8 would have without it, or those of int8's least plan; and outputs that lie
     beside the arena count, as they do for the budget.
     """
 
-    model: onnx.ModelProto
-    narrow: Mapping[str, Format]
-    wide: Mapping[str, Format]
+    model: Callable[[frozenset[str]], onnx.ModelProto]
+    formats: Callable[[frozenset[str]], dict[str, Format]]
+    weights: Callable[[frozenset[str]], Sequence[str]]
+    names: tuple[str, ...]
     load: Callable[[onnx.ModelProto], Network]
     tell: Callable[[int], None]
     options: PlanOptions
@@ -151,13 +170,7 @@ class Arenas:
         return self._bases
 
     def _network(self, wide: frozenset[str]) -> Network:
-        return self.load(with_formats(self.model, self.formats(wide)))
-
-    def formats(self, wide: frozenset[str]) -> dict[str, Format]:
-        """The formats of a choice."""
-        return {
-            name: self.wide[name] if name in wide else form for name, form in self.narrow.items()
-        }
+        return self.load(self.model(wide))
 
 
 def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
@@ -167,7 +180,7 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     least = arenas.settled(frozenset())
     if least > limit:
         raise arenas.too_small(limit)
-    order = sorted(arenas.narrow, key=lambda name: -sensitivity.tensors.get(name, 0.0))
+    order = sorted(arenas.names, key=lambda name: -sensitivity.tensors.get(name, 0.0))
     rest = sum(sensitivity.tensors.values())
     worth, least_rest = [], no_noise(sensitivity.tensors)
     for name in order:
@@ -175,16 +188,27 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
             break
         worth.append(name)
         rest -= sensitivity.tensors.get(name, 0.0)
-    bound = arenas.of(frozenset())
-    allowed = limit * bound // least  # as bounds go
+    tensors = _fitting(arenas, frozenset(), worth, limit)
+    return _chosen(arenas, sensitivity, _fitting(arenas, tensors, arenas.weights(tensors), limit))
+
+
+def _fitting(
+    arenas: Arenas, wide: frozenset[str], names: Sequence[str], limit: int
+) -> frozenset[str]:
+    """A choice that fits with as many of the names, in their order, as do too."""
+    everything = wide | set(names)
+    if not names or (arenas.of(everything) <= limit and arenas.settled(everything) <= limit):
+        return everything
+    bound = arenas.of(wide)
+    allowed = limit * bound // arenas.settled(wide)  # as bounds go
     for _ in range(_ATTEMPTS):
-        wide = _filled(arenas, allowed, frozenset(), worth)
-        taken = arenas.settled(wide)
-        if taken <= limit or not wide:
-            return _chosen(arenas, sensitivity, wide)
+        found = _filled(arenas, allowed, wide, names)
+        taken = arenas.settled(found)
+        if taken <= limit or found == wide:
+            return found
         # its plan takes more than its bound says: less is allowed
-        allowed = max(bound, min(arenas.of(wide) - 1, allowed * limit // taken))
-    return _chosen(arenas, sensitivity, frozenset())
+        allowed = max(bound, min(arenas.of(found) - 1, allowed * limit // taken))
+    return wide
 
 
 def no_noise(noises: Mapping[str, float]) -> float:
@@ -208,15 +232,44 @@ def _filled(
 
 
 def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
-    return Chosen(wide, arenas.settled(wide), sensitivity.noise(arenas.formats(wide)))
+    noise = sensitivity.noise(arenas.formats(wide), layers_of(wide))
+    return Chosen(wide, arenas.settled(wide), noise)
+
+
+def weights_of(layer: str) -> str:
+    """The name by which a choice has the weights of the layer that makes a tensor."""
+    return f"{_WEIGHTS}{layer}"
+
+
+def layers_of(wide: Iterable[str]) -> frozenset[str]:
+    """The layers (by what they make) whose weights have 16 bits in a choice."""
+    return frozenset(name.removeprefix(_WEIGHTS) for name in wide if name.startswith(_WEIGHTS))
+
+
+def worthy_weights(
+    sensitivity: Sensitivity, formats: Mapping[str, Format], sizes: Mapping[str, int]
+) -> list[str]:
+    """The weights that are worth 16 bits beside tensors in these formats, as a choice has them: those of most
+    noise for their number, until the rest is not heard. sizes: layer -> its weights, of those that can have them.
+    """
+    rest = sum(sensitivity.weights.values())
+    unheard = max(_UNHEARD * sensitivity.of_tensors(formats), _SILENT)
+    found = []
+    for name in sorted(sizes, key=lambda one: -sensitivity.weights.get(one, 0.0) / sizes[one]):
+        if rest <= unheard:
+            break
+        found.append(weights_of(name))
+        rest -= sensitivity.weights.get(name, 0.0)
+    return found
 
 
 def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen:
     """The choice of least arena whose predicted signal to noise is at least `quality` dB. Raises
     InputError where all in int16 has less.
     """
-    low, high = (arenas.settled(frozenset(names)) for names in ((), arenas.narrow))
-    best = _chosen(arenas, sensitivity, frozenset(arenas.narrow))
+    everything = frozenset(arenas.names)
+    best = _chosen(arenas, sensitivity, everything.union(arenas.weights(everything)))
+    low, high = arenas.settled(frozenset()), best.arena
     if best.sqnr_db < quality:
         raise unreachable(best, quality)
     first = least_noise(arenas, sensitivity, low)
@@ -238,7 +291,7 @@ def unreachable(best: Chosen, quality: float) -> InputError:
     """What is said of a quality that all tensors in int16 have less of."""
     return InputError(
         f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
-        "weights in int8 are the limit: ask for less, or for --format float16"
+        "ask for less, or for --format float16"
     )
 
 

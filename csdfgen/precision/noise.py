@@ -10,7 +10,7 @@ frames; signal to noise is its inverse, in dB.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -61,17 +61,23 @@ class Sensitivity:
     formats: Mapping[str, Format]
     frames: int
 
-    def noise(self, formats: Mapping[str, Format]) -> float:
-        """What a choice of formats will add up to; tensors without a format are float. Rounding falls
-        with the square of the step. Where noise is so large that it is clipped on its way, all of it
-        together is less than the sum; the same share of it is taken off every choice.
+    def noise(self, formats: Mapping[str, Format], wide_weights: Collection[str] = ()) -> float:
+        """What a choice of formats will add up to; tensors without a format are float. wide_weights: layers whose
+        weights have 16 bits. Where noise is so large that it is clipped on its way, all of it together is less
+        than the sum; the same share of it is taken off every choice.
         """
         alone = sum(self.weights.values()) + sum(self.tensors.values())
-        total = sum(self.weights.values())
+        narrow = sum(noise for name, noise in self.weights.items() if name not in wide_weights)
+        total = narrow + self.of_tensors(formats)
+        return total * (self.together / alone if alone else 1.0)
+
+    def of_tensors(self, formats: Mapping[str, Format]) -> float:
+        """The sum of the noises of tensors in these formats: rounding falls with the square of the step."""
+        total = 0.0
         for name, form in formats.items():
             ratio = step_of(form) / step_of(self.formats[name])
             total += self.tensors[name] * min(1.0, ratio * ratio)
-        return total * (self.together / alone if alone else 1.0)
+        return total
 
 
 def decibels(noise: float) -> float:

@@ -1,22 +1,21 @@
 """What is it that gets quantized? The float model in an operator set of today, constants and
 normalisations folded.
 
-onnxruntime's basic optimisations fold what is constant, and BatchNormalization into Conv; that into
-ConvTranspose is folded here. Names of tensors stay: they are what formats are chosen for.
+onnxruntime's basic optimisations fold what is constant, and BatchNormalization into Conv; what else weights
+can take in is folded here (`folding`). Names of tensors stay: they are what formats are chosen for.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import onnx
-from onnx import numpy_helper, shape_inference, version_converter
+from onnx import shape_inference, version_converter
 
 from csdfgen.errors import ModelError, first_line
+from csdfgen.precision.folding import fold_constants
 from csdfgen.reading.onnx_file import from_proto, read_file
 from csdfgen.reading.zoo import build, is_zoo_name
 
@@ -55,8 +54,8 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
             raise ModelError(f"is quantized already: it has a {node.op_type}; give the float model")
     lifted = _lifted(model)
     optimised = _optimised(lifted)
-    _fold_batch_normalization(optimised)
     _add_two(optimised)
+    fold_constants(optimised)
     return shape_inference.infer_shapes(optimised)
 
 
@@ -117,56 +116,3 @@ def _add_two(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         if node.op_type == "Sum" and not node.domain and len(node.input) == 2:
             node.op_type = "Add"
-
-
-# BatchNormalization behind ConvTranspose ---------------------------------------------------------
-
-
-def _fold_batch_normalization(model: onnx.ModelProto) -> None:
-    """w' = w * s, b' = (b - mean) * s + shift, s = gamma / sqrt(variance + epsilon) (paper 004, section 3.5),
-    where nobody else reads what is normalised.
-    """
-    graph = model.graph
-    constants = {one.name: one for one in graph.initializer}
-    makers = {name: node for node in graph.node for name in node.output}
-    readers = Counter(one.name for one in graph.output)
-    readers.update(name for node in graph.node for name in node.input)
-    for node in list(graph.node):
-        if node.op_type != "BatchNormalization" or len([o for o in node.output if o]) != 1:
-            continue
-        maker = makers.get(node.input[0])
-        if maker is None or maker.op_type != "ConvTranspose" or readers[node.input[0]] != 1:
-            continue
-        if any(name not in constants for name in (*node.input[1:], *maker.input[1:])):
-            continue
-        _fold(graph, maker, node, constants)
-
-
-def _fold(
-    graph: onnx.GraphProto,
-    conv: onnx.NodeProto,
-    norm: onnx.NodeProto,
-    constants: dict[str, onnx.TensorProto],
-) -> None:
-    gamma, beta, mean, variance = (
-        numpy_helper.to_array(constants[name]).astype(np.float64) for name in norm.input[1:5]
-    )
-    epsilon = next((a.f for a in norm.attribute if a.name == "epsilon"), 1e-5)
-    factor = gamma / np.sqrt(variance + epsilon)
-    weights = numpy_helper.to_array(constants[conv.input[1]]).astype(np.float64)
-    bias = np.zeros(len(factor))
-    if len(conv.input) > 2 and conv.input[2]:
-        bias = numpy_helper.to_array(constants[conv.input[2]]).astype(np.float64)
-    groups = next((a.i for a in conv.attribute if a.name == "group"), 1)
-    # weights of a ConvTranspose: (inputs, outputs of a group, *kernel), inputs in groups
-    per_input = (
-        factor.reshape(groups, 1, -1).repeat(len(weights) // groups, 1).reshape(len(weights), -1)
-    )
-    scaled = weights * per_input.reshape(*per_input.shape, *(1,) * (weights.ndim - 2))
-    names = [f"{norm.output[0]}_{what}" for what in ("weights", "bias")]
-    for name, array in zip(names, (scaled, (bias - mean) * factor + beta), strict=True):
-        graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
-    del conv.input[1:]
-    conv.input.extend(names)
-    conv.output[0] = norm.output[0]
-    graph.node.remove(norm)

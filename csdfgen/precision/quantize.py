@@ -32,9 +32,18 @@ from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
-from csdfgen.precision.choice import Arenas, Chosen, front, least_noise, smallest
+from csdfgen.precision.choice import (
+    Arenas,
+    Chosen,
+    front,
+    layers_of,
+    least_noise,
+    smallest,
+    worthy_weights,
+)
 from csdfgen.precision.ends import Ends, with_integer_ends
 from csdfgen.precision.formats import format_of
+from csdfgen.precision.levelling import levelled
 from csdfgen.precision.noise import (
     Sensitivity,
     decibels,
@@ -43,10 +52,16 @@ from csdfgen.precision.noise import (
     noise_together,
 )
 from csdfgen.precision.prepare import float_model, prepared
-from csdfgen.precision.ranges import Range
+from csdfgen.precision.ranges import Observer, Range
 from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
-from csdfgen.precision.weights import as_values, rounded_anew
+from csdfgen.precision.useful import useful_ranges
+from csdfgen.precision.weights import (
+    as_values,
+    rounded_anew,
+    sizes_of_weights,
+    with_wide_weights,
+)
 from csdfgen.precision.writer import (
     Skeleton,
     in_float16,
@@ -76,6 +91,15 @@ TRIED_FRAMES = 4
 
 TRIALS = 600
 """Frames, about, that may be run for that: where there are many tensors, inputs are fewer."""
+
+LEVELS = 2**8, 2**16
+"""Integers that a tensor in int8 and one in int16 have."""
+
+EVERYTHING = (-np.inf, np.inf)
+"""The range of a tensor of which nothing more is known."""
+
+LEVELLED_FRAMES = 8
+"""Inputs on which channels are looked at."""
 
 ROUNDED_FRAMES = 24
 """Inputs by whose windows weights are rounded."""
@@ -342,31 +366,48 @@ class _Work:
     def in_integers(self, with_front: bool) -> Quantized:
         """As wished."""
         written = self.written()
-        arenas = Arenas(
-            written.model,
-            written.narrow,
-            written.wide,
-            lambda model: self._loaded(self._ended(model)[0]),
+        wish, wide, points, int8 = self.wish, frozenset[str](), tuple[Chosen, ...](), None
+        if wish.format == "mixed":
+            tried = self.tried(written)
+            arenas = self._arenas(written, tried)
+            wide = self._chosen(arenas, tried).wide
+            points = tuple(front(arenas, tried)) if with_front else ()
+            noise = tried.noise(arenas.formats(wide), layers_of(wide))
+            int8 = arenas.int8
+        else:
+            arenas = self._arenas(written, None)
+            if wish.format == "int16":
+                wide = frozenset(written.narrow)
+            noise = self._predicted(written, arenas.formats(wide))
+        made = arenas.model(wide)
+        return self._finished(made, int8, decibels(noise), points, arenas.planned)
+
+    def _arenas(self, written: _Written, tried: Sensitivity | None) -> Arenas:
+        """Choices of formats. tried: where weights may have two bytes, too, the noise that says which."""
+        sizes = sizes_of_weights(self.model, written.model)
+
+        def formats(wide: frozenset[str]) -> dict[str, Format]:
+            return {k: written.wide[k] if k in wide else v for k, v in written.narrow.items()}
+
+        def weights(wide: frozenset[str]) -> Sequence[str]:
+            return () if tried is None else worthy_weights(tried, formats(wide), sizes)
+
+        def model(wide: frozenset[str]) -> onnx.ModelProto:
+            if not wide:
+                return written.model
+            made = with_formats(written.model, formats(wide))
+            made = with_wide_weights(self.model, made, layers_of(wide))
+            return with_fine_biases(made, self.model)
+
+        return Arenas(
+            model,
+            formats,
+            weights,
+            tuple(written.narrow),
+            lambda made: self._loaded(self._ended(made)[0]),
             self._tell_plans,
             self.options,
         )
-        wide: frozenset[str] = frozenset()
-        points: tuple[Chosen, ...] = ()
-        int8 = None
-        if self.wish.format == "int16":
-            wide = frozenset(written.narrow)
-        if self.wish.format == "mixed":
-            tried = self.tried(written)
-            wide = self._chosen(arenas, tried).wide
-            points = tuple(front(arenas, tried)) if with_front else ()
-            noise = tried.noise(arenas.formats(wide))
-            int8 = arenas.int8
-        else:
-            noise = self._predicted(written, arenas.formats(wide))
-        made = written.model
-        if wide:
-            made = with_fine_biases(with_formats(made, arenas.formats(wide)), self.model)
-        return self._finished(made, int8, decibels(noise), points, arenas.planned)
 
     def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
         """A model with the inputs and outputs that are wished."""
@@ -407,7 +448,10 @@ class _Work:
         return Times(arenas, profile_for(self.options))
 
     def written(self) -> _Written:
-        """The model in int8, by what was seen of its tensors."""
+        """The model in int8, by what was seen of its tensors, once its channels are level."""
+        self.tell("levelling channels")
+        seen_first = _some(_split(self._images())[0], LEVELLED_FRAMES)
+        self.model = levelled(self.model, self._loaded(self.model), seen_first)
         bare = in_int8(self.model, {})
         found = skeleton(self.model, bare)
         if not found.tensors:
@@ -451,10 +495,12 @@ class _Work:
             )
         clipped: dict[str, Range] = {}
         whole: dict[str, Range] = {}
+        useful, useful_wide = (useful_ranges(self.model, found, levels) for levels in LEVELS)
         for name in found.leaders:
             one = seen.observed[name]
-            clipped[name] = threshold(one, self.wish.method, 256, self.wish.percentile)
-            bounds = found.bounds.get(name, (-np.inf, np.inf))
+            told = one.within(*_with_a_step(useful.get(name, EVERYTHING), one))
+            clipped[name] = threshold(told, self.wish.method, LEVELS[0], self.wish.percentile)
+            bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
             ends = (HEADROOM * end for end in threshold(one, "minmax"))
             low, high = (min(max(end, bounds[0]), bounds[1]) for end in ends)
             whole[name] = low, high
@@ -521,6 +567,13 @@ class _Work:
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
             measured, predicted, points, ends, estimate(made, profile).seconds, profile.name,
         )  # fmt: skip
+
+
+def _with_a_step(found: Range, seen: Observer) -> Range:
+    """A range and a step of int8 more on both sides, so that its ends are among what integers stand for."""
+    span = min(found[1], seen.high) - max(found[0], seen.low)
+    step = max(span, 0.0) / (LEVELS[0] - 1)
+    return found[0] - step, found[1] + step
 
 
 def _some(frames: Sequence[Frame], count: int) -> Sequence[Frame]:

@@ -7,7 +7,7 @@ and bins are joined in pairs. So a tensor takes 16 KiB, and no slab is kept.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -78,6 +78,23 @@ class Observer:
             if self.width
             else np.full(BINS, self.low)
         )
+
+    def within(self, low: float, high: float) -> Observer:
+        """The same, had values beyond a range been its ends; low below high.
+
+        >>> seen = Observer(); seen.see(np.array([-9.0, 0.0, 1.0])); seen.within(-3, 3).low
+        -3.0
+        """
+        if not self.width or (low <= self.low and self.high <= high):
+            return self
+        at = np.clip((np.array([low, high]) - self.start) / self.width, 0, BINS - 1).astype(np.intp)
+        first, last = int(at[0]), int(at[1])
+        counts = np.zeros_like(self.counts)
+        counts[first : last + 1] = self.counts[first : last + 1]
+        counts[first] += self.counts[:first].sum()
+        counts[last] += self.counts[last + 1 :].sum()
+        ends = (min(max(one, low), high) for one in (self.low, self.high))
+        return replace(self, low=next(ends), high=next(ends), counts=counts)
 
     def _begin(self, before: Range) -> None:
         """Bins over what has been seen; what was counted up to now were all the same value."""

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
+import onnx
+
 from csdfgen.devices.model import check_costs, estimate, phase_seconds
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
 from csdfgen.planning.planner import prepare
-from csdfgen.precision.choice import Arenas, Chosen, no_noise, unreachable
+from csdfgen.precision.choice import Arenas, Chosen, layers_of, no_noise, unreachable
 from csdfgen.precision.noise import Sensitivity, decibels
-from csdfgen.precision.writer import with_formats
 
 __all__ = ["Times", "fastest", "least_noise_in_time"]
 
@@ -80,9 +81,13 @@ class Times:
         """The same, by what is known of layers."""
         return self._beside + sum(self._layer(name, wide) for name in self.layers)
 
+    def with_weights(self, wide: _Names) -> float:
+        """As `of`, of a choice that has weights of 16 bits too: of single layers it tells nothing."""
+        return self._beside + sum(self._predicted(wide).values())
+
     def planned(self, wide: _Names) -> float:
         """Of the plan that the choice would have, at heights of its own."""
-        network = self.arenas.load(with_formats(self.arenas.model, self.arenas.formats(wide)))
+        network = self.arenas.load(self.arenas.model(wide))
         return estimate(self.arenas.planned(network), self.profile).seconds
 
     def more(self, name: str, wide: _Names) -> float:
@@ -97,8 +102,8 @@ class Times:
     def look_around(self) -> None:
         """Predict the networks that tell most of single layers."""
         self.of(frozenset())
-        self.of(frozenset(self.arenas.narrow))
-        left = list(self.arenas.narrow)
+        self.of(frozenset(self.arenas.names))
+        left = list(self.arenas.names)
         while left:
             apart: set[str] = set()
             near: set[str] = set()
@@ -120,12 +125,12 @@ class Times:
         """Tensor -> layers that touch it, those of the network in int8."""
         return {
             name: [at for at, touched in self.layers.items() if name in touched]
-            for name in self.arenas.narrow
+            for name in self.arenas.names
         }
 
     def _predicted(self, wide: _Names) -> dict[str, float]:
         """Seconds of each layer."""
-        network = self.arenas.load(with_formats(self.arenas.model, self.arenas.formats(wide)))
+        network = self.arenas.load(self.arenas.model(wide))
         prepared = prepare(network, self.arenas.heights)
         silent = prepared.sharing.silent
         check_costs(prepared.conversion.network, silent, self.profile)
@@ -152,11 +157,16 @@ class Times:
         return frozenset(found.union(*(self._nodes.get(node, ()) for node in layer.onnx_nodes)))
 
     @cached_property
+    def _narrow(self) -> onnx.ModelProto:
+        """The model in int8."""
+        return self.arenas.model(frozenset())
+
+    @cached_property
     def _leaders(self) -> dict[str, str]:
         """What a node of the model reads or makes -> the tensor of a choice that has its scale."""
-        scales = {f"{name}_scale": name for name in self.arenas.narrow}
+        scales = {f"{name}_scale": name for name in self.arenas.names}
         found: dict[str, str] = {}
-        for node in self.arenas.model.graph.node:
+        for node in self._narrow.graph.node:
             if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[1] in scales:
                 found.update(dict.fromkeys((node.input[0], node.output[0]), scales[node.input[1]]))
         return found
@@ -168,7 +178,7 @@ class Times:
             node.name: {
                 self._leaders[name] for name in (*node.input, *node.output) if name in self._leaders
             }
-            for node in self.arenas.model.graph.node
+            for node in self._narrow.graph.node
             if node.name
         }
 
@@ -180,7 +190,7 @@ def _gains(arenas: Arenas, sensitivity: Sensitivity) -> dict[str, float]:
     """Noise that each tensor takes away in int16."""
     none = sensitivity.noise(arenas.formats(frozenset()))
     return {
-        name: none - sensitivity.noise(arenas.formats(frozenset([name]))) for name in arenas.narrow
+        name: none - sensitivity.noise(arenas.formats(frozenset([name]))) for name in arenas.names
     }
 
 
@@ -242,7 +252,10 @@ def least_noise_in_time(
         quickest = min(quickest, taken)
         held = limit is None or arenas.settled(wide) <= limit
         if taken <= seconds and held:
-            return _chosen(arenas, sensitivity, wide)
+            more = _with_weights(arenas, times, wide, allowed, bytes_allowed)
+            kept = more == wide or times.planned(more) <= seconds
+            fits = limit is None or arenas.settled(more) <= limit
+            return _chosen(arenas, sensitivity, more if kept and fits else wide)
         if not wide:
             break
         if taken > seconds:
@@ -279,6 +292,18 @@ def _within(
     return wide
 
 
+def _with_weights(
+    arenas: Arenas, times: Times, wide: _Names, seconds: float, limit: int | None
+) -> _Names:
+    """With the weights that are worth 16 bits beside these tensors, as many as keep both."""
+
+    def fits(more: _Names) -> bool:
+        within = limit is None or arenas.of(more) <= limit
+        return within and times.with_weights(more) <= seconds
+
+    return _filled(wide, arenas.weights(wide), fits)
+
+
 def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bool]) -> _Names:
     """What fits, in the order of noise a second, and better yet by exchanges."""
     order = _order(times, gains)
@@ -304,10 +329,16 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
     """The choice whose frame is predicted to take the least time, of those whose predicted signal to noise is at
     least `quality` dB. Raises InputError where all in int16 has less.
     """
-    everything = frozenset(arenas.narrow)
+    everything = frozenset(arenas.names)
     best = _chosen(arenas, sensitivity, everything)
+    for name in arenas.weights(everything):  # where tensors do not do
+        if best.sqnr_db >= quality:
+            break
+        best = _chosen(arenas, sensitivity, best.wide | {name})
     if best.sqnr_db < quality:
         raise unreachable(best, quality)
+    if best.wide != everything:
+        return best
     times.look_around()
     gains = _gains(arenas, sensitivity)
 
@@ -395,4 +426,4 @@ def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> Chosen:
 
 
 def _noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
-    return sensitivity.noise(arenas.formats(wide))
+    return sensitivity.noise(arenas.formats(wide), layers_of(wide))

@@ -7,7 +7,7 @@ each layer's windows were (`rounding`), and biases made good for what is left; s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +20,9 @@ from csdfgen.ops.widened import values_of
 from csdfgen.precision.calibrate import Frame
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
-from csdfgen.precision.writer import with_arrays
+from csdfgen.precision.writer import in_known_domains, with_arrays
 
-__all__ = ["as_values", "rounded_anew"]
+__all__ = ["as_values", "rounded_anew", "sizes_of_weights", "with_wide_weights"]
 
 _KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -41,6 +41,7 @@ class _Weighted:
     bias_integers: np.ndarray | None
     bias_scale: np.ndarray | None
     axis: int
+    alone: bool
 
     @property
     def values(self) -> np.ndarray:
@@ -66,6 +67,38 @@ def as_values(
     return {one.output: (one.values, one.bias_values) for one in _weighted(source, model)}
 
 
+def sizes_of_weights(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, int]:
+    """Layer's output -> the number of its weights, of layers that have theirs alone. source: the float model."""
+    return {one.output: one.integers.size for one in _weighted(source, model) if one.alone}
+
+
+def with_wide_weights(
+    source: onnx.ModelProto, model: onnx.ModelProto, outputs: Collection[str]
+) -> onnx.ModelProto:
+    """The model with weights of 16 bits in the layers that make these tensors; biases stay (see `biases`).
+    source: the float model. Weights that several layers have stay too.
+    """
+    if not outputs:
+        return model
+    floats = {one.name: one for one in source.graph.initializer}
+    arrays: dict[str, np.ndarray] = {}
+    for one in _weighted(source, model):
+        name = one.weights.removesuffix("_quantized")
+        if one.output not in outputs or not one.alone:
+            continue
+        scale = one.scale * np.float32(np.iinfo(np.int8).max / np.iinfo(np.int16).max)
+        shape = [1] * one.integers.ndim
+        if scale.size > 1:
+            shape[one.axis] = -1
+        weights = numpy_helper.to_array(floats[name]).astype(np.float64)
+        integers = np.rint(weights / scale.astype(np.float64).reshape(shape))
+        info = np.iinfo(np.int16)
+        arrays[one.weights] = np.clip(integers, info.min + 1, info.max).astype(np.int16)
+        arrays[f"{name}_scale"] = scale
+        arrays[f"{name}_zero_point"] = np.zeros(scale.shape, np.int16)
+    return in_known_domains(with_arrays(model, arrays))
+
+
 def _weighted(source: onnx.ModelProto, model: onnx.ModelProto) -> Iterator[_Weighted]:
     constants = {one.name: one for one in model.graph.initializer}
     axes = {
@@ -73,6 +106,7 @@ def _weighted(source: onnx.ModelProto, model: onnx.ModelProto) -> Iterator[_Weig
         for node in model.graph.node
         if node.op_type == "DequantizeLinear"
     }
+    times = Counter(name for node in source.graph.node for name in node.input)
     for node in source.graph.node:
         if node.op_type not in _KINDS or len(node.input) < 2:
             continue
@@ -90,6 +124,7 @@ def _weighted(source: onnx.ModelProto, model: onnx.ModelProto) -> Iterator[_Weig
             numpy_helper.to_array(constants[bias]) if bias else None,
             numpy_helper.to_array(constants[f"{bias}_scale"]) if bias else None,
             axes[name],
+            times[node.input[1]] == 1,
         )
 
 
@@ -105,14 +140,9 @@ def rounded_anew(
     source, network: the float model. progress: (done, in all).
     """
     layers = {layer.output.name: layer for layer in network.layers}
-    found = {one.output: one for one in _weighted(source, model) if one.output in layers}
     # what several layers share cannot suit each
-    times = Counter(name for node in source.graph.node for name in node.input)
-    found = {
-        name: one
-        for name, one in found.items()
-        if times[one.weights.removesuffix("_quantized")] == 1
-    }
+    weighted = (one for one in _weighted(source, model) if one.alone)
+    found = {one.output: one for one in weighted if one.output in layers}
     moments: dict[str, Moments] = {}
     total = len(frames) + len(found)
     for done, frame in enumerate(frames):

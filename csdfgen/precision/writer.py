@@ -26,9 +26,11 @@ from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.ranges import Range
 
 __all__ = [
+    "WIDE",
     "Skeleton",
     "in_float16",
     "in_int8",
+    "in_known_domains",
     "joined_ranges",
     "least_of_softmax",
     "silent",
@@ -44,6 +46,9 @@ _ALONE = frozenset(_ALONE_NAMES.split())
 """Operators on one tensor, without constants, that the tool knows nothing of: what they read and make is
 quantized as that of any other. Left in float they would set the peak: LRN stands behind AlexNet's first layer.
 """
+
+WIDE = (onnx.TensorProto.INT16, onnx.TensorProto.UINT16)
+"""Types of 16 bits."""
 
 _ENDS = "_QuantizeLinear_Input"
 """What the tool appends to the name of a graph output that is quantized."""
@@ -242,16 +247,22 @@ def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.
         assert form.scale is not None and form.zero_point is not None
         new[f"{name}_scale"] = np.array(form.scale[0], np.float32)
         new[f"{name}_zero_point"] = np.array(form.zero_point[0], form.dtype)
-    wide = {f"{name}_zero_point" for name, form in formats.items() if form.itemsize > 1}
-    copy = with_arrays(model, new)
-    opset = max(one.version for one in copy.opset_import if one.domain in ("", "ai.onnx"))
+    return in_known_domains(with_arrays(model, new))
+
+
+def in_known_domains(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model whose Q/DQ nodes of 16 bits are from the domain that has them in its operator set. Changed in
+    place.
+    """
+    opset = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    wide = {c.name for c in model.graph.initializer if c.data_type in WIDE}
     if wide and opset < OPSET:
-        for node in copy.graph.node:
+        for node in model.graph.node:
             if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[2] in wide:
                 node.domain = "com.microsoft"
-        if not any(one.domain == "com.microsoft" for one in copy.opset_import):
-            copy.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-    return copy
+        if not any(one.domain == "com.microsoft" for one in model.opset_import):
+            model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return model
 
 
 def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:

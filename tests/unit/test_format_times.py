@@ -18,6 +18,7 @@ from csdfgen.devices.model import estimate, rule_of
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.devices.work import formats_of, layer_key, of_values
 from csdfgen.errors import InputError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network
 from csdfgen.precision.choice import Arenas
 from csdfgen.precision.formats import format_of
@@ -26,7 +27,7 @@ from csdfgen.precision.prepare import prepared
 from csdfgen.precision.quantize import FORMATS
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
 from csdfgen.precision.variants import variants
-from csdfgen.precision.writer import in_int8, skeleton
+from csdfgen.precision.writer import in_int8, skeleton, with_formats
 from csdfgen.reading.loader import load
 from tests.builder import Graph
 from tests.command import Call, refused
@@ -196,13 +197,25 @@ def choices() -> tuple[Arenas, Times, Sensitivity]:
     )
     noises = {name: 1e-3 * NOISES[k % len(NOISES)] for k, name in enumerate(found.leaders)}
     options = csdfgen.plan(load(a_chain()), backend="numpy").options
-    arenas = Arenas(in_int8(model, narrow), narrow, wide, load, lambda _: None, options)
+    written = in_int8(model, narrow)
+
+    def formats(chosen: frozenset[str]) -> dict[str, Format]:
+        return {name: wide[name] if name in chosen else form for name, form in narrow.items()}
+
+    arenas = Arenas(
+        lambda chosen: with_formats(written, formats(chosen)),
+        formats,
+        lambda _: (),
+        tuple(narrow),
+        load,
+        lambda _: None,
+        options,
+    )
     tried = Sensitivity(noises, {}, sum(noises.values()), narrow, 1)
     return arenas, Times(arenas, BOARD), tried
 
 
-def all_of(names: object) -> list[frozenset[str]]:
-    assert isinstance(names, dict)
+def all_of(names: tuple[str, ...]) -> list[frozenset[str]]:
     subsets = chain.from_iterable(combinations(names, n) for n in range(len(names) + 1))
     return [frozenset(one) for one in subsets]
 
@@ -213,12 +226,12 @@ def test_times_of_layers_add_up() -> None:
     """
     arenas, times, _ = choices()
     times.look_around()
-    whole = frozenset(arenas.narrow)
+    whole = frozenset(arenas.names)
     for wide in (frozenset[str](), whole):
         assert times.about(wide) == pytest.approx(times.of(wide), rel=1e-9)
         assert times.planned(wide) == pytest.approx(times.of(wide), rel=0.02)
     assert times.of(whole) > 2 * times.of(frozenset())
-    for wide in all_of(arenas.narrow)[::7]:
+    for wide in all_of(arenas.names)[::7]:
         about = times.about(wide)
         assert about == pytest.approx(times.of(wide), rel=0.1)
         assert times.about(wide) == pytest.approx(times.of(wide), rel=1e-9)
@@ -230,7 +243,7 @@ def test_no_choice_is_much_better() -> None:
     """
     arenas, times, tried = choices()
     every = [
-        (times.of(wide), tried.noise(arenas.formats(wide)), wide) for wide in all_of(arenas.narrow)
+        (times.of(wide), tried.noise(arenas.formats(wide)), wide) for wide in all_of(arenas.names)
     ]
     arenas, _, tried = choices()
     low, high = min(every)[0], max(every)[0]
@@ -253,7 +266,7 @@ def test_both_limits_are_kept() -> None:
     arenas, times, tried = choices()
     none = frozenset[str]()
     limit = int(1.3 * arenas.settled(none))
-    allowed = (times.of(none) + times.of(frozenset(arenas.narrow))) / 2
+    allowed = (times.of(none) + times.of(frozenset(arenas.names))) / 2
     both = least_noise_in_time(arenas, times, tried, allowed, limit)
     assert both.arena <= limit and times.planned(both.wide) <= allowed
     for one in (

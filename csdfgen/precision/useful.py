@@ -1,0 +1,80 @@
+"""Which values of a tensor need no integers of their own? Those that all its readers take for the same.
+
+HardSwish makes 0 of all that is below -3, Sigmoid all but 1 of what is above 7: integers that would stand for
+such values are worth more elsewhere. Sources: https://onnx.ai/onnx/operators/onnx__HardSwish.html,
+onnx__HardSigmoid.html, onnx__Clip.html.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from csdfgen.precision.ranges import Range
+from csdfgen.precision.writer import Skeleton
+
+__all__ = ["useful_ranges"]
+
+_ALL = (-math.inf, math.inf)
+
+
+def useful_ranges(model: onnx.ModelProto, found: Skeleton, levels: int) -> dict[str, Range]:
+    """Leader -> beyond which values nobody tells them apart, for those where that is so. model: the float one.
+    levels: of the integers, half a step of which counts as the same.
+    """
+    constants = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    ends = {one.name for one in model.graph.output}
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    ranges = {}
+    for leader in found.leaders:
+        members = found.members(leader)
+        reading = [
+            node
+            for name in members
+            for node in readers.get(name, ())
+            if not set(node.output) <= set(members)  # hands on what has the same integers
+        ]
+        if ends.intersection(members) or not reading:
+            continue
+        each = [_useful(node, constants, levels) for node in reading]
+        low, high = min(one[0] for one in each), max(one[1] for one in each)
+        if (low, high) != _ALL:
+            ranges[leader] = low, high
+    return ranges
+
+
+def _useful(node: onnx.NodeProto, constants: Mapping[str, np.ndarray], levels: int) -> Range:
+    """Between which values of its input an operator's result changes."""
+    if node.domain:
+        return _ALL
+    numbers = {one.name: one.f for one in node.attribute}
+    match node.op_type:
+        case "Relu":
+            return 0.0, math.inf
+        case "HardSwish":
+            return -3.0, math.inf
+        case "HardSigmoid":
+            alpha, beta = numbers.get("alpha", 0.2), numbers.get("beta", 0.5)
+            return (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else _ALL
+        case "Clip":
+            return _clip(node, constants)
+        case "Sigmoid":
+            return -math.log(2 * levels), math.log(2 * levels)
+        case "Tanh":
+            return -math.log(2 * levels) / 2, math.log(2 * levels) / 2
+    return _ALL
+
+
+def _clip(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) -> Range:
+    found = list(_ALL)
+    for k, name in enumerate(node.input[1:3]):
+        if name in constants and constants[name].size == 1:
+            found[k] = float(constants[name].reshape(-1)[0])
+    return found[0], found[1]
