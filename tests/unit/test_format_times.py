@@ -102,7 +102,16 @@ def test_keys_and_formats_of_layers() -> None:
         for layer in products(network)
     }
     assert len(keys) == len(found)
-    assert any(":int8" in key.partition("[")[2].partition("]")[0] for key in keys)
+
+
+def test_weights_that_are_wider_than_data_are_told_apart() -> None:
+    (narrow,), (wide,) = in_formats("int8"), in_formats("int16")
+    for network, apart in ((narrow, True), (wide, False)):
+        layer = products(network)[0]
+        weights = layer.constants[1].astype(np.int16)
+        other = replace(layer, constants={**layer.constants, 1: weights})
+        assert (layer_key(other) != layer_key(layer)) == apart
+        assert formats_of(other).startswith("int16")
 
 
 def test_every_layer_of_a_chain_is_seen_in_all_formats() -> None:
