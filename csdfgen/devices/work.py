@@ -123,14 +123,16 @@ def read_format(formats: str) -> str:
 def layer_key(layer: Layer) -> str:
     """What decides a layer's time, in one line: operators, shapes, types, attributes; not its name.
 
-    Layers with equal keys run the same calls on other data. Weights are told apart where they are
-    multiplied: those of one byte are other work than those of four.
+    Layers with equal keys run the same calls on other data. Weights that are multiplied with narrower data
+    are told apart: sums are then of what they are stored in. Narrower ones become as wide when they are packed.
     """
-    typed = operator_of(layer).multiplies
+    data = layer.inputs[0]
+    narrow = "" if data is None or not operator_of(layer).multiplies else _widest({data.dtype})
     function = "+".join([layer.op_type, *(after.op_type for after in layer.epilogue)])
     ins = ",".join(tensor_key(tensor) for tensor in layer.inputs if tensor is not None)
     weights = ",".join(
-        _array_key(array, typed and position == 1) for position, array in layer.constants.items()
+        _array_key(array, narrow if position == 1 else "")
+        for position, array in layer.constants.items()
     )
     outs = ",".join(map(tensor_key, layer.outputs))
     settings = ",".join(
@@ -143,10 +145,12 @@ def layer_key(layer: Layer) -> str:
     )
 
 
-def _array_key(array: np.ndarray, typed: bool) -> str:
-    """A constant's shape, and its type where that counts and is not float32."""
+def _array_key(array: np.ndarray, narrow: str) -> str:
+    """A constant's shape, and its type where that is wider than a format ("": for none)."""
     shape = "x".join(map(str, array.shape)) or "1"
-    return shape if not typed or array.dtype == np.float32 else f"{shape}:{array.dtype}"
+    stored = _widest({str(array.dtype)})
+    wider = bool(narrow and stored) and FORMATS.index(stored) > FORMATS.index(narrow)
+    return f"{shape}:{stored}" if wider else shape
 
 
 def _setting(value: object) -> str:

@@ -374,9 +374,7 @@ class _Work:
         wish, wide, points, int8 = self.wish, frozenset[str](), tuple[Chosen, ...](), None
         if wish.format == "mixed":
             tried = self.tried(written)
-            # what a frame takes is known of layers whose weights have one byte
-            timed = wish.latency is not None or wish.goal == "speed"
-            arenas = self._arenas(written, None if timed else tried)
+            arenas = self._arenas(written, tried)
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
             noise = tried.noise(arenas.formats(wide), layers_of(wide))

@@ -22,8 +22,8 @@ from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
 from csdfgen.planning.planner import prepare
-from csdfgen.precision.choice import Arenas, Chosen, no_noise, unreachable
-from csdfgen.precision.noise import Sensitivity
+from csdfgen.precision.choice import Arenas, Chosen, layers_of, no_noise, unreachable
+from csdfgen.precision.noise import Sensitivity, decibels
 
 __all__ = ["Times", "fastest", "least_noise_in_time"]
 
@@ -35,6 +35,18 @@ _ATTEMPTS = 4
 
 _SHORT = 0.999
 """Of the time that is allowed, where a plan took more: rounding must not decide."""
+
+_TRIED = 200
+"""Exchanges of one tensor for another that are looked at before it is said that none is worth it."""
+
+_HALVINGS = 7
+"""How exactly the least time for a quality is sought: to a 128th of what lies between two choices."""
+
+_LITTLE = 1e-12
+"""Seconds, or noise, that an exchange must be worth: rounding must not go in circles."""
+
+_ROUNDED = 1e-9
+"""dB: a quality that is told of a choice is had by it."""
 
 _Names = frozenset[str]
 
@@ -68,6 +80,10 @@ class Times:
     def about(self, wide: _Names) -> float:
         """The same, by what is known of layers."""
         return self._beside + sum(self._layer(name, wide) for name in self.layers)
+
+    def with_weights(self, wide: _Names) -> float:
+        """As `of`, of a choice that has weights of 16 bits too: of single layers it tells nothing."""
+        return self._beside + sum(self._predicted(wide).values())
 
     def planned(self, wide: _Names) -> float:
         """Of the plan that the choice would have, at heights of its own."""
@@ -236,7 +252,10 @@ def least_noise_in_time(
         quickest = min(quickest, taken)
         held = limit is None or arenas.settled(wide) <= limit
         if taken <= seconds and held:
-            return _chosen(arenas, sensitivity, wide)
+            more = _with_weights(arenas, times, wide, allowed, bytes_allowed)
+            kept = more == wide or times.planned(more) <= seconds
+            fits = limit is None or arenas.settled(more) <= limit
+            return _chosen(arenas, sensitivity, more if kept and fits else wide)
         if not wide:
             break
         if taken > seconds:
@@ -267,9 +286,33 @@ def _within(
 
     wide: _Names = frozenset()
     for _ in range(_ROUNDS):
-        wide = _filled(frozenset(), _order(times, gains), fits)
+        wide = _quietest(times, gains, fits)
         if times.of(wide) <= seconds:
             break
+    return wide
+
+
+def _with_weights(
+    arenas: Arenas, times: Times, wide: _Names, seconds: float, limit: int | None
+) -> _Names:
+    """With the weights that are worth 16 bits beside these tensors, as many as keep both."""
+
+    def fits(more: _Names) -> bool:
+        within = limit is None or arenas.of(more) <= limit
+        return within and times.with_weights(more) <= seconds
+
+    return _filled(wide, arenas.weights(wide), fits)
+
+
+def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bool]) -> _Names:
+    """What fits, in the order of noise a second, and better yet by exchanges."""
+    order = _order(times, gains)
+    wide = _filled(frozenset(), order, fits)
+    for _ in range(len(order)):
+        quieter = _exchanged(times, gains, wide, lambda noise, taken: noise, fits)
+        if quieter is None:
+            break
+        wide = _filled(quieter, [name for name in order if name not in quieter], fits)
     return wide
 
 
@@ -288,13 +331,19 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
     """
     everything = frozenset(arenas.names)
     best = _chosen(arenas, sensitivity, everything)
+    for name in arenas.weights(everything):  # where tensors do not do
+        if best.sqnr_db >= quality:
+            break
+        best = _chosen(arenas, sensitivity, best.wide | {name})
     if best.sqnr_db < quality:
         raise unreachable(best, quality)
+    if best.wide != everything:
+        return best
     times.look_around()
     gains = _gains(arenas, sensitivity)
 
     def good(wide: Collection[str]) -> bool:
-        return _chosen_noise(arenas, sensitivity, frozenset(wide)) <= 10 ** (-quality / 10)
+        return decibels(_noise(arenas, sensitivity, frozenset(wide))) >= quality - _ROUNDED
 
     found = [everything]
     for _ in range(_ROUNDS):
@@ -309,7 +358,25 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
 def _least_time(
     times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
 ) -> _Names:
-    """The first ones of the order that are enough together, without those that time is saved by leaving out."""
+    """What is enough in the least time, by what is known: the quietest within ever less time, or the first ones
+    of the order, without those that time is saved by leaving out.
+    """
+    spared = _spared(times, gains, good)
+    low, high = times.about(_free(times, gains)), times.about(spared)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = _quietest(times, gains, lambda wide, most=middle: times.about(wide) <= most)  # type: ignore[misc]
+        if good(found):
+            spared, high = found, times.about(found)
+        else:
+            low = middle
+    return spared
+
+
+def _spared(
+    times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
+) -> _Names:
+    """The first ones of the order that are enough, without those that time is saved by leaving out."""
     order = _order(times, gains)
     low, high = 0, len(order)
     while low < high:
@@ -319,14 +386,44 @@ def _least_time(
     while True:
         spared = {name: times.more(name, wide - {name}) for name in wide if good(wide - {name})}
         name = max(spared, key=lambda one: (spared[one], one), default="")
-        if not spared or spared[name] <= 0:
+        if spared and spared[name] > 0:
+            wide -= {name}
+            continue
+        shorter = _exchanged(times, gains, wide, lambda noise, seconds: -seconds, good)
+        if shorter is None:
             return wide
-        wide -= {name}
+        wide = shorter
+
+
+def _exchanged(
+    times: Times,
+    gains: dict[str, float],
+    wide: _Names,
+    worth: Callable[[float, float], float],
+    good: Callable[[_Names], bool],
+) -> _Names | None:
+    """The set with one tensor instead of another, where that is worth most; None where it is worth nothing.
+
+    worth: of noise that is taken away beside what was, and of seconds that are taken beside them. good: whether a
+    set may be.
+    """
+    found: list[tuple[float, str, str]] = []
+    for name in wide:
+        without = wide - {name}
+        saved = times.more(name, without)
+        for other in gains.keys() - wide:
+            value = worth(gains[other] - gains[name], times.more(other, without) - saved)
+            if value > _LITTLE:
+                found.append((value, name, other))
+    for _, name, other in sorted(found, reverse=True)[:_TRIED]:
+        if good(wide - {name} | {other}):
+            return wide - {name} | {other}
+    return None
 
 
 def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> Chosen:
-    return Chosen(wide, arenas.settled(wide), _chosen_noise(arenas, sensitivity, wide))
+    return Chosen(wide, arenas.settled(wide), _noise(arenas, sensitivity, wide))
 
 
-def _chosen_noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
-    return sensitivity.noise(arenas.formats(wide))
+def _noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
+    return sensitivity.noise(arenas.formats(wide), layers_of(wide))
