@@ -28,7 +28,6 @@ from csdfgen.ops._integers import (
     Truncated,
     byte_type,
     exact_type,
-    factor_of,
     limits,
     quantization,
     scalar_of,
@@ -78,7 +77,7 @@ def _into(layer: Layer, alpha: float = 1.0) -> Rescaled | Scaled | Truncated:
     """What becomes of the sums: integers of another scale, values, or themselves."""
     if "y" in layer.attributes:
         return Rescaled.of(layer, alpha)
-    return Truncated() if layer.output.dtype == "int32" else Scaled(factor_of(layer, alpha))
+    return Truncated() if layer.output.dtype == "int32" else Scaled.of(layer, alpha)
 
 
 # Convolutions ------------------------------------------------------------------------------------
@@ -157,13 +156,14 @@ def _conv_kernel(layer: Layer) -> Emit:
     # sums in the output itself, which become what they are to be when they are complete
     accumulates = CONV.mode(layer) is Mode.ACCUMULATE
     inside = accumulates or layer.output.dtype == dtype
+    bias = more.astype(dtype) if more.any() else None
     emit = conv_kernel(
         layer,
         centred(layer),
-        more.astype(dtype) if more.any() else None,
+        bias if inside else None,
         dtype,
         beside=0 if computed is not None else zero_of(layer, "x"),
-        into=None if inside else into,
+        into=None if inside else into.biased(bias),
     )
     if computed is not None:
         return _less_the_zero_point(emit, dtype)
