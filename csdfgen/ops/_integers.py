@@ -36,6 +36,7 @@ __all__ = [
     "Truncated",
     "byte_type",
     "checked_scales",
+    "exact_rows",
     "exact_type",
     "factor_of",
     "limits",
@@ -181,15 +182,37 @@ def exact_type(weights: np.ndarray, read: Sequence[tuple[int, int]], more: np.nd
     >>> exact_type(np.full((1, 518), 127), [(0, 255)], 0), exact_type(np.full((1, 519), 127), [(0, 255)], 0)
     ('float32', 'float64')
     """
+    fits = _most(weights, read).max(initial=0) <= LARGEST["float32"]
+    bias = np.asarray(more, np.int64)
+    return "float32" if fits and bool(np.all(bias.astype(np.float32) == bias)) else "float64"
+
+
+def exact_rows(weights: np.ndarray, read: tuple[int, int]) -> int:
+    """The most neighbouring terms of `weights` (outputs, terms) whose sums are exact in float32, in any
+    order and wherever they begin.
+
+    >>> exact_rows(np.full((1, 4608), 127), (0, 255))
+    518
+    """
+    summed = np.cumsum(_most(weights[..., None], [read]), 1)
+    summed = np.concatenate([np.zeros_like(summed[:, :1]), summed], 1)
+    low, high = 0, weights.shape[1]
+    while low < high:
+        rows = (low + high + 1) // 2
+        fits = (summed[:, rows:] - summed[:, :-rows]).max(initial=0) <= LARGEST["float32"]
+        low, high = (rows, high) if fits else (low, rows - 1)
+    return low
+
+
+def _most(weights: np.ndarray, read: Sequence[tuple[int, int]]) -> np.ndarray:
+    """What no sum of weights (..., terms) times integers, or of some of the terms, can pass."""
     low, high = min(a for a, _ in read), max(b for _, b in read)
-    above = np.maximum(weights, 0).sum(1, dtype=np.int64)
-    below = above - weights.sum(1, dtype=np.int64)
-    most = np.maximum(
+    above = np.maximum(weights, 0).sum(-1, dtype=np.int64)
+    below = above - weights.sum(-1, dtype=np.int64)
+    found: np.ndarray = np.maximum(
         above * max(high, 0) + below * max(-low, 0), above * max(-low, 0) + below * max(high, 0)
     )
-    bias = np.asarray(more, np.int64)
-    fits = most.max(initial=0) <= LARGEST["float32"]
-    return "float32" if fits and bool(np.all(bias.astype(np.float32) == bias)) else "float64"
+    return found
 
 
 # From sums to integers ---------------------------------------------------------------------------
