@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,8 @@ LARGEST = {"float32": 2**24, "float64": 2**53}
 """Up to which every integer has a value of its own in a type."""
 
 _SCALES = ("float32", "float16")
+
+_Own = TypeVar("_Own", bound="_Finished")
 
 
 # What a node says --------------------------------------------------------------------------------
@@ -274,19 +276,20 @@ class _Finished:
 
     factor: Channelwise
     bias: Channelwise | None = None
-    _parts: dict[tuple[int, int], Self] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False)
 
-    def biased(self, bias: np.ndarray | None) -> Self:
+    def biased(self: _Own, bias: np.ndarray | None) -> _Own:
         """The same with a bias."""
         return self if bias is None else replace(self, bias=Channelwise(bias))
 
-    def between(self, channels: slice) -> Self:
+    def between(self: _Own, channels: slice) -> _Own:
         """The same for some of the channels, which are asked for again and again."""
         key = channels.start, channels.stop
         if key not in self._parts:
             bias = None if self.bias is None else self.bias.between(channels)
             self._parts[key] = replace(self, factor=self.factor.between(channels), bias=bias)
-        return self._parts[key]
+        found: _Own = self._parts[key]
+        return found
 
     def _complete(self, sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
         """Calls that add the bias, and round to float32 in the bytes of the sums; where that is."""
