@@ -3,7 +3,7 @@
 Networks of the zoo at their published sizes, made int8 by onnxruntime's own tool (QOperator, int8 weights per
 channel, int8 activations), native code, one thread each, frames of all four interleaved in one process,
 medians. Outputs are onnxruntime's to the last bit, or there is no line. The table goes between markers into
-docs/int8.md.
+docs/int8.md; that of `--backend numpy` between others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from csdfgen.reading.zoo import build
 from tests.quantized_models import feeds_of, prepared, quantized, session
 
 PAGE = ROOT / "docs" / "int8.md"
-MARKER = "bench-int8"
+MARKERS = {"native": "bench-int8", "numpy": "bench-int8-numpy"}
+"""By backend."""
 
 NAMES = (
     "resnet8",
@@ -73,12 +74,12 @@ def medians(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]
     return [statistics.median(seconds) for seconds in times]
 
 
-def measure(name: str, repeats: int) -> Measured:
+def measure(name: str, repeats: int, backend: str) -> Measured:
     """Time one network. Raises CsdfgenError where outputs are not onnxruntime's."""
     model = prepared(build(f"zoo:{name}"))
     integers = quantized(model, "QOperator")
     x = feeds_of(model)
-    plans = [csdfgen.plan(csdfgen.load(one), backend="native") for one in (integers, model)]
+    plans = [csdfgen.plan(csdfgen.load(one), backend=backend) for one in (integers, model)]
     ours, ours_float = (runtime.compile(plan) for plan in plans)
     theirs, theirs_float = session(integers), session(model)
     for wanted, got in zip(theirs.run(None, x), ours(x).values(), strict=True):
@@ -96,7 +97,7 @@ def measure(name: str, repeats: int) -> Measured:
     return Measured(name, *seconds, *(plan.planned_bytes for plan in plans))
 
 
-def table(rows: Sequence[Measured]) -> list[str]:
+def table(rows: Sequence[Measured], backend: str) -> list[str]:
     """Markdown, with the conditions of the measurement below."""
     lines = [
         "| network | int8, ms | float, ms | ratio | onnxruntime int8, ms | ratio | onnxruntime float, ms "
@@ -123,7 +124,7 @@ def table(rows: Sequence[Measured]) -> list[str]:
     lines.append(
         f"| **geometric mean** | | | **{means[0]:.2f}** | | **{means[1]:.2f}** | | | | **{means[2]:.3f}** |"
     )
-    code = kernels_of("native").code
+    code = kernels_of(backend).code
     return [
         *lines,
         "",
@@ -140,21 +141,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="networks of the zoo; those of the page, and the page is written, if there are none",
     )
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--backend", choices=sorted(MARKERS), default="native")
     options = parser.parse_args(arguments)
     rows = []
     with threadpool_limits(1):
         for name in options.names or NAMES:
-            rows.append(measure(name, options.repeats))
+            rows.append(measure(name, options.repeats, options.backend))
             m = rows[-1]
             print(
                 f"{m.name}: int8 {m.ours * 1e3:.2f} ms, float {m.ours_float * 1e3:.2f} ms, "
                 f"onnxruntime {m.theirs * 1e3:.2f} ms",
                 flush=True,
             )
-    lines = table(rows)
+    lines = table(rows, options.backend)
     print("\n" + "\n".join(lines))
     if not options.names:
-        write_between(PAGE, MARKER, lines)
+        write_between(PAGE, MARKERS[options.backend], lines)
     return 0
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "Reference",
     "Tolerance",
     "compare",
+    "compared_as",
     "reason_of",
     "same_classes",
     "tolerance_of",
@@ -119,6 +120,22 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
     return TOLERANCES.get(dtype.name)
 
 
+def compared_as(network: Network) -> Mapping[str, np.dtype]:
+    """The dtype with whose tolerance each tensor is compared, by its name: its own; float16 for values in
+    which any on the way to them were: those that layers made were rounded to it, and maybe not by onnxruntime.
+    """
+    found = {tensor.name: np.dtype(tensor.dtype) for tensor in network.tensors.values()}
+    coarse: set[str] = set()
+    for layer in network.layers:
+        after = any(tensor is not None and tensor.name in coarse for tensor in layer.inputs)
+        coarse.update(t.name for t in layer.outputs if after or found[t.name] == np.float16)
+    rounded = np.dtype(np.float16)
+    return {
+        name: rounded if name in coarse and dtype.kind == "f" else dtype
+        for name, dtype in found.items()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One tensor beside onnxruntime's.
@@ -150,11 +167,13 @@ def compare(
     row_axis: int | None = None,
     largest: float | None = None,
     step: Step | None = None,
+    held_to: np.dtype | None = None,
 ) -> Comparison:
     """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
 
     largest: the largest |value| of the whole tensor, where only some of its rows are given. step: of
-    a quantized tensor.
+    a quantized tensor. held_to: the dtype whose tolerance counts (`compared_as`), unless it is that of
+    the tensor.
     Raises MismatchError if not even shape and dtype agree.
     """
     if ours.shape != reference.shape or ours.dtype != reference.dtype:
@@ -164,7 +183,7 @@ def compare(
         )
     if not ours.size:
         return Comparison(name, 0, 0, 0.0, None)
-    tolerance = tolerance_of(reference.dtype)
+    tolerance = tolerance_of(held_to or reference.dtype)
     if tolerance is None:
         wrong = ours != reference
         error = np.abs(ours.astype(np.float64) - reference.astype(np.float64))
@@ -207,14 +226,16 @@ def _float_errors(
         return error, ~same & ~(finite & (error <= allowed))
 
 
-def same_classes(ours: np.ndarray, reference: np.ndarray) -> bool | None:
+def same_classes(
+    ours: np.ndarray, reference: np.ndarray, held_to: np.dtype | None = None
+) -> bool | None:
     """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no
-    classifier's output.
+    classifier's output. held_to: as of `compare`.
 
     Classes whose reference values are closer than the tolerance may stand for each other.
     """
     found, wanted = top_classes(ours), top_classes(reference)
-    tolerance = tolerance_of(reference.dtype)
+    tolerance = tolerance_of(held_to or reference.dtype)
     if found is None or wanted is None or tolerance is None:
         return None
     values = reference.reshape(reference.shape[:2]).astype(np.float64)

@@ -25,7 +25,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
-from runtime.reference import Comparison, MismatchError
+from runtime.reference import Comparison, MismatchError, compared_as
 from runtime.steps import saturating
 from runtime.verify import (
     LayerComparison,
@@ -34,6 +34,7 @@ from runtime.verify import (
     check_outputs,
     check_rows,
     mismatch,
+    types_of,
 )
 
 __all__ = [
@@ -228,11 +229,11 @@ def compare_with_reference(
     report = replace(report, comparisons=comparisons, layers=layers)
     saturated = saturating(plan.network)
     if wrong is not None:
-        dtype = np.dtype(report.outputs[wrong.name][1])
+        dtype = types_of(plan).get(wrong.name, np.dtype(report.outputs[wrong.name][1]))
         return report, mismatch(wrong, dtype, layers, report.model, saturated)
     first = next((entry for entry in layers if not entry.comparison.ok), None)
     if first is not None:
-        dtype = np.dtype(plan.network.tensors[first.comparison.name].dtype)
+        dtype = compared_as(plan.network)[first.comparison.name]
         return report, mismatch(first.comparison, dtype, layers, report.model, saturated)
     return report, None
 

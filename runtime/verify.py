@@ -20,13 +20,21 @@ from runtime.reference import (
     MismatchError,
     Reference,
     compare,
+    compared_as,
     largest_of,
     same_classes,
     tolerance_of,
 )
 from runtime.steps import ALLOWED, Step, Steps, steps_of
 
-__all__ = ["LayerComparison", "check_layers", "check_outputs", "check_rows", "mismatch"]
+__all__ = [
+    "LayerComparison",
+    "check_layers",
+    "check_outputs",
+    "check_rows",
+    "mismatch",
+    "types_of",
+]
 
 Source = str | os.PathLike[str] | onnx.ModelProto
 
@@ -51,11 +59,12 @@ def check_outputs(
     shape or dtype).
     """
     reference = Reference(source, plan.network, threads=threads)(feeds)
-    axes, steps = _row_axes(plan), _steps(plan)
+    axes, steps, types = _row_axes(plan), _steps(plan), types_of(plan)
     found = []
     for name, ours in outputs.items():
-        one = compare(name, ours, reference[name], axes.get(name), step=steps.get(name))
-        found.append(replace(one, classes_ok=same_classes(ours, reference[name])))
+        theirs, held_to = reference[name], types.get(name)
+        one = compare(name, ours, theirs, axes.get(name), step=steps.get(name), held_to=held_to)
+        found.append(replace(one, classes_ok=same_classes(ours, theirs, held_to)))
     return tuple(found)
 
 
@@ -72,6 +81,16 @@ def _steps(plan: Plan) -> dict[str, Step]:
 def _row_axes(plan: Plan) -> dict[str, int | None]:
     return {
         output.name: output.tensor.row_axis
+        for output in plan.network.outputs
+        if output.tensor is not None
+    }
+
+
+def types_of(plan: Plan) -> dict[str, np.dtype]:
+    """The dtypes that outputs are held to, by the names of the outputs."""
+    types = compared_as(plan.network)
+    return {
+        output.name: types[output.tensor.name]
         for output in plan.network.outputs
         if output.tensor is not None
     }
@@ -94,7 +113,7 @@ class _Rows:
 
     def __init__(self, plan: Plan, reference: Mapping[str, np.ndarray]) -> None:
         self._batch, self._axes = plan.network.batch, _row_axes(plan)
-        self._steps = _steps(plan)
+        self._steps, self._types = _steps(plan), types_of(plan)
         self._reference = {output.name: reference[output.name] for output in plan.network.outputs}
         self._largest = {name: largest_of(array) for name, array in self._reference.items()}
         self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
@@ -105,10 +124,12 @@ class _Rows:
         if name in self._axes and self._batch > 1:
             theirs = theirs[image : image + 1]
         entire = axis is None or stop - start == theirs.shape[axis]
-        classes = same_classes(rows, theirs) if entire and rows.shape == theirs.shape else None
+        held_to, classes = self._types.get(name), None
+        if entire and rows.shape == theirs.shape:
+            classes = same_classes(rows, theirs, held_to)
         if axis is not None:
             theirs = theirs[(slice(None),) * axis + (slice(start, stop),)]
-        one = compare(name, rows, theirs, axis, self._largest[name], self._steps.get(name))
+        one = compare(name, rows, theirs, axis, self._largest[name], self._steps.get(name), held_to)
         row = None if one.first_wrong_row is None else start + one.first_wrong_row
         self._parts[name].append(replace(one, first_wrong_row=row, classes_ok=classes))
 
@@ -149,7 +170,7 @@ def check_layers(
     reference = Reference(source, network, list(wanted), threads)(feeds)
     part_of = {name: network.parts.get(name, (name, 0, None)) for name in network.producer}
     names = [name for name, (whole, _, _) in part_of.items() if whole in reference]
-    steps = steps_of(network)
+    steps, types = steps_of(network), compared_as(network)
     program = runtime.compile(plan, taps=names)
     program(feeds)
     taps = program.taps
@@ -164,7 +185,14 @@ def check_layers(
             LayerComparison(
                 network.producer[name],
                 tensor.rows,
-                compare(name, taps[name], last, tensor.row_axis, step=steps.get(name)),
+                compare(
+                    name,
+                    taps[name],
+                    last,
+                    tensor.row_axis,
+                    step=steps.get(name),
+                    held_to=types[name],
+                ),
             )
         )
     return tuple(found)
@@ -178,7 +206,7 @@ def mismatch(
     saturated: Sequence[str] = (),
 ) -> MismatchError:
     """The error for an output that differs: how many values, by how much, and the first layer and
-    row that do. saturated: layers whose sums onnxruntime may have cut off.
+    row that do. dtype: that it is held to; saturated: layers whose sums onnxruntime may have cut off.
     """
     said = f"output '{failed.name}' differs from onnxruntime's"
     if failed.steps is not None and failed.wrong:

@@ -31,13 +31,14 @@ from csdfgen.ops._im2col import (
 from csdfgen.ops._window_products import (
     CALL,
     FINISHING,
+    SLOWEST,
     halves,
     handed_over,
     in_groups,
     together,
     without_taps,
 )
-from csdfgen.ops.base import Call, Scratch, aligned_size
+from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 from csdfgen.ops.primitives import einsum
 
 __all__ = ["depthwise_products", "tiled"]
@@ -160,9 +161,13 @@ def _depthwise_ways(shape: _Apart) -> tuple[tuple[_Depthwise, ...], float]:
 
 def _depthwise_blocks(shape: _Apart, scratch: Scratch, room: int) -> _Depthwise:
     """The cheapest blocks that fit into the room. While a plan is made: none that cost more than
-    pixels one by one, with all their channels, unless the least is asked for.
+    pixels one by one, with all their channels, or where all is copied anyway than `SLOWEST` allows,
+    unless the least is asked for.
     """
     ways, bound = _depthwise_ways(shape)
+    if shape.finished:
+        near = (way.cost for way in ways if way.bytes(shape.itemsize) <= PREFERRED)
+        bound = min(bound, SLOWEST * next(near, ways[0].cost))
     if not scratch.declares or scratch.at_any_price:
         bound = float("inf")
     allowed = [way for way in ways if way.cost <= bound]

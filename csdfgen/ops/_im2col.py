@@ -117,6 +117,8 @@ class Job:
     add: the result is added to what `out` holds; then there is no bias.
     beside: what is read beside the image. into: how sums become an output of another type; without
     one they are rounded to it.
+    deepest: most rows of the weights whose products are summed in the type that is computed in; such
+    sums are added up in float64. 0: all are summed in that type.
     """
 
     axes: tuple[Axis, ...]
@@ -127,6 +129,7 @@ class Job:
     add: bool = False
     beside: float = 0
     into: Into | None = None
+    deepest: int = 0
 
     @property
     def channels(self) -> int:

@@ -14,9 +14,10 @@ not; either way every sum is the true one, whatever the order, the slab and the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,11 +30,13 @@ __all__ = [
     "BYTES",
     "LARGEST",
     "STORED",
+    "Channelwise",
     "Rescaled",
     "Scaled",
     "Truncated",
     "byte_type",
     "checked_scales",
+    "exact_rows",
     "exact_type",
     "factor_of",
     "limits",
@@ -55,6 +58,8 @@ LARGEST = {"float32": 2**24, "float64": 2**53}
 """Up to which every integer has a value of its own in a type."""
 
 _SCALES = ("float32", "float16")
+
+_Own = TypeVar("_Own", bound="_Finished")
 
 
 # What a node says --------------------------------------------------------------------------------
@@ -179,15 +184,37 @@ def exact_type(weights: np.ndarray, read: Sequence[tuple[int, int]], more: np.nd
     >>> exact_type(np.full((1, 518), 127), [(0, 255)], 0), exact_type(np.full((1, 519), 127), [(0, 255)], 0)
     ('float32', 'float64')
     """
+    fits = _most(weights, read).max(initial=0) <= LARGEST["float32"]
+    bias = np.asarray(more, np.int64)
+    return "float32" if fits and bool(np.all(bias.astype(np.float32) == bias)) else "float64"
+
+
+def exact_rows(weights: np.ndarray, read: tuple[int, int]) -> int:
+    """The most neighbouring terms of `weights` (outputs, terms) whose sums are exact in float32, in any
+    order and wherever they begin.
+
+    >>> exact_rows(np.full((1, 4608), 127), (0, 255))
+    518
+    """
+    summed = np.cumsum(_most(weights[..., None], [read]), 1)
+    summed = np.concatenate([np.zeros_like(summed[:, :1]), summed], 1)
+    low, high = 0, weights.shape[1]
+    while low < high:
+        rows = (low + high + 1) // 2
+        fits = (summed[:, rows:] - summed[:, :-rows]).max(initial=0) <= LARGEST["float32"]
+        low, high = (rows, high) if fits else (low, rows - 1)
+    return low
+
+
+def _most(weights: np.ndarray, read: Sequence[tuple[int, int]]) -> np.ndarray:
+    """What no sum of weights (..., terms) times integers, or of some of the terms, can pass."""
     low, high = min(a for a, _ in read), max(b for _, b in read)
-    above = np.maximum(weights, 0).sum(1, dtype=np.int64)
-    below = above - weights.sum(1, dtype=np.int64)
-    most = np.maximum(
+    above = np.maximum(weights, 0).sum(-1, dtype=np.int64)
+    below = above - weights.sum(-1, dtype=np.int64)
+    found: np.ndarray = np.maximum(
         above * max(high, 0) + below * max(-low, 0), above * max(-low, 0) + below * max(high, 0)
     )
-    bias = np.asarray(more, np.int64)
-    fits = most.max(initial=0) <= LARGEST["float32"]
-    return "float32" if fits and bool(np.all(bias.astype(np.float32) == bias)) else "float64"
+    return found
 
 
 # From sums to integers ---------------------------------------------------------------------------
@@ -201,27 +228,90 @@ def factor_of(layer: Layer, alpha: float = 1.0) -> np.ndarray:
     return np.asarray(product / scale_of(layer, "y") if "y" in layer.attributes else product)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rescaled:
-    """Sums become integers of the output: round(sum * factor) + zero, from low to high.
+class Channelwise:
+    """Numbers for the channels of sums, float32 or float64: one for all, or one each.
 
-    factor: float32, one number or one a channel.
+    Numpy's loops over few channels are slow, so that the numbers are kept repeated, and meet as many
+    neighbouring pixels at a time as they are repeated for.
     """
 
-    factor: np.ndarray
-    zero: int
-    low: int
-    high: int
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = np.asarray(values)
+        several = -(-_TOGETHER // self.values.size) if self.values.size > 1 else 1
+        self._repeated = np.tile(self.values, several) if several > 1 else self.values
+
+    def met(self, function: np.ufunc, sums: np.ndarray, out: np.ndarray) -> Call:
+        """The call that applies a function to sums (..., channels) and the numbers."""
+        size = self.values.size
+        if size == 1 or not (sums.flags.c_contiguous and out.flags.c_contiguous):
+            return (function, (sums, self.values, out))
+        row = size * _divisor(sums.size // size, len(self._repeated) // size)
+        return (function, (sums.reshape(-1, row), self._repeated[:row], out.reshape(-1, row)))
+
+    def between(self, channels: slice) -> Channelwise:
+        """The same for some of the channels."""
+        return self if self.values.size == 1 else Channelwise(self.values[channels])
+
+
+_TOGETHER = 512
+"""Elements of a row of pixels that meet numbers of channels at a time."""
+
+
+@lru_cache(maxsize=1 << 10)
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor of a number that is at most so large.
+
+    >>> _divisor(112, 20), _divisor(13, 4)
+    (16, 1)
+    """
+    return next(d for d in range(max(1, min(number, most)), 0, -1) if number % d == 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Finished:
+    """What becomes of sums: they are multiplied, and a subclass says the rest.
+
+    factor: float32, one number or one a channel. bias: integers in the type of the sums, added before.
+    """
+
+    factor: Channelwise
+    bias: Channelwise | None = None
+    _parts: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False)
+
+    def biased(self: _Own, bias: np.ndarray | None) -> _Own:
+        """The same with a bias."""
+        return self if bias is None else replace(self, bias=Channelwise(bias))
+
+    def between(self: _Own, channels: slice) -> _Own:
+        """The same for some of the channels, which are asked for again and again."""
+        key = channels.start, channels.stop
+        if key not in self._parts:
+            bias = None if self.bias is None else self.bias.between(channels)
+            self._parts[key] = replace(self, factor=self.factor.between(channels), bias=bias)
+        found: _Own = self._parts[key]
+        return found
+
+    def _complete(self, sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
+        """Calls that add the bias, and round to float32 in the bytes of the sums; where that is."""
+        before = [] if self.bias is None else [self.bias.met(np.add, sums, sums)]
+        calls, narrow = in_float32(sums)
+        return [*before, *calls], narrow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rescaled(_Finished):
+    """Sums become integers of the output: round(sum * factor) + zero, from low to high."""
+
+    zero: int = 0
+    low: int = 0
+    high: int = 0
 
     @classmethod
     def of(cls, layer: Layer, alpha: float = 1.0) -> Rescaled:
         """As a layer's formats say. An activation that it has taken in narrows the range."""
         low, high = layer.attributes.get("range") or limits(layer.attributes["y"].dtype)
-        return cls(factor_of(layer, alpha), zero_of(layer, "y"), low, high)
-
-    def between(self, channels: slice) -> Rescaled:
-        """The same for some of the channels."""
-        return self if self.factor.ndim == 0 else replace(self, factor=self.factor[channels])
+        factor = Channelwise(factor_of(layer, alpha))
+        return cls(factor, zero=zero_of(layer, "y"), low=low, high=high)
 
     def in_place(self, sums: np.ndarray) -> list[Call]:
         """Calls that leave the integers where the sums were."""
@@ -235,43 +325,50 @@ class Rescaled:
 
     def _rounded(self, sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
         """Calls that make the integers in the bytes of the sums, as float32, and where they are."""
-        calls, narrow = in_float32(sums)
-        calls.append((np.multiply, (narrow, self.factor, narrow)))
+        calls, narrow = self._complete(sums)
+        calls.append(self.factor.met(np.multiply, narrow, narrow))
         return calls + rounded(narrow, self.zero, self.low, self.high), narrow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaled:
-    """Sums become values: sum * factor. factor: float32, one number or one a channel."""
+class Scaled(_Finished):
+    """Sums become values: sum * factor."""
 
-    factor: np.ndarray
-
-    def between(self, channels: slice) -> Scaled:
-        """The same for some of the channels."""
-        return self if self.factor.ndim == 0 else replace(self, factor=self.factor[channels])
+    @classmethod
+    def of(cls, layer: Layer, alpha: float = 1.0) -> Scaled:
+        """As a layer's formats say."""
+        return cls(Channelwise(factor_of(layer, alpha)))
 
     def in_place(self, sums: np.ndarray) -> list[Call]:
         """Calls that leave the values where the sums were."""
-        calls, narrow = in_float32(sums)
-        calls.append((np.multiply, (narrow, self.factor, narrow)))
+        calls, narrow = self._complete(sums)
+        calls.append(self.factor.met(np.multiply, narrow, narrow))
         return calls if narrow is sums else [*calls, (np.copyto, (sums, narrow))]
 
     def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
         """Calls that write the values into the output; the sums are lost."""
-        calls, narrow = in_float32(sums)
-        return [*calls, (np.multiply, (narrow, self.factor, out))]
+        calls, narrow = self._complete(sums)
+        return [*calls, self.factor.met(np.multiply, narrow, out)]
 
 
 class Truncated:
     """Sums that are the output: integers already, in another type."""
 
+    def __init__(self, bias: Channelwise | None = None) -> None:
+        self._bias = bias
+
+    def biased(self, bias: np.ndarray | None) -> Truncated:
+        """The same with a bias."""
+        return self if bias is None else Truncated(Channelwise(bias))
+
     def between(self, channels: slice) -> Truncated:
         """The same for some of the channels."""
-        return self
+        return self if self._bias is None else Truncated(self._bias.between(channels))
 
     def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
-        """Calls that write the sums into the output."""
-        return [(np.copyto, (out, sums, "unsafe"))]
+        """Calls that write the sums into the output; they may be lost."""
+        before = [] if self._bias is None else [self._bias.met(np.add, sums, sums)]
+        return [*before, (np.copyto, (out, sums, "unsafe"))]
 
 
 def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:

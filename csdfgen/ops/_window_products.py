@@ -76,7 +76,7 @@ class _Shape:
 
     counts: of pixels; depth: of a group's window: taps, then channels. columns: of a group. copied:
     whether windows go through a panel. apart: whether results do; parted: those of some groups;
-    rounded: in another type; finished: by calls that make another output of them.
+    rounded: in another type; finished: by calls that make another output of them. deepest: see `Job`.
     """
 
     counts: Shape
@@ -89,6 +89,7 @@ class _Shape:
     parted: bool
     rounded: bool
     finished: bool
+    deepest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +149,17 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     heights = {_tiling(shape.counts, n) for n in halves(everything, FEWEST[0], LEAST[0])}
     depths = {(1, deep)}
     if shape.copied:
-        depths = {_tiling(shape.depth, n) for n in halves(deep, FEWEST[1], LEAST[1])}
+        most = min(deep, shape.deepest or deep)
+        depths = {_tiling(shape.depth, n) for n in halves(most, FEWEST[1], LEAST[1])}
     widths = [shape.columns]
     while shape.groups == 1 and widths[-1] >= 2 * LEAST[2]:
         widths.append(-(-widths[-1] // 2))
     found = {}
     for groups, (tall, pixels), (parts, depth) in product(halves(shape.groups, 1), heights, depths):
         cuts = -(-shape.groups // groups)
-        sums = (shape.apart if cuts == 1 else shape.parted) or parts > 1
-        held = sums and not (shape.rounded and parts == 1)
+        wide = shape.deepest > 0
+        sums = (shape.apart if cuts == 1 else shape.parted) or parts > 1 or wide
+        held = sums and (wide or not (shape.rounded and parts == 1))
         for columns in widths if sums else widths[:1]:
             one = _Blocks(
                 groups,
@@ -164,8 +167,8 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
                 depth,
                 columns,
                 groups * pixels * depth if shape.copied else 0,
-                groups * pixels * columns if held else 0,
-                groups * pixels * shape.columns if shape.rounded else 0,
+                groups * pixels * columns * (3 if wide else 1) if held else 0,
+                groups * pixels * shape.columns * (2 if wide else 1) if shape.rounded else 0,
             )
             copies = 6 if shape.copied else 0
             each = -(-shape.columns // columns) * (2 if sums else 1)
@@ -248,8 +251,9 @@ def _shape(job: Job) -> _Shape:
         job.left is None,
         job.add or job.target is None,
         job.add or job.target is None or job.bias is not None,
-        job.out.dtype != job.weights.dtype,
+        job.out.dtype != job.weights.dtype or job.deepest > 0,
         job.into is not None,
+        job.deepest,
     )
 
 
@@ -335,6 +339,8 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
     groups, columns = len(job.weights), job.weights.shape[-1]
     weights = job.weights.reshape(groups, -1, columns)
     total = job.target
+    if blocks.totals and job.deepest:
+        return _matrix_part_in_float64(job, blocks, panel, sums, totals)
     if blocks.totals:
         total = totals.view((job.pixels, groups * columns))
     begins = not job.add or blocks.totals > 0
@@ -367,6 +373,36 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
     if job.bias is not None and total is not None:
         calls.append((np.add, (total, job.bias, total)))
     return calls
+
+
+def _matrix_part_in_float64(
+    job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: Store
+) -> list[Call]:
+    """The same where products of all rows of the weights would not be exact: sums of some rows are added
+    up in float64.
+    """
+    groups, columns = len(job.weights), job.weights.shape[-1]
+    weights = job.weights.reshape(groups, -1, columns)
+    total = totals.view((job.pixels, 2 * groups * columns)).view(np.float64)
+    begins = True
+    calls: list[Call] = []
+    for prepare, left, rows in _factors(job, blocks, panel):
+        calls += prepare
+        for a, b in balanced(columns, blocks.columns):
+            right = weights[:, rows, a:b] if groups > 1 else weights[0, rows, a:b]
+            part = slice(a, b) if groups == 1 else slice(None)
+            size = job.pixels * groups * (b - a)
+            both = sums.view((3 * size,))
+            wide = both[: 2 * size].view(np.float64).reshape(job.pixels, -1)
+            result = both[2 * size :].reshape(job.pixels, -1)
+            calls.append((np.matmul, (left, right, _by_group(result, groups))))
+            if begins:
+                calls.append((np.copyto, (total[:, part], result)))
+                continue
+            calls.append((np.copyto, (wide, result)))
+            calls.append((np.add, (total[:, part], wide, total[:, part])))
+        begins = False
+    return calls + handed_over(job, total.reshape(job.out.shape))
 
 
 def handed_over(job: Job, total: np.ndarray) -> list[Call]:

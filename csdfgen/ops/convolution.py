@@ -205,11 +205,13 @@ def conv_kernel(
     dtype: str,
     beside: float = 0,
     into: Into | None = None,
+    deepest: int = 0,
 ) -> Emit:
     """The kernel of a layer whose windows are those of a Conv.
 
     weights: (out, in / group, kernel...). bias: (out,), of the type that is computed in. beside,
-    into: see `Job`; of sums that are complete, so not of a layer that accumulates.
+    into, deepest: see `Job`; of sums that are complete, so not of a layer that accumulates; deepest not of one
+    whose channels stay apart.
     """
     rows, *inner = (
         Axis(count, -w.pad_top, w.stride, w.kernel, w.dilation)
@@ -235,7 +237,7 @@ def conv_kernel(
             row, own = row.through(*taps), arithmetic.rows_of(packed, *taps)
         axes = _two_axes(row, *inner)
         jobs = [
-            Job(axes, image, own, out, bias if starts else None, not starts, beside, into)
+            Job(axes, image, own, out, bias if starts else None, not starts, beside, into, deepest)
             for image, out in zip(_images(slab), _results(results[0]), strict=True)
         ]
         return arithmetic.products(jobs, scratch)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import floor, log, prod
+from sys import byteorder
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,7 @@ from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._integers import (
     BYTES,
     LARGEST,
+    Channelwise,
     Rescaled,
     byte_type,
     factor_of,
@@ -112,20 +114,19 @@ class Addends:
 
 
 @remembered
-def _addends(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """By byte of either operand a float64, so that their sum, rounded to float32, is what is rounded
-    to an integer.
-    """
+def _sums_of_bytes(layer: Layer) -> np.ndarray:
+    """The output for each pair of bytes of a QLinearAdd: of the first operand's 256 times the second's."""
     sums = Addends.of(layer)
     found = [
         np.arange(256, dtype=np.uint8).view(layer.attributes[role].dtype).astype(np.float64)
         for role in "xw"
     ]
-    other = 1 - sums.first
+    inner = found[1 - sums.first] * np.float64(sums.other) + np.float64(sums.rest)
+    found[1 - sums.first] = inner.astype(np.float32).astype(np.float64)
     found[sums.first] = found[sums.first] * np.float64(sums.factor)
-    inner = found[other] * np.float64(sums.other) + np.float64(sums.rest)
-    found[other] = inner.astype(np.float32).astype(np.float64)
-    return found[0], found[1]
+    values = (found[0][:, None] + found[1]).astype(np.float32)
+    rounded_ = np.clip(np.rint(values), *limits(layer.output.dtype))
+    return rounded_.astype(layer.output.dtype).reshape(-1)
 
 
 def first_alone(layer: Layer) -> bool:
@@ -142,20 +143,21 @@ def first_alone(layer: Layer) -> bool:
     return True
 
 
+_LOW = 0 if byteorder == "little" else np.dtype(np.intp).itemsize - 1
+"""Where the lowest byte of an integer is, and on which side of it the one above."""
+_HIGH = _LOW + 1 if byteorder == "little" else _LOW - 1
+
+
 def _add(task: Task) -> list[Call]:
-    a, b = task.operands
+    """Both bytes make an index, of which they are the lowest two bytes."""
     index = task.scratch.take(task.out.shape, "intp")
-    sums, other = (task.scratch.take(task.out.shape, "float64") for _ in range(2))
-    values = task.scratch.take(task.out.shape, "float32")
-    calls: list[Call] = []
-    for array, table, into in zip((a, b), _addends(task.layer), (sums, other), strict=True):
-        calls += looked_up_bytes(table, array, index, into)
+    parts = index.view(np.uint8).reshape(*index.shape, index.itemsize)
+    a, b = (operand.view(np.uint8) for operand in task.operands)
     return [
-        *calls,
-        (np.add, (sums, other, sums)),
-        (np.copyto, (values, sums)),
-        *rounded(values, 0, *limits(task.layer.output.dtype)),
-        (np.copyto, (task.out, values, "unsafe")),
+        (index.fill, (0,)),
+        (np.copyto, (parts[..., _HIGH], a)),
+        (np.copyto, (parts[..., _LOW], b)),
+        (looked_up, (_sums_of_bytes(task.layer), index, task.out)),
     ]
 
 
@@ -348,8 +350,9 @@ def averaged(layer: Layer) -> tuple[Rescaled, int]:
     """What becomes of the sum over a map, and what is added to it before."""
     pixels = _pixels(layer)
     factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
-    bounds = limits(layer.attributes["y"].dtype)
-    return Rescaled(np.asarray(factor), zero_of(layer, "y"), *bounds), -zero_of(layer, "x") * pixels
+    low, high = limits(layer.attributes["y"].dtype)
+    rescaled = Rescaled(Channelwise(factor), zero=zero_of(layer, "y"), low=low, high=high)
+    return rescaled, -zero_of(layer, "x") * pixels
 
 
 def _whole_map_kernel(layer: Layer) -> Emit:

@@ -27,8 +27,8 @@ from csdfgen.ops._integers import (
     Scaled,
     Truncated,
     byte_type,
+    exact_rows,
     exact_type,
-    factor_of,
     limits,
     quantization,
     scalar_of,
@@ -78,7 +78,7 @@ def _into(layer: Layer, alpha: float = 1.0) -> Rescaled | Scaled | Truncated:
     """What becomes of the sums: integers of another scale, values, or themselves."""
     if "y" in layer.attributes:
         return Rescaled.of(layer, alpha)
-    return Truncated() if layer.output.dtype == "int32" else Scaled(factor_of(layer, alpha))
+    return Truncated() if layer.output.dtype == "int32" else Scaled.of(layer, alpha)
 
 
 # Convolutions ------------------------------------------------------------------------------------
@@ -150,23 +150,36 @@ def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]
     return weights, [(low, high)], bias - zero * weights.sum(1, dtype=np.int64)
 
 
+_DEEP = 256
+"""Rows of weights that are worth a product in float32 of their own, rather than one of all in float64."""
+
+
 def _conv_kernel(layer: Layer) -> Emit:
-    dtype, (_, _, more) = _conv_type(layer), _terms(layer)
+    dtype, (terms, (read, *_), more) = _conv_type(layer), _terms(layer)
     computed = _zero_tensor(layer)
     into = _into(layer)
     # sums in the output itself, which become what they are to be when they are complete
     accumulates = CONV.mode(layer) is Mode.ACCUMULATE
     inside = accumulates or layer.output.dtype == dtype
+    bias = more.astype(dtype) if more.any() else None
+    deepest = 0
+    if dtype == "float64" and not inside and layer.attributes["group"] == 1:
+        # weights as products have them: taps, then channels
+        order = np.moveaxis(terms.reshape(layer.constants[1].shape), 1, -1)
+        rows = exact_rows(order.reshape(len(terms), -1), read)
+        deepest = rows if rows >= min(_DEEP, terms.shape[1]) else 0
+    multiplied = "float32" if deepest else dtype
     emit = conv_kernel(
         layer,
         centred(layer),
-        more.astype(dtype) if more.any() else None,
-        dtype,
+        bias if inside else None,
+        multiplied,
         beside=0 if computed is not None else zero_of(layer, "x"),
-        into=None if inside else into,
+        into=None if inside else into.biased(bias),
+        deepest=deepest,
     )
     if computed is not None:
-        return _less_the_zero_point(emit, dtype)
+        return _less_the_zero_point(emit, multiplied)
     if not inside or isinstance(into, Truncated):
         return emit
     finished = into

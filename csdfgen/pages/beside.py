@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
-from runtime.reference import Comparison, Reference, compare, same_classes
+from runtime.reference import Comparison, Reference, compare, compared_as, same_classes
 from runtime.resident import grown_by_onnxruntime
 from runtime.steps import Step, steps_of
 
@@ -74,8 +74,10 @@ def measured_beside(
         axes = {o.name: o.tensor.row_axis for o in network.outputs if o.tensor is not None}
         known = steps_of(network)
         steps = {o.name: known.get(o.tensor.name) for o in network.outputs if o.tensor is not None}
+        types = compared_as(network)
+        held = {o.name: types[o.tensor.name] for o in network.outputs if o.tensor is not None}
         found = tuple(
-            _compared(name, value, reference[name], axes.get(name), steps.get(name))
+            _compared(name, value, reference[name], axes.get(name), steps.get(name), held.get(name))
             for name, value in outputs.items()
         )
         stage("timing both")
@@ -87,10 +89,15 @@ def measured_beside(
 
 
 def _compared(
-    name: str, ours: np.ndarray, reference: np.ndarray, axis: int | None, step: Step | None
+    name: str,
+    ours: np.ndarray,
+    reference: np.ndarray,
+    axis: int | None,
+    step: Step | None,
+    held_to: np.dtype | None,
 ) -> Comparison:
-    one = compare(name, ours, reference, axis, step=step)
-    return replace(one, classes_ok=same_classes(ours, reference))
+    one = compare(name, ours, reference, axis, step=step, held_to=held_to)
+    return replace(one, classes_ok=same_classes(ours, reference, held_to))
 
 
 def _in_turn(functions: list[Callable[[], object]], repeat: int) -> list[float]:

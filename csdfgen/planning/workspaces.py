@@ -16,6 +16,7 @@ import numpy as np
 from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
@@ -139,8 +140,16 @@ def _least(options: PlanOptions, network: Network) -> int:
     """
     if options.goal == "memory" or options.recompute > 1:
         return 0
-    scarce = options.memory > 0 or whole_layer_live(network) < _SMALL
+    small = whole_layer_live(network) < _SMALL and not _of_bytes(network)
+    scarce = options.memory > 0 or small
     return LEAST // 2 if scarce else LEAST
+
+
+def _of_bytes(network: Network) -> bool:
+    """Whether there are sums that become bytes: they are four or eight bytes while they are computed."""
+    return any(
+        operator_of(layer).multiplies and layer.output.itemsize == 1 for layer in network.layers
+    )
 
 
 def _apart(buffer: Buffer) -> Region:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from csdfgen.ops._integers import exact_type
+from csdfgen.ops._integers import exact_rows, exact_type
 from csdfgen.reading.folding import run_layer
 from tests.op_harness import Arg, Sample
 
@@ -119,3 +119,36 @@ def test_the_type_of_sums_is_exact(terms: int) -> None:
             products = weights[0, order].astype(dtype) * x[order].astype(dtype)
             assert np.add.accumulate(products)[-1] == wanted
             assert weights[0, order].astype(dtype) @ x[order].astype(dtype) == wanted
+
+
+@pytest.mark.parametrize("terms", [300, 518, 2000])
+def test_sums_of_some_rows_are_exact_wherever_they_begin(terms: int) -> None:
+    rng = np.random.default_rng(terms)
+    weights = rng.integers(-127, 128, (3, terms))
+    weights[1] = 127
+    for low, high in ((0, 255), (-128, 127)):
+        rows = exact_rows(weights, (low, high))
+        most = np.maximum(abs(weights * low), abs(weights * high))
+        sums = [most[:, at : at + rows].sum(1).max() for at in range(terms - rows + 1)]
+        assert max(sums) <= 2**24
+        more = [most[:, at : at + rows + 1].sum(1).max() for at in range(terms - rows)]
+        assert rows == terms or max(more) > 2**24
+
+
+@pytest.mark.parametrize("out", ["int8", "int32"])
+def test_sums_beyond_float32_are_exact(out: str) -> None:
+    """Of 4,608 terms, up to 4 * 2^24: parts of them in float32, their sums in float64."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(100, 128, (1, 512, 5, 5)).astype(np.int8)
+    weights = rng.integers(100, 128, (24, 512, 3, 3)).astype(np.int8)
+    weights[::2] *= rng.choice(np.array([-1, 1], np.int8), weights[::2].shape)
+    arg, none = Arg(x.shape, 2, "int8"), np.zeros((), np.int8)
+    pads = {"pads": [1, 1, 1, 1]}
+    if out == "int32":
+        check(Sample("ConvInteger", (arg, weights, np.array(-3, np.int8), none), pads), {0: x})
+        return
+    bias = rng.integers(-(2**26), 2**26, 24).astype(np.int32)
+    made = np.array(2.0**19, np.float32)
+    one, zero = np.ones((), np.float32), np.array(-3, np.int8)
+    inputs = (arg, one, zero, weights, one, none, made, zero, bias)
+    check(Sample("QLinearConv", inputs, pads, opset=10), {0: x})

@@ -13,9 +13,9 @@ import csdfgen
 import runtime
 from csdfgen.errors import ModelError
 from runtime.images import random_inputs
-from runtime.reference import MismatchError, Reference, compare, same_classes
+from runtime.reference import MismatchError, Reference, compare, compared_as, same_classes
 from runtime.report import kept_whole
-from runtime.verify import check_layers, check_outputs, mismatch
+from runtime.verify import check_layers, check_outputs, mismatch, types_of
 from tests.models import model as model_of
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs, weight
 
@@ -40,6 +40,24 @@ def test_float16_is_compared_more_loosely() -> None:
     ours = ONES.astype(np.float16) + np.float16(0.02)
     assert compare("y", ours, ONES.astype(np.float16)).ok
     assert not compare("y", ours + np.float16(0.02), ONES.astype(np.float16)).ok
+
+
+def test_values_that_were_float16_on_the_way_are_compared_as_such() -> None:
+    """onnxruntime need not round where a Cast follows at once; a float32 output may differ by as much."""
+    proto = model_of(
+        "g (float[1,64] x, float[1,64] z) => (float[1,64] y, float[1,64] w)"
+        " { h = Cast <to=10> (x) s = Mul (h, h) t = Cast <to=1> (s) y = Add (t, x) w = Relu (z) }"
+    )
+    plan = csdfgen.plan(csdfgen.load(proto))
+    types = {name: dtype.name for name, dtype in types_of(plan).items()}
+    assert types == {"y": "float16", "w": "float32"}
+    feeds = random_inputs(plan.network, 1)
+    near = {name: array + np.float32(2e-3) for name, array in runtime.run(plan, feeds).items()}
+    assert [one.ok for one in check_outputs(proto, plan, feeds, near)] == [True, False]
+    far = {name: array + np.float32(0.2) for name, array in near.items()}
+    assert not any(one.ok for one in check_outputs(proto, plan, feeds, far))
+    read = csdfgen.load(model_of("g (float16[4] x) => (float[4] y) { y = Cast <to=1> (x) }"))
+    assert compared_as(read)["y"] == np.float32  # what is only read is the same on both sides
 
 
 def test_integers_must_be_equal() -> None:

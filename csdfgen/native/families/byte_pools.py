@@ -203,7 +203,7 @@ class _Average(_Without):
                 into.zero,
                 into.low,
                 into.high,
-                float(into.factor),
+                float(into.factor.values),
                 ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
                 state + 4 * low,
                 written + low,
