@@ -521,6 +521,7 @@ def _powers(scale: float, terms: int) -> np.ndarray:
 _PART = 128
 """Terms of a long softmax that are worked on at a time; two of them are all bytes."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Shares:
     """Powers become integers of the output: power * whole / sum, rounded."""
