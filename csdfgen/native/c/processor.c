@@ -10,8 +10,9 @@
 
 #define KNOWN(word, bit) (((word) >> (bit)) & 1u)
 
+#ifdef __AVX__
 /* Whether the system keeps registers of these kinds (bits of XCR0). */
-static int kept(unsigned wanted)
+static int system_keeps(unsigned wanted)
 {
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !KNOWN(c, 27))
@@ -19,6 +20,7 @@ static int kept(unsigned wanted)
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & wanted) == wanted;
 }
+#endif
 
 /* No loops, no arrays: nothing that a compiler makes vectors of. */
 const char *csdf_lacking(void)
@@ -39,7 +41,7 @@ const char *csdf_lacking(void)
         return "F16C";
 #endif
 #ifdef __AVX__
-    if (!KNOWN(c, 28) || !kept(0x06))
+    if (!KNOWN(c, 28) || !system_keeps(0x06))
         return "AVX";
 #endif
     a = b = c = d = 0;
@@ -58,7 +60,7 @@ const char *csdf_lacking(void)
         return "BMI2";
 #endif
 #ifdef __AVX512F__
-    if (!KNOWN(b, 16) || !kept(0xe6))
+    if (!KNOWN(b, 16) || !system_keeps(0xe6))
         return "AVX512F";
 #endif
 #ifdef __AVX512DQ__
