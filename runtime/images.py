@@ -15,15 +15,18 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.files import read_bytes, write_bytes
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Tensor
+from csdfgen.ops.widened import quantized
 
 __all__ = [
     "ImageOptions",
@@ -58,13 +61,15 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
     """How pixels become values: (pixel - mean) / std, pixels from 0 to 255; see LAYOUTS for
-    `layout`.
+    `layout`. formats: by input name, how values become the integers that it takes; pixels of an input
+    of integers without a format are taken as they are.
     """
 
     resize: bool = False
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     layout: str | None = None
+    formats: Mapping[str, Format] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def parse_channel_values(option: str, text: str | None) -> tuple[float, ...] | None:
@@ -205,7 +210,7 @@ def _read_file(
         raise InputError("is not a file" if path.exists() else "does not exist", where=str(path))
     try:
         if suffix == ".npz" and name is None:
-            return _read_npz(path, network, tensors, several)
+            return _read_npz(path, network, tensors, options, several)
         tensor = tensors[name] if name is not None else _only(tensors)
         if suffix == ".npz":
             raise InputError(
@@ -213,9 +218,8 @@ def _read_file(
             )
         if suffix == ".npy":
             with path.open("rb") as file:
-                return {
-                    tensor.name: _read_array(file, tensor, network, path.stat().st_size, several)
-                }
+                size = path.stat().st_size
+                return {tensor.name: _read_array(file, tensor, network, size, options, several)}
         return {tensor.name: _read_image(path, tensor, options)}
     except InputError as error:
         raise error.at(str(path)) from None
@@ -234,7 +238,11 @@ def _only(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def _read_npz(
-    path: Path, network: Network, tensors: Mapping[str, Tensor], several: bool
+    path: Path,
+    network: Network,
+    tensors: Mapping[str, Tensor],
+    options: ImageOptions,
+    several: bool,
 ) -> dict[str, np.ndarray]:
     """Arrays of an .npz file by input name; others in it do not matter, unless none is known."""
     with zipfile.ZipFile(path) as archive:
@@ -248,17 +256,22 @@ def _read_npz(
         for name in known:
             size = archive.getinfo(members[name]).file_size
             with archive.open(members[name]) as file:
-                found[name] = _read_array(file, tensors[name], network, size, several)
+                found[name] = _read_array(file, tensors[name], network, size, options, several)
         return found
 
 
 def _read_array(
-    file: IO[bytes], tensor: Tensor, network: Network, size: int, several: bool
+    file: IO[bytes],
+    tensor: Tensor,
+    network: Network,
+    size: int,
+    options: ImageOptions,
+    several: bool,
 ) -> np.ndarray:
     """An array of the shape that the input takes: all images, or one of several. The header decides
     before data is read. size: bytes that there are. several: any number of frames along axis 0.
     """
-    form = np.lib.format
+    form, into = np.lib.format, options.formats.get(tensor.name)
     start = file.tell()
     try:
         version = form.read_magic(file)
@@ -279,14 +292,28 @@ def _read_array(
                 f"has shape {shape}, input '{tensor.name}' takes {network.whole_shape(tensor)}; "
                 "set the network's with --shape if it is free"
             )
-        if not np.can_cast(dtype, tensor.dtype, "same_kind"):
+        values = into is not None and dtype.kind == "f"
+        if not values and not np.can_cast(dtype, tensor.dtype, "same_kind"):
             raise InputError(f"holds {dtype}, input '{tensor.name}' takes {tensor.dtype}")
         file.seek(start)
-        return np.ascontiguousarray(
-            form.read_array(file, allow_pickle=False), tensor.dtype
-        ).reshape(shape)
+        array = form.read_array(file, allow_pickle=False)
+        if values:
+            array = _integers(array, tensor, into)
+        return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
     except (ValueError, SyntaxError, TypeError, KeyError) as error:
         raise InputError(f"is damaged, or no .npy file: {error}") from None
+
+
+def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.ndarray:
+    """The integers that values are stored as. Raises InputError for what is no number."""
+    assert form is not None
+    if form.dtype != tensor.dtype:
+        raise InputError(
+            f"values become {form.dtype} by what the model tells, input '{tensor.name}' takes {tensor.dtype}"
+        )
+    if np.isnan(values).any():
+        raise InputError(f"has values that are no numbers; input '{tensor.name}' takes integers")
+    return quantized(values, form)
 
 
 def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> np.ndarray:
@@ -351,8 +378,10 @@ def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray
             apply(values, np.asarray(given, np.float32), out=values)
     if not channels_last:
         values = values.transpose(2, 0, 1)
-    kind = np.dtype(tensor.dtype)
-    if kind.kind in "iu":
+    kind, form = np.dtype(tensor.dtype), options.formats.get(tensor.name)
+    if form is not None:
+        values = _integers(values, tensor, form)
+    elif kind.kind in "iu":
         limits = np.iinfo(kind)
         values = np.clip(np.rint(values), limits.min, limits.max)
     return np.ascontiguousarray(values[None], kind)

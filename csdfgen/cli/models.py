@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError
+from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.goals.choice import chosen
 from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
 from csdfgen.native.backends import AUTO, kernels_for, settled
@@ -20,6 +22,7 @@ from csdfgen.reading.zoo import is_zoo_name, look_up
 
 __all__ = [
     "built",
+    "input_formats",
     "input_span",
     "load_network",
     "network_graph",
@@ -54,6 +57,22 @@ def input_span(model: str) -> tuple[float, float]:
     larger ones they saturate.
     """
     return look_up(model)[0].pixels if is_zoo_name(model) else (-1.0, 1.0)
+
+
+def input_formats(model: str) -> Mapping[str, Format]:
+    """How values become the integers that inputs take, of a model that `csdfgen quantize --integer-io`
+    wrote; nothing of others. Raises ModelError.
+    """
+    import onnx
+
+    from csdfgen.precision.ends import ends_of
+
+    if is_zoo_name(model):
+        return {}
+    try:
+        return ends_of(onnx.load(model, load_external_data=False)).inputs
+    except ModelError as error:
+        raise error.at(model) from None
 
 
 def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOptions:

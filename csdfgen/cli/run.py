@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
-from csdfgen.cli.models import built, input_span, load_network, plan_network
+from csdfgen.cli.models import built, input_formats, input_span, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import (
     Stage,
@@ -102,7 +102,7 @@ def run_model(request: RunRequest) -> None:
         if request.output is not None:
             check_output_path(request.output, network)
         feeds = read_inputs(
-            request.inputs, network, request.images, request.seed, input_span(request.model)
+            request.inputs, network, _images(request), request.seed, input_span(request.model)
         )
         report, outputs = _measured(request, plan, feeds, stage)
         if request.output is not None:
@@ -158,7 +158,7 @@ def run_front(request: RunRequest) -> None:
         stage("loading")
         network = load_network(request.model, request.options)
         feeds = read_inputs(
-            request.inputs, network, request.images, request.seed, input_span(request.model)
+            request.inputs, network, _images(request), request.seed, input_span(request.model)
         )
         points = points_of(network, request.options, stage)
         failed = None
@@ -192,6 +192,13 @@ def _check_stored(request: RunRequest) -> None:
                     f"{option('result', request.result)} stores no output for {option(name, str(given))}; "
                     "leave one of them out"
                 )
+
+
+def _images(request: RunRequest) -> ImageOptions:
+    """How files become inputs: as was typed, and as the model tells of inputs that are integers."""
+    if not request.inputs:
+        return request.images
+    return replace(request.images, formats=input_formats(request.model))
 
 
 def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:

@@ -29,6 +29,8 @@ from csdfgen.native.generate import SOURCES
 
 __all__ = [
     "FLAGS",
+    "LEVELS",
+    "NATIVE",
     "STANDARD",
     "WARNINGS",
     "Compiler",
@@ -44,8 +46,12 @@ STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-e
 vectors of loops that choose between two values, in case somebody looks at the flags of exceptions.
 """
 
-FLAGS = (*STANDARD, "-O3", "-march=native")
+NATIVE = "-march=native"
+FLAGS = (*STANDARD, "-O3", NATIVE)
 """What a library for this machine is built with."""
+
+LEVELS = ("-march=x86-64-v3", "-march=x86-64-v2", "-march=x86-64")
+"""Processors that less is asked of than of the compiler's own, from much to little."""
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic")
 """What the sources give no cause for."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from csdfgen.errors import ToolError
-from csdfgen.native.build import FLAGS, build
+from csdfgen.native.build import FLAGS, LEVELS, NATIVE, build
 
 __all__ = [
     "ADD",
@@ -471,6 +471,9 @@ class Library:
         self.path = path
         self.instructions: str = self._library.csdf_instructions().decode()
         self.compiler: str = self._library.csdf_compiler().decode()
+        self._library.csdf_lacking.restype = c_char_p
+        lacking: bytes | None = self._library.csdf_lacking()
+        self.lacking = lacking.decode() if lacking else ""
         self.functions: dict[str, Any] = {}
         for name in ("conv", "depthwise", "winograd", "winograd_row", "gemm"):
             function = getattr(self._library, f"csdf_{name}")
@@ -532,5 +535,19 @@ class Library:
 
 @cache
 def load(flags: Sequence[str] = FLAGS) -> Library:
-    """The kernel library of this machine, built if need be. Raises ToolError."""
-    return Library(build(flags=tuple(flags)))
+    """The kernel library of this machine, built if need be. Raises ToolError.
+
+    The compiler says what the processor can that it runs on. Where that is more than this one can, as in
+    an emulator, which starts compilers outside of it, a library is built for less.
+    """
+    found = Library(build(flags=tuple(flags)))
+    for level in LEVELS if found.lacking and NATIVE in flags else ():
+        found = Library(build(flags=tuple(level if flag == NATIVE else flag for flag in flags)))
+        if not found.lacking:
+            break
+    if found.lacking:
+        raise ToolError(
+            f"is for processors with {found.lacking}, which this one has not; set CC to a compiler for it",
+            where=str(found.path),
+        )
+    return found

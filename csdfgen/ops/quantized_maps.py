@@ -50,6 +50,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Takes,
+    aligned_size,
 )
 from csdfgen.ops.elementwise import Task, elementwise, same
 from csdfgen.ops.joining import CONCAT, concat_kernel
@@ -60,7 +61,7 @@ from csdfgen.ops.pooling import (
     pool_over_all,
     pool_sliding,
 )
-from csdfgen.ops.primitives import looked_up
+from csdfgen.ops.primitives import looked_up, maximum
 
 __all__ = ["OPERATORS", "Addends", "averaged", "function_table", "looked_up_bytes", "translated"]
 
@@ -520,12 +521,46 @@ def _powers(scale: float, terms: int) -> np.ndarray:
     return np.exp((np.arange(256) - 255 + room) * scale).astype(np.float32)
 
 
+_PART = 128
+"""Terms of a long softmax that are worked on at a time; two of them are all bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Powers become integers of the output: power * whole / sum, rounded."""
+
+    whole: np.float32
+    zero: int
+    low: int
+    high: int
+
+    def calls(self, powers: np.ndarray, total: np.ndarray, index: np.ndarray) -> list[Call]:
+        """Calls that leave the integers in `index`; the powers are lost."""
+        calls: list[Call] = [
+            (np.multiply, (powers, self.whole, powers)),
+            (np.divide, (powers, total, powers)),
+            (np.rint, (powers, powers)),
+            (np.copyto, (index, powers, "unsafe")),
+        ]
+        if self.zero:
+            calls.append((np.add, (index, np.intp(self.zero), index)))
+        return [*calls, (np.ndarray.clip, (index, np.intp(self.low), np.intp(self.high), index))]
+
+
+def _line(x: np.ndarray) -> tuple[int | slice, ...] | None:
+    """What makes a slab an array of one dimension; None where more than one has several elements."""
+    if x.size != max(x.shape):
+        return None
+    along = x.shape.index(x.size)
+    return tuple(slice(None) if d == along else 0 for d in range(x.ndim))
+
+
 def _softmax_kernel(layer: Layer) -> Emit:
     tensor, axes = layer.output, layer.attributes["axes"]
     terms = prod(tensor.shape[axis] for axis in axes)
     table = _powers(float(scale_of(layer, "x")), terms)
     whole = np.float32(floor(np.float32(1) / scale_of(layer, "y")))
-    zero, (low, high) = zero_of(layer, "y"), limits(layer.attributes["y"].dtype)
+    into = _Shares(whole, zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
     dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
 
     def emit(
@@ -538,30 +573,77 @@ def _softmax_kernel(layer: Layer) -> Emit:
         assert slab is not None
         x, out = (np.moveaxis(a, dims, range(-len(dims), 0)) for a in (slab, result))
         flat = (*x.shape[: x.ndim - len(dims)], terms)
+        line = _line(x)
+        if line is not None and terms > _PART and scratch.room < _at_once(terms):
+            return _softmax_in_parts(x[line], out[line], table, into, scratch)
         index, top = scratch.take(flat, "intp"), scratch.take((*flat[:-1], 1), "intp")
         powers = scratch.take(flat, "float32")
         sums = index.view(np.float32)[..., :terms]  # in its bytes, between its two uses
-        calls: list[Call] = [
+        return [
             (np.copyto, (index.reshape(x.shape), x)),
             (np.maximum.reduce, (index, (index.ndim - 1,), None, top, True)),
             (np.subtract, (index, top, index)),
             (np.add, (index, np.intp(255), index)),
             (looked_up, (table, index, powers)),
             (np.add.accumulate, (powers, powers.ndim - 1, None, sums)),
-            (np.multiply, (powers, whole, powers)),
-            (np.divide, (powers, sums[..., -1:], powers)),
-            (np.rint, (powers, powers)),
-            (np.copyto, (index, powers, "unsafe")),
-        ]
-        if zero:
-            calls.append((np.add, (index, np.intp(zero), index)))
-        return [
-            *calls,
-            (np.ndarray.clip, (index, np.intp(low), np.intp(high), index)),
+            *into.calls(powers, sums[..., -1:], index),
             (np.copyto, (out, index.reshape(out.shape), "unsafe")),
         ]
 
     return emit
+
+
+def _at_once(terms: int) -> int:
+    """Bytes of workspace in which all of a line is worked on at once: index, largest, powers."""
+    return aligned_size(aligned_size(8 * terms) + 8) + 4 * terms
+
+
+def _softmax_in_parts(
+    x: np.ndarray, out: np.ndarray, table: np.ndarray, into: _Shares, scratch: Scratch
+) -> list[Call]:
+    """One line of bytes, a part of it after the other: the same sum in the same order, in a fraction of
+    the workspace. What each of the bytes becomes is worked out once, and looked up.
+    """
+    top, largest = scratch.take((1,), "intp"), scratch.take((1,), "intp")
+    index, becomes = scratch.take((_PART,), "intp"), scratch.take((256,), x.dtype)
+    powers, sums = scratch.take((_PART + 1,)), scratch.take((_PART + 1,))
+    total = scratch.take((1,))
+    parts = [slice(at, at + _PART) for at in range(0, len(x), _PART)]
+    calls: list[Call] = []
+    for part in parts:
+        some, own = x[part], index[: len(x[part])]
+        calls += [
+            (np.copyto, (own, some)),
+            (np.maximum.reduce, (own, (0,), None, largest, True)),
+            (np.copyto, (top, largest)) if part.start == 0 else (maximum, (top, largest, top)),
+        ]
+    calls += [(np.subtract, (np.intp(255), top, top)), (total.fill, (0,))]
+    for part in parts:
+        some, own = x[part], index[: len(x[part])]
+        stop = len(some) + 1
+        calls += [
+            (np.copyto, (own, some)),
+            (np.add, (own, top, own)),
+            (looked_up, (table, own, powers[1:stop])),
+            (np.copyto, (powers[:1], total)),  # what the parts before came to
+            (np.add.accumulate, (powers[:stop], 0, None, sums[:stop])),
+            (np.copyto, (total, sums[stop - 1 : stop])),
+        ]
+    for at in range(0, 256, _PART):
+        some = powers[:_PART]
+        calls += [
+            (np.copyto, (some, table[at : at + _PART])),
+            *into.calls(some, total, index),
+            (np.copyto, (becomes[at : at + _PART], index, "unsafe")),
+        ]
+    for part in parts:
+        own = index[: len(x[part])]
+        calls += [
+            (np.copyto, (own, x[part])),
+            (np.add, (own, top, own)),
+            (looked_up, (becomes, own, out[part])),
+        ]
+    return calls
 
 
 # The records -------------------------------------------------------------------------------------

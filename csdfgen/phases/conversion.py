@@ -29,7 +29,7 @@ from csdfgen.model.options import DEFAULTS
 from csdfgen.model.rows import Rows, Slab, differences, needs, releases, slabs
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
-from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows
+from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows, with_low_ends
 
 __all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph", "fed_slices"]
 
@@ -340,8 +340,9 @@ def convert(
     Raises InputError for a row specification that names no layer, or for more than `MAX_PHASES`
     phases.
     """
-    spec = parse_rows(rows)
-    spec.check_names(network)
+    asked = parse_rows(rows)
+    asked.check_names(network)
+    spec = with_low_ends(asked, network)
     if network.batch % frames:
         raise InputError(
             f"{option('frames', frames)}: does not divide a batch of {network.batch} images"
@@ -374,7 +375,7 @@ def convert(
         if output.tensor is not None:
             actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))
     cut = tuple(_of_frames(work, frames, together.get(work.name, 1)) for work in actors)
-    return Conversion(network, cut, spec, frames)
+    return Conversion(network, cut, asked, frames)
 
 
 def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from math import prod
 from operator import index
@@ -26,6 +26,7 @@ __all__ = [
     "auto_height",
     "parse_rows",
     "rungs",
+    "with_low_ends",
 ]
 
 Asked = int | str | tuple[int, ...]
@@ -256,6 +257,58 @@ def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], in
     if spec.layers.get(layer.name, spec.general) == "paper":
         return rows, rows
     return spec.height(layer.name, tensor, rows), rows
+
+
+def with_low_ends(spec: RowSpec, network: Network) -> RowSpec:
+    """What is asked for, but no higher than "auto" where values become smaller elements behind an
+    input, or larger ones before an output; and where an input is read by such a layer alone.
+
+    Otherwise an image of float32 would lie beside its bytes, and be most of what an int8 network
+    holds at "whole". Who names the layer gets what he asks for.
+    """
+    more: dict[str, Tensor] = {}
+    for layer in network.layers:
+        if _narrows_an_input(network, layer):
+            x = layer.inputs[0]
+            assert x is not None
+            more[layer.name] = layer.output
+            if len(network.readers[x.name]) == 1:
+                more[x.name] = x
+        elif _widens_an_output(network, layer):
+            more[layer.name] = layer.output
+    asked = spec.general
+    low = {
+        name: "auto"
+        for name, tensor in more.items()
+        if asked == "whole" or (isinstance(asked, int) and asked > auto_height(tensor))
+    }
+    return replace(spec, layers=MappingProxyType({**low, **spec.layers})) if low else spec
+
+
+def _narrows_an_input(network: Network, layer: Layer) -> bool:
+    """Whether a layer makes smaller elements of an input, row by row (QuantizeLinear does)."""
+    x = layer.inputs[0]
+    if x is None or x.name in network.producer:
+        return False
+    return _changes_elements(layer) and layer.output.itemsize < x.itemsize
+
+
+def _widens_an_output(network: Network, layer: Layer) -> bool:
+    """Whether a layer makes an output of smaller elements, row by row (DequantizeLinear does), that
+    nothing else reads.
+    """
+    x, y = layer.inputs[0], layer.output
+    if x is None or y.name not in network.output_tensors or network.readers[y.name]:
+        return False
+    return _changes_elements(layer) and y.itemsize > x.itemsize
+
+
+def _changes_elements(layer: Layer) -> bool:
+    return (
+        len(layer.outputs) == 1
+        and sum(tensor is not None for tensor in layer.inputs) == 1
+        and operator_of(layer).rowwise
+    )
 
 
 def rungs(network: Network) -> list[int]:

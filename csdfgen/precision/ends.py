@@ -11,19 +11,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
+from csdfgen.ops._integers import limits
 from csdfgen.ops.widened import quantized, values_of
 
 __all__ = ["METADATA", "Ends", "ends_of", "integers_throughout", "with_integer_ends"]
 
 METADATA = "csdfgen.integer_io"
 """Key of a model's metadata: {"inputs": {NAME: {"type", "scale", "zero_point"}}, "outputs": ...}, as JSON."""
+
+
+INTEGERS = ("int8", "uint8", "int16", "uint16")
+"""Types that values are stored in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +94,34 @@ def with_integer_ends(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
 
 
 def ends_of(model: onnx.ModelProto) -> Ends:
-    """What a model's metadata tell of ends that are integers."""
+    """What a model's metadata tell of ends that are integers. Raises ModelError."""
     for prop in model.metadata_props:
         if prop.key == METADATA:
-            inputs, outputs = (
-                {
-                    name: Format(one["type"], (one["scale"],), (one["zero_point"],))
-                    for name, one in json.loads(prop.value)[key].items()
-                }
-                for key in ("inputs", "outputs")
-            )
+            try:
+                told = json.loads(prop.value)
+                inputs, outputs = (
+                    {name: _told(name, one) for name, one in told[key].items()}
+                    for key in ("inputs", "outputs")
+                )
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+                raise ModelError(
+                    f"metadata '{METADATA}' cannot be read: {error}; write the model anew with csdfgen quantize"
+                ) from None
             return Ends(inputs, outputs)
     return Ends()
+
+
+def _told(name: str, facts: Mapping[str, Any]) -> Format:
+    """A format as `_facts` writes it. Raises ValueError and what damaged facts raise."""
+    dtype, scale, zero = str(facts["type"]), float(facts["scale"]), int(facts["zero_point"])
+    if dtype not in INTEGERS:
+        raise ValueError(f"type '{dtype}' of '{name}' is none of {', '.join(INTEGERS)}")
+    if not 0 < scale < inf:
+        raise ValueError(f"scale {scale:g} of '{name}' is not above 0")
+    low, high = limits(dtype)
+    if not low <= zero <= high:
+        raise ValueError(f"zero point {zero} of '{name}' is not from {low} to {high}")
+    return Format(dtype, (scale,), (zero,))
 
 
 def _input_taken_off(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> Format | None:

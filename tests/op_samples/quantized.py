@@ -251,4 +251,5 @@ SAMPLES: list[Sample] = [
     one("QLinearSoftmax", I8, IMAGE, opset=13, axis=1),
     one("QLinearSoftmax", I8, IMAGE, opset=13, axis=2),
     one("QLinearSoftmax", U8, (2, 3, 5), opset=12, axis=1),
+    *(one("QLinearSoftmax", of, (1, 1001), opset=17) for of in (I8, U8)),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import onnx
 import pytest
 from PIL import Image
 
+from csdfgen.precision.ends import METADATA, ends_of
 from tests.builder import Graph
 from tests.command import Call, refused
 
@@ -69,3 +71,58 @@ def test_refused_in_a_line(quantize: Call, options: tuple[str, ...], said: str) 
     """Nothing is written."""
     assert said in refused(quantize("-o", "out.onnx", *options))
     assert not Path("out.onnx").exists()
+
+
+def test_a_picture_for_a_model_that_takes_integers(quantize: Call, call: Call) -> None:
+    """Its values become what the model's metadata tell, and so do those of an array of floats; integers
+    stay as they are.
+    """
+    calibrate = ("--std", "255", "--calibrate", "pictures")
+    assert quantize("-o", "floats.onnx", *calibrate).code == 0
+    assert quantize("-o", "integers.onnx", "--integer-io", *calibrate).code == 0
+    pixels = np.asarray(Image.open("pictures/1.png")).transpose(2, 0, 1)[None]
+    values = pixels.astype(np.float32) / np.float32(255)
+    ends = ends_of(onnx.load("integers.onnx"))
+    np.save("values.npy", values)
+    np.save("integers.npy", ends.taken({"x": values})["x"])
+    wanted = call("run", "floats.onnx", "--input", "values.npy", "--output", "floats.npz")
+    assert wanted.code == 0, wanted.err
+    for given in (("pictures/1.png", "--std", "255"), ("values.npy",), ("integers.npy",)):
+        done = call("run", "integers.onnx", "--input", *given, "--output", "y.npz", "--check")
+        assert done.code == 0, done.err
+        found = ends.given(dict(np.load("y.npz")))
+        for name, array in np.load("floats.npz").items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("x", "metadata 'csdfgen.integer_io' cannot be read"),
+        ('{"inputs": []}', "metadata 'csdfgen.integer_io' cannot be read"),
+        ({"scale": 0}, "scale 0 of 'x' is not above 0"),
+        ({"scale": float("nan")}, "scale nan of 'x' is not above 0"),
+        ({"type": "int4"}, "type 'int4' of 'x' is none of int8"),
+        ({"zero_point": 128}, "zero point 128 of 'x' is not from -128 to 127"),
+        ({"type": "uint8", "zero_point": 9}, "become uint8 by what the model tells, input 'x' takes int8"),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_integers_is_checked(
+    quantize: Call, call: Call, told: str | dict[str, object], said: str
+) -> None:
+    assert quantize("-o", "out.onnx", "--integer-io", "--calibrate", "x.npz").code == 0
+    model = onnx.load("out.onnx")
+    known = json.loads({p.key: p.value for p in model.metadata_props}[METADATA])
+    if isinstance(told, dict):
+        known["inputs"]["x"] |= told
+        told = json.dumps(known)
+    onnx.helper.set_model_props(model, {METADATA: told})
+    onnx.save(model, "out.onnx")
+    assert said in refused(call("run", "out.onnx", "--input", "pictures/0.png"))
+
+
+def test_values_that_are_no_numbers_do_not_become_integers(quantize: Call, call: Call) -> None:
+    assert quantize("-o", "out.onnx", "--integer-io", "--calibrate", "x.npz").code == 0
+    np.save("nan.npy", np.full(SHAPE, np.nan, np.float32))
+    said = refused(call("run", "out.onnx", "--input", "nan.npy"))
+    assert "nan.npy: has values that are no numbers; input 'x' takes integers" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +80,37 @@ def test_a_specification_survives_its_text_whatever_the_layers_are_called(
 
 def test_commas_and_backslashes_in_names_are_written_behind_a_backslash() -> None:
     assert dict(parse_rows(r"a\,b=2, c\\=3,d\e=4").layers) == {"a,b": 2, "c\\": 3, r"d\e": 4}
+
+
+def quantized_ends() -> csdfgen.Network:
+    """x, 40 rows of 64 float32 -> bytes -> Conv of bytes -> y, float32."""
+    g = Graph()
+    scale, zero = g.constant(np.float32(0.1)), g.constant(np.int8(0))
+    weights = g.constant(np.ones((1, 1, 3, 3), np.int8))
+    q = g.node("QuantizeLinear", g.input("x", (1, 1, 40, 64)), scale, zero)
+    c = g.node("QLinearConv", q, scale, zero, weights, scale, zero, scale, zero, pads=[1, 1, 1, 1])
+    return csdfgen.load(g.model(g.node("DequantizeLinear", c, scale, zero)))
+
+
+@pytest.mark.parametrize("rows", ["whole", 9, "auto", 1])
+def test_ends_that_change_the_format_are_cut_low_whatever_is_asked_for_all(rows: str | int) -> None:
+    cut = convert(quantized_ends(), rows)
+    first, quantize, conv, dequantize, _ = cut.actors
+    assert [len(work.phases) for work in (first, quantize, dequantize)] == [40] * 3
+    assert len(conv.phases) == {"whole": 1, 9: 5, "auto": 40, 1: 40}[rows]
+    assert str(cut.rows) == str(rows)
+
+
+def test_ends_that_are_named_are_as_high_as_asked() -> None:
+    network = quantized_ends()
+    quantize, _, dequantize = (layer.name for layer in network.layers)
+    cut = convert(network, {"x": "whole", quantize: "whole", dequantize: 8, "*": "whole"})
+    assert [len(work.phases) for work in cut.actors] == [1, 1, 1, 5, 1]
+
+
+@pytest.mark.parametrize("image", ["streamed", "resident"])
+def test_an_image_of_values_is_never_whole_beside_its_bytes(image: str) -> None:
+    plan = csdfgen.plan(quantized_ends(), rows="whole", image=image, backend="numpy")
+    assert plan.regions["x"].capacity == (1 if image == "streamed" else 40)
+    values = 40 * 64 * 4  # of x, and of y
+    assert plan.figures["peak_live"] <= 1.1 * values  # with bytes of all rows it would be 1.25

@@ -4,20 +4,27 @@ told in one line; its generated sources are those of the generator.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
+import platform
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from csdfgen.errors import ToolError
 from csdfgen.native import generate
+from csdfgen.native import library as native_library
 from csdfgen.native.build import (
+    LEVELS,
+    NATIVE,
+    SOURCES,
     STANDARD,
     WARNINGS,
     Compiler,
@@ -56,12 +63,14 @@ def test_generated_files_are_those_of_the_generator() -> None:
         assert (generate.SOURCES / name).read_text() == text, f"{name}: run {generate.__name__}"
 
 
-def test_two_files_know_instruction_sets() -> None:
-    """What simd.h and simd_bytes.h are for: nothing else speaks of vectors of some machine."""
+def test_three_files_know_instruction_sets() -> None:
+    """What simd.h and simd_bytes.h are for: nothing else speaks of vectors of some machine; and
+    processor.c of what it knows.
+    """
     for path in generate.SOURCES.iterdir():
         text = path.read_text()
         words = ("immintrin", "arm_neon", "_mm", "__AVX", "__ARM", "vector_size", "__asm__")
-        known = path.name in ("simd.h", "simd_bytes.h")
+        known = path.name in ("simd.h", "simd_bytes.h", "processor.c")
         assert known or not [w for w in words if w in text], path.name
 
 
@@ -73,10 +82,53 @@ def test_sources_need_nothing_of_the_system() -> None:
         lines = [line.split() for line in path.read_text().splitlines()]
         wanted = {words[1] for words in lines if words[:1] == ["#include"]}
         system = {name for name in wanted if name.startswith("<")}
+        if path.name == "processor.c":
+            system -= {"<cpuid.h>"}
         if path.name == "team.c":
             system -= {"<pthread.h>", "<sched.h>", "<stdlib.h>"}
         vectors = {"<immintrin.h>", "<arm_neon.h>", "<arm_acle.h>"}
         assert system <= {"<stddef.h>", "<stdint.h>", "<math.h>", "<string.h>"} | vectors, path.name
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="asks processors with CPUID")
+@pytest.mark.parametrize("march", ["native", "x86-64", "x86-64-v4", "sapphirerapids"])
+def test_a_library_tells_what_the_processor_lacks(march: str, tmp_path: Path) -> None:
+    """What the compiler assumes, beside what the system says that there is."""
+    path = build([SOURCES / "processor.c"], (*STANDARD, f"-march={march}"), folder=tmp_path)
+    library = ctypes.CDLL(str(path))
+    library.csdf_lacking.restype = ctypes.c_char_p
+    told = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+    if march in ("native", "x86-64"):
+        assert library.csdf_lacking() is None
+    elif told:
+        assert (library.csdf_lacking() is None) == (
+            "avx512f" in told and (march == "x86-64-v4" or "avx_vnni" in told)
+        )
+
+
+@pytest.mark.parametrize(("able", "wanted"), [(0, NATIVE), (1, LEVELS[0]), (3, LEVELS[2]), (9, "")])
+def test_less_is_built_where_the_compiler_has_another_processor(
+    able: int, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an emulator. able: how many libraries are for processors with more."""
+    asked: list[str] = []
+
+    def built(flags: tuple[str, ...]) -> Path:
+        asked.append(flags[-1])
+        return Path(flags[-1])
+
+    def opened(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(path=path, lacking="AVX512F" if len(asked) <= able else "")
+
+    monkeypatch.setattr(native_library, "build", built)
+    monkeypatch.setattr(native_library, "Library", opened)
+    if wanted:
+        assert native_library.load.__wrapped__(("-O1", NATIVE)).path == Path(wanted)
+    else:
+        with pytest.raises(ToolError, match="is for processors with AVX512F, which this one has"):
+            native_library.load.__wrapped__(("-O1", NATIVE))
+    assert asked == [NATIVE, *LEVELS][: able + 1]
 
 
 @needs_compiler

@@ -399,6 +399,8 @@ void csdf_sum_bytes_of(const void *step);
 /* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
 const char *csdf_instructions(void);
 const char *csdf_compiler(void);
+/* An instruction set that was compiled for and that this processor has not, or NULL. */
+const char *csdf_lacking(void);
 double csdf_peak(int32_t rounds, float *kept);
 int32_t csdf_version(void);
 /* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,

@@ -30,6 +30,10 @@ _STEPS_EACH = 100
 """At the lowest effort: pairs of items for a step of the search."""
 _NEAR = 100
 """At the lowest effort: nothing is searched once a packing is within this part of its bound."""
+_FAR, _MORE = 50, 4_000
+"""At the lowest effort: where a packing of few items stays this part of its bound above what is enough, so
+many steps are made; few items have few places, and steps of theirs cost little.
+"""
 _PLACED = 16_000
 """Groups that are placed at the lowest effort, all orders together (at least one order is)."""
 _FEW = 500
@@ -67,17 +71,24 @@ def pack(
         enough = max(aim, bound + bound // _NEAR)
     if found.total <= enough:
         return found
-    best = repair(
-        items,
-        found.offsets,
-        aim,
-        enough=enough,
-        steps=steps,
-        patience=_PATIENCE[isinstance(effort, str)],
-        seed=seed,
-        stop=lambda: now() > until or asked(),
-    )
-    return packed(items, best, bound)
+
+    def repaired(steps: int) -> Packing:
+        best = repair(
+            items,
+            found.offsets,
+            aim,
+            enough=enough,
+            steps=steps,
+            patience=_PATIENCE[isinstance(effort, str)],
+            seed=seed,
+            stop=lambda: now() > until or asked(),
+        )
+        return packed(items, best, bound)
+
+    first = repaired(steps)
+    if effort == "low" and steps < _MORE and first.total > enough + bound // _FAR:
+        return repaired(_MORE)
+    return first
 
 
 def _effort(effort: str | float, count: int) -> tuple[int, float]:
