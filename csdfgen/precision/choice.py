@@ -132,6 +132,10 @@ class Arenas:
                 self._settled[wide] = chosen(network, self.options).figures["arena"]
         return self._settled[wide]
 
+    def met(self) -> list[frozenset[str]]:
+        """The choices that have been planned as asked for."""
+        return list(self._settled)
+
     def planned(self, network: Network) -> Plan:
         """The plan that is asked for, of the network of a choice that fits. Where the search within a budget finds
         none, that of heights which are known to fit. Raises PlanError.
@@ -281,18 +285,20 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
     if best.sqnr_db < quality:
         raise unreachable(best, quality)
     first = least_noise(arenas, sensitivity, low)
-    if first.sqnr_db >= quality:
-        return first
     for _ in range(_HALVINGS):
-        if high - low <= 1:
+        if first.sqnr_db >= quality or high - low <= 1:
             break
         middle = (low + high) // 2
         found = least_noise(arenas, sensitivity, middle)
         if found.sqnr_db >= quality:
-            best, high = found, min(middle, found.arena)
+            high = min(middle, found.arena)
         else:
             low = middle
-    return best
+    # plans are not all the larger the more is wide: whichever was met on the way
+    met = (_chosen(arenas, sensitivity, wide) for wide in arenas.met())
+    return min(
+        (one for one in met if one.sqnr_db >= quality), key=lambda one: (one.arena, one.noise)
+    )
 
 
 def unreachable(best: Chosen, quality: float) -> InputError:

@@ -219,6 +219,9 @@ def _drop_unread(graph: onnx.GraphProto) -> None:
     """Constants that nobody reads any more go."""
     read = {name for node in graph.node for name in node.input}
     read.update(one.name for one in graph.output)
-    kept = [one for one in graph.initializer if one.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
+    unread = {one.name for one in graph.initializer} - read
+    # models of old name constants among their inputs, too
+    for field in (graph.initializer, graph.input):
+        kept = [one for one in field if one.name not in unread]
+        del field[:]
+        field.extend(kept)

@@ -306,7 +306,8 @@ def test_budgets_are_kept() -> None:
     between = (int8.predicted_sqnr_db + wide.predicted_sqnr_db) / 2
     reached = csdfgen.quantize(model, given, format="mixed", min_sqnr=between)
     assert reached.predicted_sqnr_db is not None and reached.predicted_sqnr_db >= between
-    assert reached.plan.figures["arena"] <= wide.plan.figures["arena"]
+    arenas = [one.plan.figures["arena"] for one in (wide, int8)]
+    assert reached.plan.figures["arena"] <= max(arenas)
 
 
 def test_joined_tensors_share_a_scale() -> None:
