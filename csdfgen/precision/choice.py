@@ -169,8 +169,10 @@ class Arenas:
             self._int8 = plans[0].figures["arena"]
             if not self.options.memory:
                 self._settled[frozenset()] = self._int8
-            # a goal chooses heights; these are chosen
-            self._bases = [replace(free, rows=one.options.rows) for one in plans]
+            # a goal chooses heights, and where outputs lie; these are chosen
+            self._bases = [
+                replace(free, rows=one.options.rows, result=one.options.result) for one in plans
+            ]
         return self._bases
 
     def _network(self, wide: frozenset[str]) -> Network:
