@@ -374,7 +374,11 @@ def test_a_profile_of_formats_predicts_them(at_work: Call) -> None:
         assert made.code == 0
         told = at_work("analyze", "o.onnx", "--device", "host", "--json").json
         origins = [one["how"] for one in told["device"]["layers"] if "Conv" in one["operator"]]
-        assert origins and all((how == "its own shape") == (kind != "float16") for how in origins)
+        own = [how == "its own shape" for how in origins]
+        if kind == "mixed":  # weights of 16 bits beside int8 are told by the kind of layer
+            assert any(own)
+        else:
+            assert own and all(one == (kind != "float16") for one in own)
     assert "name one" in refused(at_work("profile", "--formats", "int8", "-o", "n.toml"))
     line = refused(at_work("profile", "o.onnx", "--formats", "int8", "-o", "n.toml"))
     assert json.dumps("o.onnx")[1:-1] in line
