@@ -53,7 +53,7 @@ from csdfgen.precision.noise import (
 )
 from csdfgen.precision.prepare import float_model, prepared
 from csdfgen.precision.ranges import Observer, Range
-from csdfgen.precision.thresholds import METHODS, PERCENTILE, threshold
+from csdfgen.precision.thresholds import METHODS, PERCENTILE, settled, threshold
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
 from csdfgen.precision.useful import useful_ranges
 from csdfgen.precision.weights import (
@@ -505,8 +505,12 @@ class _Work:
         for name in found.leaders:
             one = seen.observed[name]
             told = _with_a_step(useful.get(name, EVERYTHING), one)
-            kept = threshold(one.within(*told), self.wish.method, LEVELS[0], self.wish.percentile)
-            clipped[name] = _times(more, kept, found.bounds.get(name, told))
+            seen_there = one.within(*told)
+            kept = threshold(seen_there, self.wish.method, LEVELS[0], self.wish.percentile)
+            ends = found.bounds.get(name, told)
+            clipped[name] = _times(more, kept, ends)
+            if self.wish.method == METHOD:
+                clipped[name] = settled(seen_there, clipped[name], ends)
             bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
             whole[name] = _times(HEADROOM, threshold(one, "minmax"), bounds)
         for name, least in least_of_softmax(self.model, self.network).items():
