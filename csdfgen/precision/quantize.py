@@ -84,7 +84,9 @@ METHOD = "mse"
 """The threshold of tensors in int8, unless another one is asked for."""
 
 HEADROOM = 2.0
-"""Tensors in int16 hold this times what was seen: a bit of 16 is worth less than a value that is cut."""
+"""Tensors in int16 hold this times what was seen, where what they can be has no end: a bit of 16 is worth less
+than a value that is cut.
+"""
 
 MORE_OF_FEW = 1.25
 """Tensors in int8 hold at most this times what few inputs showed: the next of n inputs goes beyond them once in
@@ -512,7 +514,7 @@ class _Work:
             if self.wish.method == METHOD:
                 clipped[name] = settled(seen_there, clipped[name], ends)
             bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
-            whole[name] = _times(HEADROOM, threshold(one, "minmax"), bounds)
+            whole[name] = _all_of(bounds, threshold(one, "minmax"))
         for name, least in least_of_softmax(self.model, self.network).items():
             if name in found.tensors:
                 low, high = clipped[found.tensors[name]]
@@ -582,6 +584,13 @@ def _times(factor: float, ends: Range, bounds: Range) -> Range:
     """A range that is wider, within bounds."""
     low, high = (float(min(max(factor * end, bounds[0]), bounds[1])) for end in ends)
     return low, high
+
+
+def _all_of(bounds: Range, ends: Range) -> Range:
+    """What int16 holds: all that there can be, where that has an end, else more than was seen."""
+    wide = _times(HEADROOM, ends, bounds)
+    low, high = (b if np.isfinite(b) else e for b, e in zip(bounds, wide, strict=True))
+    return float(low), float(high)
 
 
 def _with_a_step(found: Range, seen: Observer) -> Range:
