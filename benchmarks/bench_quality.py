@@ -125,7 +125,7 @@ def recogniser(path: Path) -> Task:
         kept = [int(v) for k, v in enumerate(best) if v and (not k or v != best[k - 1])]
         return "".join(signs[v] for v in kept)
 
-    tested = strings(60, width, 2)
+    tested = strings(200, width, 2)
 
     def score(found: Sequence[Outputs], clean: Sequence[Outputs]) -> float:
         right = [read(one) == text for one, (text, _) in zip(found, tested, strict=True)]
