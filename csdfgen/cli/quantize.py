@@ -149,13 +149,15 @@ def _say(request: QuantizeRequest, made: Quantized) -> None:
         )
     for row in made.front:
         out.print(
-            f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.wide), 'tensor')} in int16"
+            f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.tensors), 'tensor')} in int16"
         )
 
 
 def say_formats(path: Path | None, made: Quantized) -> None:
     """How many tensors are of which type."""
     kinds = ", ".join(f"{count} {dtype}" for dtype, count in made.formats.items())
+    if made.wide_weights:
+        kinds += f"; weights of 16 bits in {counted(made.wide_weights, 'layer')}"
     console().print(f"{'' if path is None else plain(f'{path}: ')}tensors: {kinds}", soft_wrap=True)
 
 
@@ -225,7 +227,12 @@ def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
 
 
 def _point(one: Chosen) -> dict[str, Any]:
-    return {"arena": one.arena, "predicted_sqnr_db": one.sqnr_db, "int16": sorted(one.wide)}
+    return {
+        "arena": one.arena,
+        "predicted_sqnr_db": one.sqnr_db,
+        "int16": one.tensors,
+        "int16_weights": one.weights,
+    }
 
 
 def _front_file(made: Quantized, suffix: str) -> bytes:
@@ -235,5 +242,5 @@ def _front_file(made: Quantized, suffix: str) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["arena_bytes", "predicted_sqnr_db", "int16_tensors"])
-    writer.writerows([one.arena, f"{one.sqnr_db:.2f}", len(one.wide)] for one in made.front)
+    writer.writerows([one.arena, f"{one.sqnr_db:.2f}", len(one.tensors)] for one in made.front)
     return text.getvalue().encode()

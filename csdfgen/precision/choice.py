@@ -49,6 +49,9 @@ _HALVINGS = 6
 _ATTEMPTS = 5
 """How often a choice is made anew for less, where its plan takes more than it was allowed."""
 
+_PLANS = 8
+"""Plans that are made for tensors beyond those that bounds let in."""
+
 _UNHEARD, _SILENT = 0.1, 1e-5
 """What weights may add: this part of the noise of tensors, or 50 dB below the outputs."""
 
@@ -70,6 +73,16 @@ class Chosen:
     def sqnr_db(self) -> float:
         """Predicted signal to noise."""
         return decibels(self.noise)
+
+    @property
+    def tensors(self) -> list[str]:
+        """Those in int16, sorted."""
+        return sorted(name for name in self.wide if not name.startswith(_WEIGHTS))
+
+    @property
+    def weights(self) -> list[str]:
+        """What the layers make whose weights have 16 bits, sorted."""
+        return sorted(layers_of(self.wide))
 
 
 @dataclass(eq=False, slots=True)
@@ -209,15 +222,42 @@ def _fitting(
     everything = wide | set(names)
     if not names or _fits(arenas, everything, limit):
         return everything
+    return _more(arenas, _bounded(arenas, wide, names, limit), names, limit)
+
+
+def _bounded(
+    arenas: Arenas, wide: frozenset[str], names: Sequence[str], limit: int
+) -> frozenset[str]:
+    """A choice that fits with those of the names that do by their bounds."""
     bound = arenas.of(wide)
     allowed = limit * bound // arenas.settled(wide)  # as bounds go
     for _ in range(_ATTEMPTS):
         found = _filled(arenas, allowed, wide, names)
+        if found == wide:
+            break
         taken = arenas.settled(found)
-        if taken <= limit or found == wide:
+        if taken <= limit:
             return found
         # its plan takes more than its bound says: less is allowed
         allowed = max(bound, min(arenas.of(found) - 1, allowed * limit // taken))
+    return wide
+
+
+def _more(arenas: Arenas, wide: frozenset[str], names: Sequence[str], limit: int) -> frozenset[str]:
+    """A choice that fits with as many more of the names, first ones first, as a few plans find: plans have
+    heights of their own, so that they may take less than bounds at int8's say.
+    """
+    rest = [name for name in names if name not in wide]
+    count = len(rest)
+    for _ in range(_PLANS):
+        if not count:
+            break
+        found = wide.union(rest[:count])
+        if arenas.settled(found) <= limit:
+            wide, rest = found, rest[count:]
+        else:
+            count //= 2
+        count = min(count, len(rest))
     return wide
 
 

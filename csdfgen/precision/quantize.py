@@ -228,6 +228,14 @@ class Quantized:
     predicted_seconds: float | None = None
     device: str = ""
 
+    @property
+    def wide_weights(self) -> int:
+        """Layers whose weights have 16 bits."""
+        return sum(
+            1 in layer.constants and layer.constants[1].dtype == np.int16
+            for layer in self.network.layers
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, as a whole or not at all. Raises InputError."""
         write_bytes(path, self.model.SerializeToString())

@@ -298,9 +298,9 @@ def test_budgets_are_kept() -> None:
     arenas = [one.arena for one in int8.front]
     noises = [one.noise for one in int8.front]
     assert arenas == sorted(arenas) and noises == sorted(noises, reverse=True)
-    wide = csdfgen.quantize(model, given, format="mixed", arena_factor=2.0)
+    wide = csdfgen.quantize(model, given, format="mixed", arena_factor=3.0)
     assert wide.formats["int16"] > int8.formats.get("int16", 0)
-    assert wide.plan.figures["arena"] <= 2 * int8.int8_arena
+    assert wide.plan.figures["arena"] <= 3 * int8.int8_arena
     assert wide.sqnr_db is not None and int8.sqnr_db is not None and wide.sqnr_db > int8.sqnr_db
     assert int8.predicted_sqnr_db is not None and wide.predicted_sqnr_db is not None
     between = (int8.predicted_sqnr_db + wide.predicted_sqnr_db) / 2
@@ -338,9 +338,14 @@ def test_ends_that_are_integers(kind: str, tmp_path: Path) -> None:
     floats = csdfgen.quantize(model, given, format=kind)
     assert [t.name for t in made.network.inputs] == [t.name for t in floats.network.inputs]
     assert set(made.formats) <= {"int8", "int16"} and "float32" in floats.formats
-    assert made.sqnr_db == pytest.approx(floats.sqnr_db, abs=1.0 if kind == "mixed" else 0.01)
-    # heights of its own may take a little more
-    assert made.plan.figures["arena"] <= 1.1 * floats.plan.figures["arena"]
+    if kind == "mixed":  # other arenas, so perhaps other tensors in int16
+        assert made.sqnr_db == pytest.approx(floats.sqnr_db, abs=3.0)
+        assert made.int8_arena is not None
+        assert made.plan.figures["arena"] <= made.int8_arena
+    else:
+        assert made.sqnr_db == pytest.approx(floats.sqnr_db, abs=0.01)
+        # heights of its own may take a little more
+        assert made.plan.figures["arena"] <= 1.1 * floats.plan.figures["arena"]
     path = tmp_path / "made.onnx"
     made.save(path)
     assert ends_of(onnx.load(path)).to_json() == made.ends.to_json()
@@ -478,7 +483,7 @@ def test_weights_of_16_bits_where_they_would_be_heard(tmp_path: Path) -> None:
         for layer in mixed.network.layers
         if layer.op_type in ("Conv", "QLinearConv")
     }
-    assert kinds == {("Conv", "int16")}
+    assert kinds == {("Conv", "int16")} and (mixed.wide_weights, wide.wide_weights) == (4, 0)
     assert wide.sqnr_db is not None and mixed.sqnr_db is not None
     assert mixed.predicted_sqnr_db is not None and mixed.int8_arena is not None
     assert mixed.sqnr_db > wide.sqnr_db + 6
