@@ -19,8 +19,10 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.native.backends import settled
 from csdfgen.ops.widened import values_of
+from csdfgen.planning.buffers import workspace_name
 from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse
+from tests.native_steps import compiler_missing
 from tests.networks import check_touched
 from tests.quantized_models import feeds_of, quantized
 from tests.unit.test_quantized_models import Pairs, csdfgen_float
@@ -400,3 +402,20 @@ def test_constants_without_axes_stay_arrays() -> None:
     """A bound of a Clip, or a divisor, that is stored as one integer."""
     found = values_of(np.array(5, np.int8), Format("int8", (0.5,), (1,)))
     assert isinstance(found, np.ndarray) and found.shape == () and found == 2
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing())
+def test_widened_rows_take_no_more_than_they_fill() -> None:
+    """Native code: values of an odd size end the workspace where they end, not at the next boundary."""
+    model, _ = pairs(one("AveragePool", kernel_shape=[3, 3], strides=[2, 1]), "int16", "int8")
+    network = csdfgen.load(model)
+    (pool,) = (layer for layer in network.layers if layer.op_type == "AveragePool")
+    for rows in ("1", "2", "3"):
+        plan = csdfgen.plan(network, rows=rows, backend="native")
+        (scratch,) = (b for b in plan.buffers if b.name == workspace_name(pool.name))
+        ends = {len(phase.out) for phase in plan.conversion.actor[pool.name].phases}
+        odd = {4 * rows * pool.output.row_elements % 64 for rows in ends}
+        assert odd >= {size % 64 for size in scratch.sizes}
+        assert 0 not in odd
+        _, measured = runtime.compile(plan).measure(feeds_of(model))
+        assert measured.touched_bytes == plan.planned_bytes

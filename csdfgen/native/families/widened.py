@@ -43,9 +43,7 @@ class Widened:
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes of values and of the kernel, of the larger half if that is more than the limit."""
         most = PREFERRED if limit is None else limit
-        inner, held = self._inner(step)
-        own = self.family.workspace(inner, max(0, most - held))
-        needed = held + own
+        needed = self._needed(*self._inner(step), most)
         if needed > most:
             parts = [self.workspace(half, limit) for half in halves(step)]
             needed = min(needed, max(parts, default=needed))
@@ -54,8 +52,7 @@ class Widened:
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         """The step, or its halves one after the other if it takes more than there is."""
         inner, held = self._inner(step)
-        room = step.workspace.size
-        if held + self.family.workspace(inner, max(0, room - held)) > room:
+        if self._needed(inner, held, step.workspace.size) > step.workspace.size:
             parts = halves(step)
             if parts:
                 return [kernel for part in parts for kernel in self.kernels(part, memory)]
@@ -77,8 +74,13 @@ class Widened:
                 after += [(np.copyto, (rows, made, "unsafe")) for made, rows in pairs]
         return [*_loops(before), *self.family.kernels(inner, memory), *_loops(after)]
 
+    def _needed(self, inner: Step, held: int, room: int) -> int:
+        """Bytes of the values, and of the kernel behind them, which is to do with what is left of the room."""
+        own = self.family.workspace(inner, max(0, room - aligned_size(held)))
+        return aligned_size(held) + own if own else held
+
     def _inner(self, step: Step) -> tuple[Step, int]:
-        """The step on values, and bytes of the workspace that these take."""
+        """The step on values, and bytes of the workspace in which these end."""
         stored, pad = step.layer.stored, step.workspace
         assert stored is not None
         taken = 0
@@ -87,16 +89,17 @@ class Widened:
             nonlocal taken
             if view is None or form is None:
                 return view
-            start, steps = pad.offset + taken, _dense(view.shape)
+            first, steps = aligned_size(taken), _dense(view.shape)
             size = FLOAT * prod(view.shape)
-            taken = aligned_size(taken + view.count * size)
-            rows = tuple(start + size * k for k in range(view.count))
+            taken = first + view.count * size
+            rows = tuple(pad.offset + first + size * k for k in range(view.count))
             return View(pad.pool, rows, view.shape, steps, FLOAT32)
 
         inputs = tuple(placed(view, stored.read(k)) for k, view in enumerate(step.inputs))
         outputs = (placed(view, stored.written(k)) for k, view in enumerate(step.outputs))
         made = tuple(view for view in outputs if view is not None)
-        left = Scratchpad(pad.pool, pad.offset + taken, max(0, pad.size - taken))
+        behind = aligned_size(taken)
+        left = Scratchpad(pad.pool, pad.offset + behind, max(0, pad.size - behind))
         return replace(step, layer=self.twin, inputs=inputs, outputs=made, workspace=left), taken
 
 
