@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import onnx
 
@@ -28,12 +29,15 @@ from csdfgen.precision.noise import Sensitivity, decibels
 __all__ = [
     "Arenas",
     "Chosen",
+    "choice_of",
+    "filled",
     "front",
+    "layers_of",
     "least_noise",
     "no_noise",
+    "noise_of",
     "smallest",
     "unreachable",
-    "weights_of",
     "worthy_weights",
 ]
 
@@ -56,6 +60,7 @@ _UNHEARD, _SILENT = 0.1, 1e-5
 """What weights may add: this part of the noise of tensors, or 50 dB below the outputs."""
 
 _WEIGHTS = "weights of "
+"""Before the name of what a layer makes: its weights, as a choice has them."""
 
 _NO_NOISE = 1e-3
 """Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
@@ -89,13 +94,13 @@ class Chosen:
 class Arenas:
     """The arena of every choice, planned when first asked for.
 
-    A choice is a set of names: of tensors in int16, and of weights with 16 bits (`weights_of`). model: of a
-    choice. formats: of its tensors that lead. weights: for tensors that are chosen, the weights that are
-    worth it, most worth first. names: of all tensors that may be in int16. load: a model -> its network.
-    tell: called after each plan with how many there were. options: how networks are planned. With a budget
-    among them (`memory`) a choice fits if some heights do: those
-    of the plan that int8 would have without it, or those of int8's least plan; and outputs that lie
-    beside the arena count, as they do for the budget.
+    A choice is a set of names: of tensors in int16, and of layers whose weights have 16 bits (`layers_of`).
+    model: of a choice. formats: of its tensors that lead. weights: for tensors that are chosen, the weights
+    that are worth it, most worth first. names: of all tensors that may be in int16. load: a model -> its
+    network. tell: called after each plan with how many there were. options: how networks are planned. With
+    a budget among them (`memory`) a choice fits if some heights do: those of the plan that int8 would have
+    without it, or those of int8's least plan; and outputs that lie beside the arena count, as they do for
+    the budget.
     """
 
     model: Callable[[frozenset[str]], onnx.ModelProto]
@@ -212,7 +217,7 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
             worth.append(name)
             rest -= sensitivity.tensors.get(name, 0.0)
         tensors = _fitting(arenas, frozenset(), worth, limit)
-    return _chosen(arenas, sensitivity, _fitting(arenas, tensors, arenas.weights(tensors), limit))
+    return choice_of(arenas, sensitivity, _fitting(arenas, tensors, arenas.weights(tensors), limit))
 
 
 def _fitting(
@@ -232,7 +237,7 @@ def _bounded(
     bound = arenas.of(wide)
     allowed = limit * bound // arenas.settled(wide)  # as bounds go
     for _ in range(_ATTEMPTS):
-        found = _filled(arenas, allowed, wide, names)
+        found = filled(wide, names, partial(_bound_fits, arenas, allowed))
         if found == wide:
             break
         taken = arenas.settled(found)
@@ -262,7 +267,11 @@ def _more(arenas: Arenas, wide: frozenset[str], names: Sequence[str], limit: int
 
 
 def _fits(arenas: Arenas, wide: frozenset[str], limit: int) -> bool:
-    return arenas.of(wide) <= limit and arenas.settled(wide) <= limit
+    return _bound_fits(arenas, limit, wide) and arenas.settled(wide) <= limit
+
+
+def _bound_fits(arenas: Arenas, limit: int, wide: frozenset[str]) -> bool:
+    return arenas.of(wide) <= limit
 
 
 def no_noise(noises: Mapping[str, float]) -> float:
@@ -270,29 +279,27 @@ def no_noise(noises: Mapping[str, float]) -> float:
     return _NO_NOISE * sum(noises.values())
 
 
-def _filled(
-    arenas: Arenas, limit: int, wide: frozenset[str], names: Sequence[str]
+def filled(
+    wide: frozenset[str], names: Sequence[str], fits: Callable[[frozenset[str]], bool]
 ) -> frozenset[str]:
-    """The set with as many of the names, in their order, as the limit allows."""
-    if not names:
-        return wide
+    """The set with as many of the names, in their order, as fit; halved where they do not together."""
     together = wide | set(names)
-    if arenas.of(together) <= limit:
+    if not names or fits(together):
         return together
     if len(names) == 1:
         return wide
     middle = len(names) // 2
-    return _filled(arenas, limit, _filled(arenas, limit, wide, names[:middle]), names[middle:])
+    return filled(filled(wide, names[:middle], fits), names[middle:], fits)
 
 
-def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
-    noise = sensitivity.noise(arenas.formats(wide), layers_of(wide))
-    return Chosen(wide, arenas.settled(wide), noise)
+def choice_of(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
+    """A set as a choice: with the arena of its plan, and its predicted noise."""
+    return Chosen(wide, arenas.settled(wide), noise_of(arenas, sensitivity, wide))
 
 
-def weights_of(layer: str) -> str:
-    """The name by which a choice has the weights of the layer that makes a tensor."""
-    return f"{_WEIGHTS}{layer}"
+def noise_of(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> float:
+    """The predicted noise of a set, of its tensors and its weights; nothing is planned."""
+    return sensitivity.noise(arenas.formats(wide), layers_of(wide))
 
 
 def layers_of(wide: Iterable[str]) -> frozenset[str]:
@@ -312,7 +319,7 @@ def worthy_weights(
     for name in sorted(sizes, key=lambda one: -sensitivity.weights.get(one, 0.0) / sizes[one]):
         if rest <= unheard:
             break
-        found.append(weights_of(name))
+        found.append(f"{_WEIGHTS}{name}")
         rest -= sensitivity.weights.get(name, 0.0)
     return found
 
@@ -322,7 +329,7 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
     InputError where all in int16 has less.
     """
     everything = frozenset(arenas.names)
-    best = _chosen(arenas, sensitivity, everything.union(arenas.weights(everything)))
+    best = choice_of(arenas, sensitivity, everything.union(arenas.weights(everything)))
     low, high = arenas.settled(frozenset()), best.arena
     if best.sqnr_db < quality:
         raise unreachable(best, quality)
@@ -337,7 +344,7 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
         else:
             low = middle
     # plans are not all the larger the more is wide: whichever was met on the way
-    met = (_chosen(arenas, sensitivity, wide) for wide in arenas.met())
+    met = (choice_of(arenas, sensitivity, wide) for wide in arenas.met())
     return min(
         (one for one in met if one.sqnr_db >= quality), key=lambda one: (one.arena, one.noise)
     )

@@ -38,6 +38,7 @@ from csdfgen.precision.choice import (
     front,
     layers_of,
     least_noise,
+    noise_of,
     smallest,
     worthy_weights,
 )
@@ -387,7 +388,7 @@ class _Work:
             arenas = self._arenas(written, tried)
             wide = self._chosen(arenas, tried).wide
             points = tuple(front(arenas, tried)) if with_front else ()
-            noise = tried.noise(arenas.formats(wide), layers_of(wide))
+            noise = noise_of(arenas, tried, wide)
             int8 = arenas.int8
         else:
             arenas = self._arenas(written, None)

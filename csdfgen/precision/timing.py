@@ -9,7 +9,7 @@ asked anew whenever a neighbour is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -22,7 +22,15 @@ from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
 from csdfgen.planning.planner import prepare
-from csdfgen.precision.choice import Arenas, Chosen, layers_of, no_noise, unreachable
+from csdfgen.precision.choice import (
+    Arenas,
+    Chosen,
+    choice_of,
+    filled,
+    no_noise,
+    noise_of,
+    unreachable,
+)
 from csdfgen.precision.noise import Sensitivity, decibels
 
 __all__ = ["Times", "fastest", "least_noise_in_time"]
@@ -216,17 +224,6 @@ def _rate(noise: float, seconds: float) -> float:
     return noise / seconds if seconds > 0 else inf
 
 
-def _filled(wide: _Names, names: Sequence[str], fits: Callable[[_Names], bool]) -> _Names:
-    """The set with as many of the names, in their order, as fit; halved where they do not together."""
-    together = wide | set(names)
-    if not names or fits(together):
-        return together
-    if len(names) == 1:
-        return wide
-    middle = len(names) // 2
-    return _filled(_filled(wide, names[:middle], fits), names[middle:], fits)
-
-
 # Choices -----------------------------------------------------------------------------------------
 
 
@@ -255,7 +252,7 @@ def least_noise_in_time(
             more = _with_weights(arenas, times, wide, allowed, bytes_allowed)
             kept = more == wide or times.planned(more) <= seconds
             fits = limit is None or arenas.settled(more) <= limit
-            return _chosen(arenas, sensitivity, more if kept and fits else wide)
+            return choice_of(arenas, sensitivity, more if kept and fits else wide)
         if not wide:
             break
         if taken > seconds:
@@ -268,7 +265,7 @@ def least_noise_in_time(
         taken = times.planned(wide)
         quickest = min(quickest, taken)
         if taken <= seconds and (limit is None or arenas.settled(wide) <= limit):
-            return _chosen(arenas, sensitivity, wide)
+            return choice_of(arenas, sensitivity, wide)
     raise InputError(
         f"{option('latency')} of {1e3 * seconds:.6g} ms is not reached: in int8, or what is fastest, a frame is "
         f"predicted to take {1e3 * quickest:.4g} ms on {times.profile.name}; ask for "
@@ -301,18 +298,18 @@ def _with_weights(
         within = limit is None or arenas.of(more) <= limit
         return within and times.with_weights(more) <= seconds
 
-    return _filled(wide, arenas.weights(wide), fits)
+    return filled(wide, arenas.weights(wide), fits)
 
 
 def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bool]) -> _Names:
     """What fits, in the order of noise a second, and better yet by exchanges."""
     order = _order(times, gains)
-    wide = _filled(frozenset(), order, fits)
+    wide = filled(frozenset(), order, fits)
     for _ in range(len(order)):
         quieter = _exchanged(times, gains, wide, lambda noise, taken: noise, fits)
         if quieter is None:
             break
-        wide = _filled(quieter, [name for name in order if name not in quieter], fits)
+        wide = filled(quieter, [name for name in order if name not in quieter], fits)
     return wide
 
 
@@ -330,11 +327,11 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
     least `quality` dB. Raises InputError where all in int16 has less.
     """
     everything = frozenset(arenas.names)
-    best = _chosen(arenas, sensitivity, everything)
+    best = choice_of(arenas, sensitivity, everything)
     for name in arenas.weights(everything):  # where tensors do not do
         if best.sqnr_db >= quality:
             break
-        best = _chosen(arenas, sensitivity, best.wide | {name})
+        best = choice_of(arenas, sensitivity, best.wide | {name})
     if best.sqnr_db < quality:
         raise unreachable(best, quality)
     if best.wide != everything:
@@ -343,7 +340,7 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
     gains = _gains(arenas, sensitivity)
 
     def good(wide: Collection[str]) -> bool:
-        return decibels(_noise(arenas, sensitivity, frozenset(wide))) >= quality - _ROUNDED
+        return decibels(noise_of(arenas, sensitivity, frozenset(wide))) >= quality - _ROUNDED
 
     found = [everything]
     for _ in range(_ROUNDS):
@@ -352,7 +349,7 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
             break
         found.append(wide)
         times.of(wide)
-    return _chosen(arenas, sensitivity, min(found, key=lambda wide: (times.of(wide), len(wide))))
+    return choice_of(arenas, sensitivity, min(found, key=lambda wide: (times.of(wide), len(wide))))
 
 
 def _least_time(
@@ -419,11 +416,3 @@ def _exchanged(
         if good(wide - {name} | {other}):
             return wide - {name} | {other}
     return None
-
-
-def _chosen(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> Chosen:
-    return Chosen(wide, arenas.settled(wide), _noise(arenas, sensitivity, wide))
-
-
-def _noise(arenas: Arenas, sensitivity: Sensitivity, wide: _Names) -> float:
-    return sensitivity.noise(arenas.formats(wide), layers_of(wide))
