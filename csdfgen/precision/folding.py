@@ -20,6 +20,7 @@ import onnx
 from onnx import helper
 
 from csdfgen.precision.products import Products, number
+from csdfgen.reading.onnx_file import opset_of
 
 __all__ = ["fold_constants"]
 
@@ -38,9 +39,8 @@ _CLOSE = 1e-6
 
 def fold_constants(model: onnx.ModelProto) -> None:
     """Change a model in place, until nothing more can be taken in."""
-    opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
     rules = [_normalised, _behind, _before]
-    if opset >= _HARD_SWISH:
+    if opset_of(model) >= _HARD_SWISH:
         rules.insert(0, _hard)
     while True:
         work = Products(model.graph)

@@ -16,7 +16,7 @@ from onnx import shape_inference, version_converter
 
 from csdfgen.errors import ModelError, first_line
 from csdfgen.precision.folding import fold_constants
-from csdfgen.reading.onnx_file import from_proto, read_file
+from csdfgen.reading.onnx_file import from_proto, opset_of, read_file
 from csdfgen.reading.zoo import build, is_zoo_name
 
 __all__ = ["OPSET", "float_model", "prepared"]
@@ -59,27 +59,21 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     return shape_inference.infer_shapes(optimised)
 
 
-def _opset(model: onnx.ModelProto) -> int:
-    return max(
-        (one.version for one in model.opset_import if one.domain in ("", "ai.onnx")), default=1
-    )
-
-
 def _lifted(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in OPSET, or as it is where the converter fails and its own is new enough."""
-    if _opset(model) >= OPSET:
+    if opset_of(model) >= OPSET:
         return model
     for target in (OPSET, _LEAST_OPSET):
-        if _opset(model) >= target:
+        if opset_of(model) >= target:
             return model
         try:
             return version_converter.convert_version(model, target)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             why = first_line(error)
-    if _opset(model) >= _LEAST_OPSET:
+    if opset_of(model) >= _LEAST_OPSET:
         return model
     raise ModelError(
-        f"operator set {_opset(model)} cannot be lifted to {_LEAST_OPSET}, which quantized models need ({why}); "
+        f"operator set {opset_of(model)} cannot be lifted to {_LEAST_OPSET}, which quantized models need ({why}); "
         f"export it with operator set {_LEAST_OPSET} or later"
     )
 

@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["Products", "number"]
+__all__ = ["KINDS", "Products", "number"]
 
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators with weights."""
 
 Change = Callable[[], None]
 

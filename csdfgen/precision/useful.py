@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from csdfgen.precision.products import number
 from csdfgen.precision.ranges import Range
 from csdfgen.precision.writer import Skeleton
 
@@ -76,14 +77,13 @@ def _useful(node: onnx.NodeProto, constants: Mapping[str, np.ndarray], levels: i
     """Between which values of its input an operator's result changes."""
     if node.domain:
         return _ALL
-    numbers = {one.name: one.f for one in node.attribute}
     match node.op_type:
         case "Relu":
             return 0.0, math.inf
         case "HardSwish":
             return -3.0, math.inf
         case "HardSigmoid":
-            alpha, beta = numbers.get("alpha", 0.2), numbers.get("beta", 0.5)
+            alpha, beta = number(node, "alpha", 0.2), number(node, "beta", 0.5)
             return (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else _ALL
         case "Clip":
             return _clip(node, constants)

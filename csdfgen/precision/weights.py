@@ -19,12 +19,11 @@ from csdfgen.model.network import Network
 from csdfgen.ops.widened import values_of
 from csdfgen.precision.calibrate import Frame
 from csdfgen.precision.noise import whole_values
+from csdfgen.precision.products import KINDS, number
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
 from csdfgen.precision.writer import in_known_domains, with_arrays
 
 __all__ = ["as_values", "rounded_anew", "sizes_of_weights", "with_wide_weights"]
-
-_KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +101,13 @@ def with_wide_weights(
 def _weighted(source: onnx.ModelProto, model: onnx.ModelProto) -> Iterator[_Weighted]:
     constants = {one.name: one for one in model.graph.initializer}
     axes = {
-        node.input[0]: next((a.i for a in node.attribute if a.name == "axis"), 1)
+        node.input[0]: int(number(node, "axis", 1))
         for node in model.graph.node
         if node.op_type == "DequantizeLinear"
     }
     times = Counter(name for node in source.graph.node for name in node.input)
     for node in source.graph.node:
-        if node.op_type not in _KINDS or len(node.input) < 2:
+        if node.op_type not in KINDS or len(node.input) < 2:
             continue
         name, bias = f"{node.input[1]}_quantized", ""
         if name not in constants or name not in axes:

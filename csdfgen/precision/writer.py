@@ -23,7 +23,9 @@ from csdfgen.errors import ModelError, first_line
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
+from csdfgen.precision.products import number
 from csdfgen.precision.ranges import Range
+from csdfgen.reading.onnx_file import opset_of
 
 __all__ = [
     "WIDE",
@@ -229,7 +231,7 @@ def least_of_softmax(model: onnx.ModelProto, network: Network) -> dict[str, floa
     for node in model.graph.node:
         tensor = network.tensors.get(node.output[0])
         if node.op_type == "Softmax" and tensor is not None:
-            axis = next((a.i for a in node.attribute if a.name == "axis"), -1)
+            axis = int(number(node, "axis", -1))
             found[node.output[0]] = 256 / (tensor.shape[axis] * math.exp(5))
     return found
 
@@ -254,9 +256,8 @@ def in_known_domains(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model whose Q/DQ nodes of 16 bits are from the domain that has them in its operator set. Changed in
     place.
     """
-    opset = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
     wide = {c.name for c in model.graph.initializer if c.data_type in WIDE}
-    if wide and opset < OPSET:
+    if wide and opset_of(model) < OPSET:
         for node in model.graph.node:
             if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[2] in wide:
                 node.domain = "com.microsoft"

@@ -28,6 +28,7 @@ __all__ = [
     "Weight",
     "from_proto",
     "label",
+    "opset_of",
     "opsets",
     "read_file",
     "text",
@@ -153,6 +154,12 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], *, required: bool = True)
             f"uses opset {found['']}, the installed onnx {onnx.__version__} knows up to {newest}; upgrade onnx"
         )
     return found
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operator set that a model imports, whatever it is; 1 where it names none."""
+    own = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    return max(own, default=1)
 
 
 @dataclass(frozen=True, slots=True)
