@@ -42,10 +42,9 @@ def fold_constants(model: onnx.ModelProto) -> None:
     rules = [_normalised, _behind, _before]
     if opset_of(model) >= _HARD_SWISH:
         rules.insert(0, _hard)
-    while True:
-        work = Products(model.graph)
-        if not any(rule(work, node) for rule in rules for node in model.graph.node):
-            break
+    work = Products(model.graph)
+    while any(rule(work, node) for rule in rules for node in model.graph.node):
+        work.look_again()
     _drop_unread(model.graph)
 
 

@@ -23,9 +23,10 @@ Change = Callable[[], None]
 
 @dataclass(eq=False)
 class Products:
-    """A graph, changed in place, with who makes and who reads each tensor as it was found.
+    """A graph, changed in place, with who makes and who reads each tensor as it was found (`look_again`).
 
-    constants: those that are float32, by name. ends: outputs of the graph.
+    constants: those that are float32, by name; decoded once, as only what is added here changes them. ends:
+    outputs of the graph.
     """
 
     graph: onnx.GraphProto
@@ -40,6 +41,10 @@ class Products:
             for one in self.graph.initializer
             if one.data_type == onnx.TensorProto.FLOAT
         }
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find makers, readers and ends anew, once nodes have changed."""
         self.makers = {name: node for node in self.graph.node for name in node.output}
         self.readers = {}
         for node in self.graph.node:
