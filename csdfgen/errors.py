@@ -22,6 +22,7 @@ __all__ = [
     "ScheduleError",
     "ToolError",
     "UnsupportedOperatorError",
+    "about",
     "first_line",
     "option",
     "options_as_flags",
@@ -84,6 +85,30 @@ class PlanError(CsdfgenError):
 
 class ToolError(CsdfgenError):
     """An external tool failed."""
+
+
+@contextmanager
+def about(where: str, *, if_silent: bool = False) -> Iterator[None]:
+    """While the block runs, errors say what they are about: `where` goes in front, unless it is there.
+
+    if_silent: not either where an error says anything else, such as the file that could not be written.
+
+    >>> with about("a.onnx"):
+    ...     raise InputError("has no inputs", where="graph")
+    Traceback (most recent call last):
+        ...
+    csdfgen.errors.InputError: a.onnx: graph: has no inputs
+    >>> with about("a.onnx", if_silent=True):
+    ...     raise InputError("is a directory", where="out")
+    Traceback (most recent call last):
+        ...
+    csdfgen.errors.InputError: out: is a directory
+    """
+    try:
+        yield
+    except CsdfgenError as error:
+        told = bool(error.where) if if_silent else error.where.startswith(where)
+        raise (error if told else error.at(where)) from None
 
 
 # Options in messages ----------------------------------------------------------------------------

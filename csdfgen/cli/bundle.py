@@ -18,7 +18,7 @@ from csdfgen.emission.emit import Emitted
 from csdfgen.emission.names import identifier
 from csdfgen.emission.targets import target_of
 from csdfgen.emission.times import inputs_of
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable
 from csdfgen.native.backends import kernels_of
 from csdfgen.planning.planner import plan
@@ -50,10 +50,8 @@ def run_bundle(request: BundleRequest) -> None:
         found = planned(for_native(request.asked), stage)
         file = request.file or Path(f"{identifier(found.title)}.tar.gz")
         _check(file)
-        try:
+        with about(found.model, if_silent=True):
             made = _bundled(found, heights, file, request.target, stage)
-        except CsdfgenError as error:
-            raise (error if error.where else error.at(found.model)) from None
     console().print(
         f"{file}: {plain(made.name)}, {counted(len(made.files), 'file')} and what times "
         f"{counted(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "

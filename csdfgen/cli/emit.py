@@ -10,7 +10,7 @@ from csdfgen.cli.plans import Asked, planned
 from csdfgen.cli.terminal import console, counted, plain, stages
 from csdfgen.emission.emit import check_folder, emit
 from csdfgen.emission.targets import target_of
-from csdfgen.errors import CsdfgenError
+from csdfgen.errors import about
 
 __all__ = ["EmitRequest", "for_native", "run_emit"]
 
@@ -31,7 +31,7 @@ def run_emit(request: EmitRequest) -> None:
     check_folder(request.folder, request.force)
     with stages() as stage:
         found = planned(for_native(request.asked), stage)
-        try:
+        with about(found.model, if_silent=True):
             made = emit(
                 found.plan,
                 found.title,
@@ -41,8 +41,6 @@ def run_emit(request: EmitRequest) -> None:
                 maker=f"csdfgen {__version__}",
                 report=stage,
             )
-        except CsdfgenError as error:
-            raise (error if error.where else error.at(found.model)) from None
     console().print(
         f"{request.folder}: {plain(made.name)}, {counted(len(made.files), 'file')}, {made.name}.c of "
         f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",

@@ -26,7 +26,7 @@ from csdfgen.devices.files import (
 from csdfgen.devices.measure import CACHE_STATE, REPEATS, SECONDS, measured_profile, sample_network
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.devices.samples import sample_model
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable
 from csdfgen.model.network import Network
 from csdfgen.native.backends import AUTO, settled
@@ -129,15 +129,11 @@ def _in_formats(request: ProfileRequest) -> list[Network]:
     from csdfgen.reading.loader import load
 
     options = request.options
-    try:
+    with about(request.model):
         return [
             load(model, shapes=dict(options.shapes), batch=options.batch)
             for model in variants(request.model, request.formats)
         ]
-    except CsdfgenError as error:
-        raise (
-            error if error.where.startswith(request.model) else error.at(request.model)
-        ) from None
 
 
 def run_import(result: Path, output: Path) -> None:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -22,7 +21,7 @@ import onnx
 
 import runtime
 from csdfgen.devices.model import estimate
-from csdfgen.errors import CsdfgenError, InputError, option
+from csdfgen.errors import InputError, about, option
 from csdfgen.files import write_bytes
 from csdfgen.goals.choice import check_together, chosen, profile_for, usual
 from csdfgen.model.formats import Format
@@ -287,7 +286,7 @@ def quantize(
     check_together(options if time is None else replace(options, latency=time))
     profile_for(options)  # refuses a device that is none before anything is measured
     source, where = float_model(model)
-    with _told_of(where):
+    with about(where):
         work = _Work(source, inputs, wish, shapes, progress or _untold, options)
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
 
@@ -306,19 +305,10 @@ def sensitivity(
     inputs: as for `quantize`. Raises InputError, ModelError.
     """
     source, where = float_model(model)
-    with _told_of(where):
+    with about(where):
         wish = Wish("int8", method, percentile).checked()
         work = _Work(source, inputs, wish, shapes, progress or _untold, usual())
         return work.tried(work.written())
-
-
-@contextmanager
-def _told_of(where: str) -> Iterator[None]:
-    """Errors say which model they are about, those that do not yet."""
-    try:
-        yield
-    except CsdfgenError as error:
-        raise (error if error.where.startswith(where) else error.at(where)) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ MODULES = (
     "csdfgen.cli.analyze_report",
     "csdfgen.cli.plans",
     "csdfgen.cli.run",
+    "csdfgen.errors",
     "csdfgen.files",
     "csdfgen.dataflow.graph",
     "csdfgen.paper.formulas.experts",
