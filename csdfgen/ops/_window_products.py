@@ -336,37 +336,32 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
     """One box: for every group of rows of the weights its windows, and their products for every
     group of columns, summed in the output.
     """
-    groups, columns = len(job.weights), job.weights.shape[-1]
-    weights = job.weights.reshape(groups, -1, columns)
-    total = job.target
     if blocks.totals and job.deepest:
         return _matrix_part_in_float64(job, blocks, panel, sums, totals)
+    groups, total = len(job.weights), job.target
     if blocks.totals:
-        total = totals.view((job.pixels, groups * columns))
-    begins = not job.add or blocks.totals > 0
+        total = totals.view((job.pixels, groups * job.weights.shape[-1]))
+    overwrites = not job.add or blocks.totals > 0
     calls: list[Call] = []
-    for prepare, left, rows in _factors(job, blocks, panel):
+    for prepare, first, left, right, part, width in _factors(job, blocks, panel):
         calls += prepare
-        for a, b in balanced(columns, blocks.columns):
-            right = weights[:, rows, a:b] if groups > 1 else weights[0, rows, a:b]
-            part = slice(a, b) if groups == 1 else slice(None)
-            if begins and total is not None:
-                calls.append((np.matmul, (left, right, _by_group(total[:, part], groups))))
-                continue
-            result = sums.view((job.pixels, groups * (b - a)))
-            calls.append((np.matmul, (left, right, _by_group(result, groups))))
-            if total is not None:
-                calls.append((np.add, (total[:, part], result, total[:, part])))
-                continue
-            out = job.out[..., part]
-            result = result.reshape(out.shape)
-            if not begins:
-                calls.append((np.add, (out, result, out)))
-                continue
-            if job.bias is not None:
-                calls.append((np.add, (result, job.bias[part], result)))
-            calls.append((np.copyto, (out, result)))
-        begins = False
+        begins = first and overwrites
+        if begins and total is not None:
+            calls.append((np.matmul, (left, right, _by_group(total[:, part], groups))))
+            continue
+        result = sums.view((job.pixels, width))
+        calls.append((np.matmul, (left, right, _by_group(result, groups))))
+        if total is not None:
+            calls.append((np.add, (total[:, part], result, total[:, part])))
+            continue
+        out = job.out[..., part]
+        result = result.reshape(out.shape)
+        if not begins:
+            calls.append((np.add, (out, result, out)))
+            continue
+        if job.bias is not None:
+            calls.append((np.add, (result, job.bias[part], result)))
+        calls.append((np.copyto, (out, result)))
     if blocks.totals:
         assert total is not None
         return calls + handed_over(job, total.reshape(job.out.shape))
@@ -381,27 +376,21 @@ def _matrix_part_in_float64(
     """The same where products of all rows of the weights would not be exact: sums of some rows are added
     up in float64.
     """
-    groups, columns = len(job.weights), job.weights.shape[-1]
-    weights = job.weights.reshape(groups, -1, columns)
-    total = totals.view((job.pixels, 2 * groups * columns)).view(np.float64)
-    begins = True
+    groups = len(job.weights)
+    total = totals.view((job.pixels, 2 * groups * job.weights.shape[-1])).view(np.float64)
     calls: list[Call] = []
-    for prepare, left, rows in _factors(job, blocks, panel):
+    for prepare, first, left, right, part, width in _factors(job, blocks, panel):
         calls += prepare
-        for a, b in balanced(columns, blocks.columns):
-            right = weights[:, rows, a:b] if groups > 1 else weights[0, rows, a:b]
-            part = slice(a, b) if groups == 1 else slice(None)
-            size = job.pixels * groups * (b - a)
-            both = sums.view((3 * size,))
-            wide = both[: 2 * size].view(np.float64).reshape(job.pixels, -1)
-            result = both[2 * size :].reshape(job.pixels, -1)
-            calls.append((np.matmul, (left, right, _by_group(result, groups))))
-            if begins:
-                calls.append((np.copyto, (total[:, part], result)))
-                continue
-            calls.append((np.copyto, (wide, result)))
-            calls.append((np.add, (total[:, part], wide, total[:, part])))
-        begins = False
+        size = job.pixels * width
+        both = sums.view((3 * size,))
+        wide = both[: 2 * size].view(np.float64).reshape(job.pixels, -1)
+        result = both[2 * size :].reshape(job.pixels, -1)
+        calls.append((np.matmul, (left, right, _by_group(result, groups))))
+        if first:
+            calls.append((np.copyto, (total[:, part], result)))
+            continue
+        calls.append((np.copyto, (wide, result)))
+        calls.append((np.add, (total[:, part], wide, total[:, part])))
     return calls + handed_over(job, total.reshape(job.out.shape))
 
 
@@ -416,6 +405,24 @@ def handed_over(job: Job, total: np.ndarray) -> list[Call]:
 
 
 def _factors(
+    job: Job, blocks: _Blocks, panel: Store
+) -> Iterator[tuple[list[Call], bool, np.ndarray, np.ndarray, slice, int]]:
+    """For every group of rows of the weights and every group of columns: the calls that come before,
+    whether the rows are the first, both matrices, and which columns of a result they make, how many.
+    """
+    groups, columns = len(job.weights), job.weights.shape[-1]
+    weights = job.weights.reshape(groups, -1, columns)
+    first = True
+    for prepare, left, rows in _windows(job, blocks, panel):
+        for a, b in balanced(columns, blocks.columns):
+            right = weights[:, rows, a:b] if groups > 1 else weights[0, rows, a:b]
+            part = slice(a, b) if groups == 1 else slice(None)
+            yield prepare, first, left, right, part, groups * (b - a)
+            prepare = []
+        first = False
+
+
+def _windows(
     job: Job, blocks: _Blocks, panel: Store
 ) -> Iterator[tuple[list[Call], np.ndarray, slice]]:
     """For every group of rows of the weights: the calls that fill the left matrix, that matrix, and
