@@ -82,7 +82,7 @@ class Observer:
     def within(self, low: float, high: float) -> Observer:
         """The same, had values beyond a range been its ends; low below high.
 
-        >>> seen = Observer(); seen.see(np.array([-9.0, 0.0, 1.0])); seen.within(-3, 3).low
+        >>> seen = Observer(); seen.see(np.array([-9.0, 0.0, 1.0])); seen.within(-3.0, 3.0).low
         -3.0
         """
         if not self.width or (low <= self.low and self.high <= high):
