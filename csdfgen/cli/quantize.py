@@ -143,10 +143,7 @@ def _say(request: QuantizeRequest, made: Quantized) -> None:
     shown.add_row(request.wishes["format"], f"{arena:,}", f"{arena / made.float_arena:.3f}")
     out.print(shown)
     say_quality(made)
-    if made.predicted_seconds is not None:
-        out.print(
-            f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}"
-        )
+    out.print(f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}")
     for row in made.front:
         out.print(
             f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.tensors), 'tensor')} in int16"

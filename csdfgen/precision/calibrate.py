@@ -16,10 +16,13 @@ from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
 from csdfgen.precision.ranges import Observer
 
-__all__ = ["Calibration", "Frame", "calibrate", "frames_of"]
+__all__ = ["Calibration", "Frame", "Inputs", "calibrate", "frames_of"]
 
 Frame = Mapping[str, np.ndarray]
 """Arrays by input, as the network takes them."""
+
+Inputs = Iterable[Frame] | Frame | np.ndarray
+"""What inputs may be given as; arrays with one picture or several along axis 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Calibration:
 
 def calibrate(
     network: Network,
-    inputs: Iterable[Frame] | Frame | np.ndarray,
+    inputs: Inputs,
     *,
     tensors: Iterable[str] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -71,7 +74,7 @@ def calibrate(
     return Calibration(watched, count, settled.figures["arena"])
 
 
-def frames_of(network: Network, inputs: Iterable[Frame] | Frame | np.ndarray) -> Iterator[Frame]:
+def frames_of(network: Network, inputs: Inputs) -> Iterator[Frame]:
     """Inputs one frame after the other: what has several along axis 0 is cut. Raises InputError."""
     if isinstance(inputs, np.ndarray):
         names = [tensor.name for tensor in network.inputs]

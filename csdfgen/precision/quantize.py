@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -30,7 +30,7 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
-from csdfgen.precision.calibrate import Calibration, Frame, calibrate, frames_of
+from csdfgen.precision.calibrate import Frame, Inputs, calibrate, frames_of
 from csdfgen.precision.choice import (
     Arenas,
     Chosen,
@@ -42,7 +42,6 @@ from csdfgen.precision.choice import (
     worthy_weights,
 )
 from csdfgen.precision.ends import Ends, with_integer_ends
-from csdfgen.precision.formats import format_of
 from csdfgen.precision.levelling import levelled
 from csdfgen.precision.noise import (
     Sensitivity,
@@ -52,46 +51,27 @@ from csdfgen.precision.noise import (
     noise_together,
 )
 from csdfgen.precision.prepare import float_model, prepared
-from csdfgen.precision.ranges import Observer, Range
-from csdfgen.precision.thresholds import METHODS, PERCENTILE, settled, threshold
+from csdfgen.precision.samples import evenly, fitted_on, images_of, measured_on
+from csdfgen.precision.tensor_formats import tensor_formats
+from csdfgen.precision.thresholds import PERCENTILE
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
-from csdfgen.precision.useful import useful_ranges
 from csdfgen.precision.weights import (
     as_values,
     rounded_anew,
     sizes_of_weights,
     with_wide_weights,
 )
+from csdfgen.precision.wish import GOALS, METHOD, Wish
 from csdfgen.precision.writer import (
     Skeleton,
     in_float16,
     in_int8,
-    joined_ranges,
-    least_of_softmax,
     skeleton,
     with_formats,
 )
 from csdfgen.reading.loader import load
 
-__all__ = ["FORMATS", "METHOD", "Quantized", "Wish", "quantize", "sensitivity"]
-
-FORMATS = ("float16", "int16", "int8", "mixed")
-
-GOALS = ("memory", "speed")
-"""What a quality may be had with most of."""
-
-METHOD = "mse"
-"""The threshold of tensors in int8, unless another one is asked for."""
-
-HEADROOM = 2.0
-"""Tensors in int16 hold this times what was seen, where what they can be has no end: a bit of 16 is worth less
-than a value that is cut.
-"""
-
-MORE_OF_FEW = 1.25
-"""Tensors in int8 hold at most this times what few inputs showed: the next of n inputs goes beyond them once in
-n + 1 times, and what is cut is off by far more than what is rounded.
-"""
+__all__ = ["Quantized", "quantize", "sensitivity"]
 
 TRIED_FRAMES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
@@ -99,20 +79,11 @@ TRIED_FRAMES = 4
 TRIALS = 600
 """Frames, about, that may be run for that: where there are many tensors, inputs are fewer."""
 
-LEVELS = 2**8, 2**16
-"""Integers that a tensor in int8 and one in int16 have."""
-
-EVERYTHING = (-np.inf, np.inf)
-"""The range of a tensor of which nothing more is known."""
-
 LEVELLED_FRAMES = 8
 """Inputs on which channels are looked at."""
 
 ROUNDED_FRAMES = 24
 """Inputs by whose windows weights are rounded."""
-
-_FEW = 4
-"""From so many inputs on, one of as many is kept for measuring."""
 
 MEASURED_FRAMES = 16
 """Inputs on which the result is measured."""
@@ -120,87 +91,9 @@ MEASURED_FRAMES = 16
 Progress = Callable[..., None]
 """(what is done now, how much is done, how much there is)"""
 
-Inputs = Iterable[Frame] | Frame | np.ndarray
-
 
 def _untold(what: str, done: int = 0, total: int | None = None) -> None:
     """Nobody looks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Which formats are wanted. format: one of FORMATS. method, percentile: see `thresholds`.
-
-    Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any,
-    what costs no memory. latency: seconds that a frame may be predicted to take, beside such a limit of
-    memory or alone. goal: what min_sqnr is had with, least "memory" or most "speed". integer_io: inputs and
-    outputs of the model are integers.
-    """
-
-    format: str = "int8"
-    method: str = METHOD
-    percentile: float = PERCENTILE
-    arena_factor: float | None = None
-    memory: int | None = None
-    min_sqnr: float | None = None
-    integer_io: bool = False
-    latency: float | None = None
-    goal: str = GOALS[0]
-
-    def checked(self) -> Wish:
-        """Raises InputError for words and numbers that mean nothing, or contradict each other."""
-        if self.format not in FORMATS:
-            raise InputError(f"{option('format', self.format)}: not one of {', '.join(FORMATS)}")
-        if self.method not in METHODS:
-            raise InputError(f"{option('method', self.method)}: not one of {', '.join(METHODS)}")
-        if not 50 < self.percentile <= 100:
-            raise InputError(
-                f"{option('percentile', f'{self.percentile:g}')}: more than 50, at most 100 is needed"
-            )
-        budgets = {
-            "arena_factor": self.arena_factor, "memory": self.memory, "min_sqnr": self.min_sqnr,
-        }  # fmt: skip
-        given = [option(name) for name, value in budgets.items() if value is not None]
-        if len(given) > 1:
-            raise InputError(
-                f"{given[0]} and {given[1]} are both given; formats are chosen for one of them"
-            )
-        if given and self.format != "mixed":
-            raise InputError(
-                f"{given[0]} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
-            )
-        self._check_times()
-        if self.integer_io and self.format == "float16":
-            raise InputError(
-                f"{option('integer_io')} is for int8, int16 and mixed; float16 has no integers"
-            )
-        if self.arena_factor is not None and not 1 <= self.arena_factor <= 4:
-            raise InputError(
-                f"{option('arena_factor', f'{self.arena_factor:g}')}: a factor from 1 (the arena of int8) to 4 is needed"
-            )
-        if self.min_sqnr is not None and not 0 < self.min_sqnr <= 200:
-            raise InputError(
-                f"{option('min_sqnr', f'{self.min_sqnr:g}')}: dB above 0, at most 200, are needed"
-            )
-        return self
-
-    def _check_times(self) -> None:
-        """The same, of latency and goal."""
-        if self.goal not in GOALS:
-            raise InputError(f"{option('goal', self.goal)}: not one of {', '.join(GOALS)}")
-        if self.latency is not None and self.format != "mixed":
-            raise InputError(
-                f"{option('latency')} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose"
-            )
-        if self.latency is not None and self.min_sqnr is not None:
-            raise InputError(
-                f"{option('latency')} asks for the least noise within a time, {option('min_sqnr')} for a quality "
-                f"({option('goal', 'speed')} for the fastest of it); leave one of them out"
-            )
-        if self.goal != GOALS[0] and self.min_sqnr is None:
-            raise InputError(
-                f"{option('goal', self.goal)} is for {option('min_sqnr')}: the fastest of that quality; give one"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +103,9 @@ class Quantized:
     model: as ONNX. network: as it runs here, plan: the default one, or as asked for. formats: number of its stored
     tensors by type. float_arena, int8_arena: bytes of the default plan in float, and in int8 where that
     was planned. sqnr_db: signal to noise against the float network, measured here; predicted_sqnr_db:
-    the sum of single noises; None where no input was given, or nothing was predicted. front: for
-    "mixed", if asked for. ends: inputs and outputs that are integers, if asked for. predicted_seconds: of a
-    frame of the plan, on the device named `device`.
+    the sum of single noises; None where no input was given, or nothing was predicted. predicted_seconds: of
+    a frame of the plan, on the device named `device`. front: for "mixed", if asked for. ends: inputs and
+    outputs that are integers, if asked for.
     """
 
     model: onnx.ModelProto
@@ -223,10 +116,10 @@ class Quantized:
     int8_arena: int | None
     sqnr_db: float | None
     predicted_sqnr_db: float | None
+    predicted_seconds: float
+    device: str
     front: tuple[Chosen, ...] = ()
     ends: Ends = field(default_factory=Ends)
-    predicted_seconds: float | None = None
-    device: str = ""
 
     @property
     def wide_weights(self) -> int:
@@ -358,6 +251,10 @@ class _Work:
         """The prepared float model."""
         return self._loaded(self.model)
 
+    @property
+    def _images(self) -> list[Frame]:
+        return images_of(self.frames, self.network.batch)
+
     def _loaded(self, model: onnx.ModelProto) -> Network:
         sizes = None if self.shapes is None else {k: tuple(v) for k, v in self.shapes.items()}
         return load(model, shapes=sizes)
@@ -424,7 +321,7 @@ class _Work:
         self.tell("predicting noise")
         return noise_together(
             self.folded,
-            _some(_split(self._images())[1], MEASURED_FRAMES),
+            measured_on(self._images, MEASURED_FRAMES),
             written.groups,
             formats,
             as_values(self.model, written.model),
@@ -456,7 +353,7 @@ class _Work:
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors, once its channels are level."""
         self.tell("levelling channels")
-        seen_first = _some(_split(self._images())[0], LEVELLED_FRAMES)
+        seen_first = fitted_on(self._images, LEVELLED_FRAMES)
         self.model = levelled(self.model, self._loaded(self.model), seen_first)
         bare = in_int8(self.model, {})
         found = skeleton(self.model, bare)
@@ -469,66 +366,23 @@ class _Work:
             tensors=found.tensors,
             progress=lambda done: self.tell("calibrating", done, len(self.frames)),
         )
-        narrow, wide = self._formats(found, seen)
+        narrow, wide = tensor_formats(
+            self.model, self.network, found, seen, len(self._images), self.wish
+        )
         made = rounded_anew(
             self.model,
             in_int8(self.model, narrow),
             self.folded,
-            _some(_split(self._images())[0], ROUNDED_FRAMES),
+            fitted_on(self._images, ROUNDED_FRAMES),
             lambda done, total: self.tell("rounding weights", done, total),
         )
         return _Written(made, found, narrow, wide)
 
-    def _images(self) -> list[Frame]:
-        """The inputs, those of a batch as single images: tensors are looked at one image at a time."""
-        count = self.network.batch
-        if count == 1:
-            return self.frames
-        return [
-            {name: array[k : k + 1] for name, array in frame.items()}
-            for frame in self.frames
-            for k in range(count)
-        ]
-
-    def _formats(
-        self, found: Skeleton, seen: Calibration
-    ) -> tuple[dict[str, Format], dict[str, Format]]:
-        """The formats of tensors that lead, in int8 and in int16."""
-        unseen = [name for name in found.leaders if name not in seen.observed]
-        if unseen:
-            raise InputError(
-                f"tensor '{unseen[0]}' is not computed here, so that its range is not known"
-            )
-        clipped: dict[str, Range] = {}
-        whole: dict[str, Range] = {}
-        useful, useful_wide = (useful_ranges(self.model, found, levels) for levels in LEVELS)
-        more = min(MORE_OF_FEW, 1 + 1 / len(self._images()))
-        for name in found.leaders:
-            one = seen.observed[name]
-            told = _with_a_step(useful.get(name, EVERYTHING), one)
-            seen_there = one.within(*told)
-            kept = threshold(seen_there, self.wish.method, LEVELS[0], self.wish.percentile)
-            ends = found.bounds.get(name, told)
-            clipped[name] = _times(more, kept, ends)
-            if self.wish.method == METHOD:
-                clipped[name] = settled(seen_there, clipped[name], ends)
-            bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
-            whole[name] = _all_of(bounds, threshold(one, "minmax"))
-        for name, least in least_of_softmax(self.model, self.network).items():
-            if name in found.tensors:
-                low, high = clipped[found.tensors[name]]
-                clipped[found.tensors[name]] = low, max(high, least)
-        clipped, whole = (joined_ranges(self.model, found, one) for one in (clipped, whole))
-        return (
-            {name: format_of(one, "int8") for name, one in clipped.items()},
-            {name: format_of(one, "int16") for name, one in whole.items()},
-        )
-
     def tried(self, written: _Written) -> Sensitivity:
         """The noise of each tensor and of each layer's weights."""
-        kept = _some(_split(self._images())[1], MEASURED_FRAMES)
+        kept = measured_on(self._images, MEASURED_FRAMES)
         trials = 2 * len(written.narrow)
-        tried = _some(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
+        tried = evenly(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
         return noise_alone(
             self.folded,
             tried,
@@ -555,63 +409,34 @@ class _Work:
         made, whole = planned(network), chosen(self.network, usual())
         measured = None
         if self.frames:
-            frames = _some(_split(self.frames)[1], MEASURED_FRAMES)
             # rows that are handed on one by one are those of any other plan
-            kept_whole = chosen(network, usual()) if made.options.result == "streamed" else made
-            programs = [(runtime.compile(whole), Ends()), (runtime.compile(kept_whole), ends)]
-            outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
-                [],
-                [],
-            )
-            for done, frame in enumerate(frames):
-                self.tell("measuring", done, len(frames))
-                for (program, own), kept in zip(programs, outputs, strict=True):
-                    kept.append(own.given(program(own.taken(frame))))
-            noise = measured_noise(*outputs)
-            if not np.isfinite(noise):
-                raise InputError(_no_numbers(self.wish.format, outputs[0]))
-            measured = decibels(noise)
+            kept = chosen(network, usual()) if made.options.result == "streamed" else made
+            measured = self._measured(whole, kept, ends)
         profile = profile_for(self.options)
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
-            measured, predicted, points, ends, estimate(made, profile).seconds, profile.name,
+            measured, predicted, estimate(made, profile).seconds, profile.name, points, ends,
         )  # fmt: skip
 
-
-def _times(factor: float, ends: Range, bounds: Range) -> Range:
-    """A range that is wider, within bounds."""
-    low, high = (float(min(max(factor * end, bounds[0]), bounds[1])) for end in ends)
-    return low, high
-
-
-def _all_of(bounds: Range, ends: Range) -> Range:
-    """What int16 holds: all that there can be, where that has an end, else more than was seen."""
-    wide = _times(HEADROOM, ends, bounds)
-    low, high = (b if np.isfinite(b) else e for b, e in zip(bounds, wide, strict=True))
-    return float(low), float(high)
-
-
-def _with_a_step(found: Range, seen: Observer) -> Range:
-    """A range and a step of int8 more on both sides, so that its ends are among what integers stand for."""
-    span = min(found[1], seen.high) - max(found[0], seen.low)
-    step = max(span, 0.0) / (LEVELS[0] - 1)
-    return found[0] - step, found[1] + step
-
-
-def _some(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
-    """At most so many inputs, evenly taken from those given."""
-    return frames[:: max(1, -(-len(frames) // count))][:count]
-
-
-def _split(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """Inputs that weights are rounded by, and others that noise is measured on: weights suit the ones
-    better than any other. Of few inputs all are both.
-    """
-    if len(frames) < _FEW:
-        return frames, frames
-    others = frames[_FEW - 1 :: _FEW]
-    return [one for k, one in enumerate(frames) if k % _FEW != _FEW - 1], others
+    def _measured(self, whole: Plan, made: Plan, ends: Ends) -> float:
+        """Signal to noise of a plan against that of the float network, dB. ends: inputs and outputs of the
+        former that are integers.
+        """
+        frames = measured_on(self.frames, MEASURED_FRAMES)
+        programs = [(runtime.compile(whole), Ends()), (runtime.compile(made), ends)]
+        outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
+            [],
+            [],
+        )
+        for done, frame in enumerate(frames):
+            self.tell("measuring", done, len(frames))
+            for (program, own), kept in zip(programs, outputs, strict=True):
+                kept.append(own.given(program(own.taken(frame))))
+        noise = measured_noise(*outputs)
+        if not np.isfinite(noise):
+            raise InputError(_no_numbers(self.wish.format, outputs[0]))
+        return decibels(noise)
 
 
 def _no_numbers(form: str, clean: Sequence[Mapping[str, np.ndarray]]) -> str:

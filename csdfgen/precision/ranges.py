@@ -11,12 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-__all__ = ["BINS", "Observer", "Range"]
+__all__ = ["BINS", "EVERYTHING", "Observer", "Range"]
 
 BINS = 2048
 
 Range = tuple[float, float]
 """Lowest and highest value."""
+
+EVERYTHING: Range = (-math.inf, math.inf)
+"""The range of a tensor of which nothing is known."""
 
 _DOUBLINGS = 300
 """How often a range may double: more than exponents of float32 ever ask for."""

@@ -16,12 +16,10 @@ import onnx
 from onnx import numpy_helper
 
 from csdfgen.precision.products import number
-from csdfgen.precision.ranges import Range
+from csdfgen.precision.ranges import EVERYTHING, Range
 from csdfgen.precision.writer import Skeleton
 
 __all__ = ["useful_ranges"]
-
-_ALL = (-math.inf, math.inf)
 
 
 def useful_ranges(model: onnx.ModelProto, found: Skeleton, levels: int) -> dict[str, Range]:
@@ -48,12 +46,12 @@ def useful_ranges(model: onnx.ModelProto, found: Skeleton, levels: int) -> dict[
         ]
         making = [makers.get(name) for name in members]
         making = [node for node in making if node is None or not members & set(node.input)]
-        told = _ALL
+        told = EVERYTHING
         if reading and not ends & members:
             told = _joined(_useful(node, constants, levels) for node in reading)
-        made = _joined(_ALL if node is None else _possible(node) for node in making)
+        made = _joined(EVERYTHING if node is None else _possible(node) for node in making)
         low, high = max(told[0], made[0]), min(told[1], made[1])
-        if (low, high) != _ALL:
+        if (low, high) != EVERYTHING:
             ranges[leader] = low, high
     return ranges
 
@@ -70,13 +68,13 @@ def _possible(node: onnx.NodeProto) -> Range:
             return 0.0, 1.0
         case "Tanh" | "Softsign":
             return -1.0, 1.0
-    return _ALL
+    return EVERYTHING
 
 
 def _useful(node: onnx.NodeProto, constants: Mapping[str, np.ndarray], levels: int) -> Range:
     """Between which values of its input an operator's result changes."""
     if node.domain:
-        return _ALL
+        return EVERYTHING
     match node.op_type:
         case "Relu":
             return 0.0, math.inf
@@ -84,18 +82,18 @@ def _useful(node: onnx.NodeProto, constants: Mapping[str, np.ndarray], levels: i
             return -3.0, math.inf
         case "HardSigmoid":
             alpha, beta = number(node, "alpha", 0.2), number(node, "beta", 0.5)
-            return (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else _ALL
+            return (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else EVERYTHING
         case "Clip":
             return _clip(node, constants)
         case "Sigmoid":
             return -math.log(2 * levels), math.log(2 * levels)
         case "Tanh":
             return -math.log(2 * levels) / 2, math.log(2 * levels) / 2
-    return _ALL
+    return EVERYTHING
 
 
 def _clip(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) -> Range:
-    found = list(_ALL)
+    found = list(EVERYTHING)
     for k, name in enumerate(node.input[1:3]):
         if name in constants and constants[name].size == 1:
             found[k] = float(constants[name].reshape(-1)[0])

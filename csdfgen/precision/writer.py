@@ -24,7 +24,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.products import number
-from csdfgen.precision.ranges import Range
+from csdfgen.precision.ranges import EVERYTHING, Range
 from csdfgen.reading.onnx_file import opset_of
 
 __all__ = [
@@ -156,7 +156,7 @@ def skeleton(source: onnx.ModelProto, model: onnx.ModelProto) -> Skeleton:
     bounds: dict[str, Range] = {}
     for name, (low, high) in _removed(source, model).items():
         if name in found:
-            before = bounds.get(found[name], (-math.inf, math.inf))
+            before = bounds.get(found[name], EVERYTHING)
             bounds[found[name]] = max(low, before[0]), min(high, before[1])
     return Skeleton(found, bounds)
 
@@ -174,7 +174,7 @@ def _removed(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, Range
     for node in source.graph.node:
         if node.op_type not in _ENDING or node.output[0] in kept:
             continue
-        low, high = (0.0, math.inf) if node.op_type == "Relu" else (-math.inf, math.inf)
+        low, high = (0.0, math.inf) if node.op_type == "Relu" else EVERYTHING
         if node.op_type == "Clip":
             ends = [
                 float(numpy_helper.to_array(constants[name]).reshape(-1)[0])

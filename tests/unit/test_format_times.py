@@ -24,9 +24,9 @@ from csdfgen.precision.choice import Arenas
 from csdfgen.precision.formats import format_of
 from csdfgen.precision.noise import Sensitivity
 from csdfgen.precision.prepare import prepared
-from csdfgen.precision.quantize import FORMATS
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
 from csdfgen.precision.variants import variants
+from csdfgen.precision.wish import FORMATS
 from csdfgen.precision.writer import in_int8, skeleton, with_formats
 from csdfgen.reading.loader import load
 from tests.builder import Graph

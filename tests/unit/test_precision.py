@@ -21,9 +21,9 @@ from csdfgen.precision.ends import ends_of
 from csdfgen.precision.formats import binned, format_of
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepared
-from csdfgen.precision.quantize import FORMATS
 from csdfgen.precision.ranges import BINS, Observer
 from csdfgen.precision.thresholds import METHODS, threshold
+from csdfgen.precision.wish import FORMATS
 from csdfgen.precision.writer import in_int8, skeleton, with_formats
 from csdfgen.reading.zoo import build
 from tests.builder import Graph
