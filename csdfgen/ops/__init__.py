@@ -16,7 +16,9 @@ from csdfgen.ops import (
     padding,
     pooling,
     quantized_maps,
+    quantized_pools,
     quantized_products,
+    quantized_softmax,
     quantizing,
     reduction,
     resampling,
@@ -44,6 +46,8 @@ _FAMILIES = (
     quantizing,
     quantized_products,
     quantized_maps,
+    quantized_pools,
+    quantized_softmax,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

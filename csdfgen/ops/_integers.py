@@ -34,6 +34,8 @@ __all__ = [
     "Rescaled",
     "Scaled",
     "Truncated",
+    "byte_operand",
+    "byte_output",
     "byte_type",
     "checked_scales",
     "exact_rows",
@@ -116,6 +118,16 @@ def byte_type(node: Node, position: int, what: str) -> str:
     if str(operand.dtype) not in BYTES:
         raise ModelError(f"{what} is {operand.dtype}; {', '.join(BYTES)} are supported")
     return str(operand.dtype)
+
+
+def byte_operand(node: Node, position: int, what: str, scale: int, zero_point: int) -> Format:
+    """The format of an operand of one byte an element; as `quantization`."""
+    return quantization(node, scale, zero_point, byte_type(node, position, what), what)
+
+
+def byte_output(node: Node, scale: int, zero_point: int, like: Format) -> Format:
+    """The format of an output that has the type of an operand; as `quantization`."""
+    return quantization(node, scale, zero_point, like.dtype, "the output")
 
 
 def checked_scales(scales: np.ndarray, what: str) -> None:

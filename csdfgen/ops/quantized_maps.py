@@ -1,17 +1,15 @@
-"""What do operators on quantized tensors do that have no weights? QLinearAdd, QLinearMul,
-QLinearConcat, pools, activations.
+"""What do operators do that take quantized tensors element by element? QLinearAdd, QLinearMul,
+functions of one byte; and QLinearConcat, which translates on the way.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. All are operators
 of onnxruntime's own domain, whose outputs are met to the last bit: so each rounds where
-onnxruntime does, and sums in its order. A function of one byte is a table of 256.
+onnxruntime does. A function of one byte is a table of 256.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from math import floor, log, prod
 from sys import byteorder
 from types import MappingProxyType
 from typing import Any
@@ -19,61 +17,25 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, remembered
-from csdfgen.model.rows import Rows
 from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._integers import (
     BYTES,
-    LARGEST,
-    Channelwise,
-    Rescaled,
-    byte_type,
+    byte_operand,
+    byte_output,
     factor_of,
     limits,
-    quantization,
     rounded,
     scale_of,
     table_of,
     zero_of,
 )
-from csdfgen.ops._operands import first_only, normal_axis, one_input_layer, output_elements
-from csdfgen.ops._reducing import constant, data_input, rows_apart, slab_dims, sum_over
-from csdfgen.ops._windows import taps, windows_of
-from csdfgen.ops.base import (
-    MICROSOFT,
-    Alias,
-    Call,
-    Emit,
-    Mode,
-    Operator,
-    Phase,
-    Scratch,
-    Takes,
-    aligned_size,
-)
+from csdfgen.ops.base import MICROSOFT, Alias, Call, Emit, Operator, Scratch
 from csdfgen.ops.elementwise import Task, elementwise, same
 from csdfgen.ops.joining import CONCAT, concat_kernel
-from csdfgen.ops.pooling import (
-    AVERAGE_POOL,
-    GLOBAL_AVERAGE_POOL,
-    counted,
-    pool_over_all,
-    pool_sliding,
-)
-from csdfgen.ops.primitives import looked_up, maximum
+from csdfgen.ops.primitives import looked_up
 
-__all__ = ["OPERATORS", "Addends", "averaged", "function_table", "looked_up_bytes", "translated"]
-
-
-def _role(node: Node, position: int, what: str, scale: int, zero: int) -> Format:
-    """The format of an operand of one byte an element."""
-    return quantization(node, scale, zero, byte_type(node, position, what), what)
-
-
-def _made(node: Node, scale: int, zero: int, like: Format) -> Format:
-    """The format of the output, which has the input's type."""
-    return quantization(node, scale, zero, like.dtype, "the output")
+__all__ = ["OPERATORS", "Addends", "function_table", "looked_up_bytes", "translated"]
 
 
 # Sums and products of two tensors ----------------------------------------------------------------
@@ -81,8 +43,12 @@ def _made(node: Node, scale: int, zero: int, like: Format) -> Format:
 
 def _build_two(base: Operator) -> Callable[[Node], Layer]:
     def build(node: Node) -> Layer:
-        first = _role(node, 0, "input a", 1, 2)
-        forms = {"x": first, "w": _role(node, 3, "input b", 4, 5), "y": _made(node, 6, 7, first)}
+        first = byte_operand(node, 0, "input a", 1, 2)
+        forms = {
+            "x": first,
+            "w": byte_operand(node, 3, "input b", 4, 5),
+            "y": byte_output(node, 6, 7, first),
+        }
         layer = base.build(replace(node, inputs=(node.operand(0), node.operand(3)), attributes={}))
         return replace(layer, attributes=MappingProxyType(forms))
 
@@ -205,8 +171,8 @@ def _two(
 
 def _build_function(base: Operator) -> Callable[[Node], Layer]:
     def build(node: Node) -> Layer:
-        x = _role(node, 0, "the input", 1, 2)
-        forms = {"x": x, "y": _made(node, 3, 4, x)}
+        x = byte_operand(node, 0, "the input", 1, 2)
+        forms = {"x": x, "y": byte_output(node, 3, 4, x)}
         layer = base.build(replace(node, inputs=node.inputs[:1]))
         return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
 
@@ -271,9 +237,9 @@ def _build_concat(node: Node) -> Layer:
             "zero point of each operand are needed"
         )
     places = range(2, len(node.inputs), 3)
-    forms = tuple(_role(node, k, f"input {k}", k + 1, k + 2) for k in places)
+    forms = tuple(byte_operand(node, k, f"input {k}", k + 1, k + 2) for k in places)
     layer = CONCAT.build(replace(node, inputs=tuple(node.operand(k) for k in places)))
-    y = _made(node, 0, 1, forms[0])
+    y = byte_output(node, 0, 1, forms[0])
     return replace(
         layer, attributes=MappingProxyType({**layer.attributes, "operands": forms, "y": y})
     )
@@ -319,333 +285,6 @@ def _concat_kernel(layer: Layer) -> Emit:
     return concat_kernel(replace(layer, constants=MappingProxyType(constants)), copied)
 
 
-# Averages ----------------------------------------------------------------------------------------
-
-
-def _refuse_channels_last(node: Node) -> None:
-    if int(node.attributes.get("channels_last", 0)):
-        raise ModelError("channels_last=1 is not supported; export the model with channels first")
-
-
-def _build_pool(base: Callable[[Node, Sequence[str]], Layer]) -> Callable[[Node], Layer]:
-    def build(node: Node) -> Layer:
-        _refuse_channels_last(node)
-        x = _role(node, 0, "the input", 1, 2)
-        layer = base(replace(node, inputs=node.inputs[:1]), BYTES)
-        forms = {"x": x, "y": _made(node, 3, 4, x)}
-        return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
-
-    return build
-
-
-def _sum_type(layer: Layer) -> str:
-    """The type in which the sum over a map of bytes is exact."""
-    return "float32" if 255 * _pixels(layer) <= LARGEST["float32"] else "float64"
-
-
-def _pixels(layer: Layer) -> int:
-    return prod(layer.attributes["kernel_shape"])
-
-
-def averaged(layer: Layer) -> tuple[Rescaled, int]:
-    """What becomes of the sum over a map, and what is added to it before."""
-    pixels = _pixels(layer)
-    factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
-    low, high = limits(layer.attributes["y"].dtype)
-    rescaled = Rescaled(Channelwise(factor), zero=zero_of(layer, "y"), low=low, high=high)
-    return rescaled, -zero_of(layer, "x") * pixels
-
-
-def _whole_map_kernel(layer: Layer) -> Emit:
-    """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
-    dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
-    source = layer.inputs[0]
-    assert source is not None
-    dims = slab_dims(source, range(2, len(source.shape)))
-
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, state = slabs[0], results[0]
-        assert slab is not None
-        part = state if phase.first else scratch.take(state.shape, dtype)
-        values = scratch.take(slab.shape, dtype)
-        calls: list[Call] = [(np.copyto, (values, slab)), sum_over(values, dims, part)]
-        if not phase.first:
-            calls.append((np.add, (state, part, state)))
-        if phase.last:
-            if rest:
-                calls.append((np.add, (state, dtype.type(rest), state)))
-            calls += rescaled.in_place(state)
-        return calls
-
-    return emit
-
-
-def _average_kernel(layer: Layer) -> Emit:
-    """Values are summed one after the other, as onnxruntime does: their sums are rounded."""
-    windows = windows_of(layer.attributes)
-    source = layer.inputs[0]
-    assert source is not None
-    lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
-    zero, scale = np.float32(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
-    columns = [
-        taps(w, Rows(0, count), n)
-        for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
-    ]
-
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held, out = slabs[0], phase.ins[0], phase.out
-        assert slab is not None and held is not None
-        values = scratch.take(slab.shape, "float32")
-        sums = results[0] if accumulates else scratch.take(results[0].shape, "float32")
-        calls: list[Call] = [(np.copyto, (values, slab))]
-        if zero:
-            calls.append((np.subtract, (values, zero, values)))
-        calls.append((np.multiply, (values, scale, values)))
-        if phase.first or not accumulates:
-            calls.append((sums.fill, (0,)))
-        rows = taps(windows[0], out, lengths[0])
-        if accumulates:
-            top = windows[0].pad_top
-            rows = tuple((row + top, Rows(0, 1)) for row in range(held.start, held.stop))
-        for chosen in product(rows, *columns):
-            read, written = [], []
-            for k, (window, (tap, run)) in enumerate(zip(windows, chosen, strict=True)):
-                first = run.start * window.stride - window.pad_top + tap * window.dilation
-                start = first - (held.start if k == 0 else 0)
-                read.append(slice(start, start + (len(run) - 1) * window.stride + 1, window.stride))
-                low = out.start if k == 0 else 0
-                written.append(slice(run.start - low, run.stop - low))
-            target = sums[tuple(written)]
-            calls.append((np.add, (target, values[tuple(read)], target)))
-        return calls if accumulates and not phase.last else calls + finished(out, sums, results[0])
-
-    def finished(out: Rows, sums: np.ndarray, result: np.ndarray) -> list[Call]:
-        """Zero points are added before rounding here."""
-        y = layer.attributes["y"]
-        calls: list[Call] = [
-            (np.divide, (sums, _counts(layer, out), sums)),
-            (np.divide, (sums, np.float32(scale_of(layer, "y")), sums)),
-            (np.add, (sums, np.float32(zero_of(layer, "y")), sums)),
-            *rounded(sums, 0, *limits(y.dtype)),
-        ]
-        return calls if sums is result else [*calls, (np.copyto, (result, sums, "unsafe"))]
-
-    return emit
-
-
-def _counts(layer: Layer, out: Rows) -> np.ndarray:
-    """What sums are divided by, for output rows `out`: (rows, ..., 1, 1), or one number."""
-    source, attributes = layer.inputs[0], layer.attributes
-    assert source is not None
-    if attributes["count_include_pad"]:
-        return constant(prod(attributes["kernel_shape"]), "float32")
-    spans = (out, *(Rows(0, n) for n in layer.output.shape[3:]))
-    found = np.ones((1,) * (len(spans) + 2), np.float32)
-    for dim, (window, span, length) in enumerate(
-        zip(windows_of(attributes), spans, source.shape[2:], strict=True)
-    ):
-        shape = [1] * found.ndim
-        shape[dim] = len(span)
-        found = found * np.array(counted(window, span, length, False), np.float32).reshape(shape)
-    return found if np.ptp(found) else constant(found.flat[0], "float32")
-
-
-def _pool(
-    twin: Operator,
-    op_type: str,
-    build: Callable[[Node], Layer],
-    kernel: Callable[[Layer], Emit],
-    state: Callable[[Layer], str],
-    attributes: dict[str, Any],
-) -> Operator:
-    return replace(
-        twin,
-        op_type=op_type,
-        build=build,
-        kernel=kernel,
-        state=lambda layer: Format(state(layer)),
-        takes=lambda layer, position: Takes.EVEN,
-        since=1,
-        domain=MICROSOFT,
-        constant_inputs=frozenset({1, 2, 3, 4}),
-        attributes=MappingProxyType({**twin.attributes, **attributes}),
-        notes="",
-    )
-
-
-# QLinearSoftmax ----------------------------------------------------------------------------------
-
-
-def _build_softmax(node: Node) -> Layer:
-    x = _role(node, 0, "the input", 1, 2)
-    tensor = data_input(node, BYTES, least_rank=1)
-    rank, opset = len(tensor.shape), int(node.attributes.get("opset", 0))
-    if opset < 1:
-        raise ModelError("attribute 'opset' is missing")
-    axis = normal_axis(
-        int(
-            (-1 if opset >= 13 else 1)
-            if node.attributes.get("axis") is None
-            else node.attributes["axis"]
-        ),
-        rank,
-    )
-    return one_input_layer(
-        node,
-        tensor,
-        replace(tensor, name=node.outputs[0]),
-        axes=(axis,) if opset >= 13 else tuple(range(axis, rank)),
-        x=x,
-        y=_made(node, 3, 4, x),
-    )
-
-
-def _apart(layer: Layer) -> bool:
-    return rows_apart(layer.output, layer.attributes["axes"])
-
-
-def _powers(scale: float, terms: int) -> np.ndarray:
-    """exp of every difference from the largest, -255 to 0, times what keeps the sum within float32."""
-    most = float(np.float32(np.finfo(np.float32).max) / np.float32(terms))
-    room = max(0.0, log(most) - 5) / scale
-    return np.exp((np.arange(256) - 255 + room) * scale).astype(np.float32)
-
-
-_PART = 128
-"""Terms of a long softmax that are worked on at a time; two of them are all bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """Powers become integers of the output: power * whole / sum, rounded."""
-
-    whole: np.float32
-    zero: int
-    low: int
-    high: int
-
-    def calls(self, powers: np.ndarray, total: np.ndarray, index: np.ndarray) -> list[Call]:
-        """Calls that leave the integers in `index`; the powers are lost."""
-        calls: list[Call] = [
-            (np.multiply, (powers, self.whole, powers)),
-            (np.divide, (powers, total, powers)),
-            (np.rint, (powers, powers)),
-            (np.copyto, (index, powers, "unsafe")),
-        ]
-        if self.zero:
-            calls.append((np.add, (index, np.intp(self.zero), index)))
-        return [*calls, (np.ndarray.clip, (index, np.intp(self.low), np.intp(self.high), index))]
-
-
-def _line(x: np.ndarray) -> tuple[int | slice, ...] | None:
-    """What makes a slab an array of one dimension; None where more than one has several elements."""
-    if x.size != max(x.shape):
-        return None
-    along = x.shape.index(x.size)
-    return tuple(slice(None) if d == along else 0 for d in range(x.ndim))
-
-
-def _softmax_kernel(layer: Layer) -> Emit:
-    tensor, axes = layer.output, layer.attributes["axes"]
-    terms = prod(tensor.shape[axis] for axis in axes)
-    table = _powers(float(scale_of(layer, "x")), terms)
-    whole = np.float32(floor(np.float32(1) / scale_of(layer, "y")))
-    into = _Shares(whole, zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
-    dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
-
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, result = slabs[0], results[0]
-        assert slab is not None
-        x, out = (np.moveaxis(a, dims, range(-len(dims), 0)) for a in (slab, result))
-        flat = (*x.shape[: x.ndim - len(dims)], terms)
-        line = _line(x)
-        if line is not None and terms > _PART and scratch.room < _at_once(terms):
-            return _softmax_in_parts(x[line], out[line], table, into, scratch)
-        index, top = scratch.take(flat, "intp"), scratch.take((*flat[:-1], 1), "intp")
-        powers = scratch.take(flat, "float32")
-        sums = index.view(np.float32)[..., :terms]  # in its bytes, between its two uses
-        return [
-            (np.copyto, (index.reshape(x.shape), x)),
-            (np.maximum.reduce, (index, (index.ndim - 1,), None, top, True)),
-            (np.subtract, (index, top, index)),
-            (np.add, (index, np.intp(255), index)),
-            (looked_up, (table, index, powers)),
-            (np.add.accumulate, (powers, powers.ndim - 1, None, sums)),
-            *into.calls(powers, sums[..., -1:], index),
-            (np.copyto, (out, index.reshape(out.shape), "unsafe")),
-        ]
-
-    return emit
-
-
-def _at_once(terms: int) -> int:
-    """Bytes of workspace in which all of a line is worked on at once: index, largest, powers."""
-    return aligned_size(aligned_size(8 * terms) + 8) + 4 * terms
-
-
-def _softmax_in_parts(
-    x: np.ndarray, out: np.ndarray, table: np.ndarray, into: _Shares, scratch: Scratch
-) -> list[Call]:
-    """One line of bytes, a part of it after the other: the same sum in the same order, in a fraction of
-    the workspace. What each of the bytes becomes is worked out once, and looked up.
-    """
-    top, largest = scratch.take((1,), "intp"), scratch.take((1,), "intp")
-    index, becomes = scratch.take((_PART,), "intp"), scratch.take((256,), x.dtype)
-    powers, sums = scratch.take((_PART + 1,)), scratch.take((_PART + 1,))
-    total = scratch.take((1,))
-    parts = [slice(at, at + _PART) for at in range(0, len(x), _PART)]
-    calls: list[Call] = []
-    for part in parts:
-        some, own = x[part], index[: len(x[part])]
-        calls += [
-            (np.copyto, (own, some)),
-            (np.maximum.reduce, (own, (0,), None, largest, True)),
-            (np.copyto, (top, largest)) if part.start == 0 else (maximum, (top, largest, top)),
-        ]
-    calls += [(np.subtract, (np.intp(255), top, top)), (total.fill, (0,))]
-    for part in parts:
-        some, own = x[part], index[: len(x[part])]
-        stop = len(some) + 1
-        calls += [
-            (np.copyto, (own, some)),
-            (np.add, (own, top, own)),
-            (looked_up, (table, own, powers[1:stop])),
-            (np.copyto, (powers[:1], total)),  # what the parts before came to
-            (np.add.accumulate, (powers[:stop], 0, None, sums[:stop])),
-            (np.copyto, (total, sums[stop - 1 : stop])),
-        ]
-    for at in range(0, 256, _PART):
-        some = powers[:_PART]
-        calls += [
-            (np.copyto, (some, table[at : at + _PART])),
-            *into.calls(some, total, index),
-            (np.copyto, (becomes[at : at + _PART], index, "unsafe")),
-        ]
-    for part in parts:
-        own = index[: len(x[part])]
-        calls += [
-            (np.copyto, (own, x[part])),
-            (np.add, (own, top, own)),
-            (looked_up, (becomes, own, out[part])),
-        ]
-    return calls
-
-
 # The records -------------------------------------------------------------------------------------
 
 OPERATORS: tuple[Operator, ...] = (
@@ -662,37 +301,5 @@ OPERATORS: tuple[Operator, ...] = (
         since=1,
         domain=MICROSOFT,
         notes="operands of the output's own scale and zero point need no copy",
-    ),
-    _pool(
-        AVERAGE_POOL,
-        "QLinearAveragePool",
-        _build_pool(pool_sliding),
-        _average_kernel,
-        lambda layer: "float32",
-        {"channels_last": 0},
-    ),
-    _pool(
-        GLOBAL_AVERAGE_POOL,
-        "QLinearGlobalAveragePool",
-        _build_pool(pool_over_all),
-        _whole_map_kernel,
-        _sum_type,
-        {"channels_last": 0},
-    ),
-    Operator(
-        "QLinearSoftmax",
-        build=_build_softmax,
-        input_rows=lambda layer, out: first_only(
-            layer, out if _apart(layer) else Rows(0, layer.output.rows)
-        ),
-        kernel=_softmax_kernel,
-        cost=output_elements,
-        since=1,
-        mode=lambda layer: Mode.ROWS if _apart(layer) else Mode.WHOLE,
-        shift_invariant=True,
-        constant_inputs=frozenset({1, 2, 3, 4}),
-        domain=MICROSOFT,
-        attributes=MappingProxyType({"axis": None, "opset": 0}),
-        structure="row-phased; whole along the row axis",
     ),
 )

@@ -26,6 +26,7 @@ from csdfgen.ops._integers import (
     Rescaled,
     Scaled,
     Truncated,
+    byte_operand,
     byte_type,
     exact_rows,
     exact_type,
@@ -88,7 +89,7 @@ def _build_conv(node: Node) -> Layer:
     x, weights = require_tensor(node, 0), require_constant(node, 3)
     channels = weights.shape[0] if weights.ndim else 1
     forms = {
-        "x": quantization(node, 1, 2, byte_type(node, 0, "the input"), "the input"),
+        "x": byte_operand(node, 0, "the input", 1, 2),
         "w": quantization(
             node, 4, 5, byte_type(node, 3, "the weight"), "the weight", axis=0, channels=channels
         ),
@@ -247,7 +248,7 @@ def _build_matmul(node: Node) -> Layer:
         raise ModelError("input 3 is absent")
     columns = b.shape[-1] if len(b.shape) > 1 else 1
     forms = {
-        "x": quantization(node, 1, 2, byte_type(node, 0, "input a"), "input a"),
+        "x": byte_operand(node, 0, "input a", 1, 2),
         "w": quantization(
             node,
             4,
@@ -294,7 +295,7 @@ def _build_gemm(node: Node) -> Layer:
     settings = {name: node.attributes.get(name, QGEMM[name]) for name in ("transA", "transB")}
     axis = 0 if settings["transB"] else 1
     forms = {
-        "x": quantization(node, 1, 2, byte_type(node, 0, "input a"), "input a"),
+        "x": byte_operand(node, 0, "input a", 1, 2),
         "w": quantization(
             node,
             4,

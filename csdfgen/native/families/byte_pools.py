@@ -28,7 +28,7 @@ from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
 from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import Mode
 from csdfgen.ops.pooling import counted
-from csdfgen.ops.quantized_maps import averaged
+from csdfgen.ops.quantized_pools import averaged
 
 __all__ = ["BYTE_POOLS"]
 

@@ -1,0 +1,226 @@
+"""How are quantized tensors averaged? QLinearAveragePool, QLinearGlobalAveragePool.
+
+Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. Over windows, values are
+summed one after the other, as onnxruntime does; over a whole map, integers are, which is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Node
+from csdfgen.model.rows import Rows
+from csdfgen.ops._integers import (
+    BYTES,
+    LARGEST,
+    Channelwise,
+    Rescaled,
+    byte_operand,
+    byte_output,
+    limits,
+    rounded,
+    scale_of,
+    zero_of,
+)
+from csdfgen.ops._reducing import constant, slab_dims, sum_over
+from csdfgen.ops._windows import taps, windows_of
+from csdfgen.ops.base import MICROSOFT, Call, Emit, Mode, Operator, Phase, Scratch, Takes
+from csdfgen.ops.pooling import (
+    AVERAGE_POOL,
+    GLOBAL_AVERAGE_POOL,
+    counted,
+    pool_over_all,
+    pool_sliding,
+)
+
+__all__ = ["OPERATORS", "averaged"]
+
+
+def _refuse_channels_last(node: Node) -> None:
+    if int(node.attributes.get("channels_last", 0)):
+        raise ModelError("channels_last=1 is not supported; export the model with channels first")
+
+
+def _build_pool(base: Callable[[Node, Sequence[str]], Layer]) -> Callable[[Node], Layer]:
+    def build(node: Node) -> Layer:
+        _refuse_channels_last(node)
+        x = byte_operand(node, 0, "the input", 1, 2)
+        layer = base(replace(node, inputs=node.inputs[:1]), BYTES)
+        forms = {"x": x, "y": byte_output(node, 3, 4, x)}
+        return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
+
+    return build
+
+
+def _sum_type(layer: Layer) -> str:
+    """The type in which the sum over a map of bytes is exact."""
+    return "float32" if 255 * _pixels(layer) <= LARGEST["float32"] else "float64"
+
+
+def _pixels(layer: Layer) -> int:
+    return prod(layer.attributes["kernel_shape"])
+
+
+def averaged(layer: Layer) -> tuple[Rescaled, int]:
+    """What becomes of the sum over a map, and what is added to it before."""
+    pixels = _pixels(layer)
+    factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
+    low, high = limits(layer.attributes["y"].dtype)
+    rescaled = Rescaled(Channelwise(factor), zero=zero_of(layer, "y"), low=low, high=high)
+    return rescaled, -zero_of(layer, "x") * pixels
+
+
+def _whole_map_kernel(layer: Layer) -> Emit:
+    """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
+    dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
+    source = layer.inputs[0]
+    assert source is not None
+    dims = slab_dims(source, range(2, len(source.shape)))
+
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        slab, state = slabs[0], results[0]
+        assert slab is not None
+        part = state if phase.first else scratch.take(state.shape, dtype)
+        values = scratch.take(slab.shape, dtype)
+        calls: list[Call] = [(np.copyto, (values, slab)), sum_over(values, dims, part)]
+        if not phase.first:
+            calls.append((np.add, (state, part, state)))
+        if phase.last:
+            if rest:
+                calls.append((np.add, (state, dtype.type(rest), state)))
+            calls += rescaled.in_place(state)
+        return calls
+
+    return emit
+
+
+def _average_kernel(layer: Layer) -> Emit:
+    """Values are summed one after the other, as onnxruntime does: their sums are rounded."""
+    windows = windows_of(layer.attributes)
+    source = layer.inputs[0]
+    assert source is not None
+    lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
+    zero, scale = np.float32(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
+    columns = [
+        taps(w, Rows(0, count), n)
+        for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
+    ]
+
+    def emit(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> list[Call]:
+        slab, held, out = slabs[0], phase.ins[0], phase.out
+        assert slab is not None and held is not None
+        values = scratch.take(slab.shape, "float32")
+        sums = results[0] if accumulates else scratch.take(results[0].shape, "float32")
+        calls: list[Call] = [(np.copyto, (values, slab))]
+        if zero:
+            calls.append((np.subtract, (values, zero, values)))
+        calls.append((np.multiply, (values, scale, values)))
+        if phase.first or not accumulates:
+            calls.append((sums.fill, (0,)))
+        rows = taps(windows[0], out, lengths[0])
+        if accumulates:
+            top = windows[0].pad_top
+            rows = tuple((row + top, Rows(0, 1)) for row in range(held.start, held.stop))
+        for chosen in product(rows, *columns):
+            read, written = [], []
+            for k, (window, (tap, run)) in enumerate(zip(windows, chosen, strict=True)):
+                first = run.start * window.stride - window.pad_top + tap * window.dilation
+                start = first - (held.start if k == 0 else 0)
+                read.append(slice(start, start + (len(run) - 1) * window.stride + 1, window.stride))
+                low = out.start if k == 0 else 0
+                written.append(slice(run.start - low, run.stop - low))
+            target = sums[tuple(written)]
+            calls.append((np.add, (target, values[tuple(read)], target)))
+        return calls if accumulates and not phase.last else calls + finished(out, sums, results[0])
+
+    def finished(out: Rows, sums: np.ndarray, result: np.ndarray) -> list[Call]:
+        """Zero points are added before rounding here."""
+        y = layer.attributes["y"]
+        calls: list[Call] = [
+            (np.divide, (sums, _counts(layer, out), sums)),
+            (np.divide, (sums, np.float32(scale_of(layer, "y")), sums)),
+            (np.add, (sums, np.float32(zero_of(layer, "y")), sums)),
+            *rounded(sums, 0, *limits(y.dtype)),
+        ]
+        return calls if sums is result else [*calls, (np.copyto, (result, sums, "unsafe"))]
+
+    return emit
+
+
+def _counts(layer: Layer, out: Rows) -> np.ndarray:
+    """What sums are divided by, for output rows `out`: (rows, ..., 1, 1), or one number."""
+    source, attributes = layer.inputs[0], layer.attributes
+    assert source is not None
+    if attributes["count_include_pad"]:
+        return constant(prod(attributes["kernel_shape"]), "float32")
+    spans = (out, *(Rows(0, n) for n in layer.output.shape[3:]))
+    found = np.ones((1,) * (len(spans) + 2), np.float32)
+    for dim, (window, span, length) in enumerate(
+        zip(windows_of(attributes), spans, source.shape[2:], strict=True)
+    ):
+        shape = [1] * found.ndim
+        shape[dim] = len(span)
+        found = found * np.array(counted(window, span, length, False), np.float32).reshape(shape)
+    return found if np.ptp(found) else constant(found.flat[0], "float32")
+
+
+def _pool(
+    twin: Operator,
+    op_type: str,
+    build: Callable[[Node], Layer],
+    kernel: Callable[[Layer], Emit],
+    state: Callable[[Layer], str],
+    attributes: dict[str, Any],
+) -> Operator:
+    return replace(
+        twin,
+        op_type=op_type,
+        build=build,
+        kernel=kernel,
+        state=lambda layer: Format(state(layer)),
+        takes=lambda layer, position: Takes.EVEN,
+        since=1,
+        domain=MICROSOFT,
+        constant_inputs=frozenset({1, 2, 3, 4}),
+        attributes=MappingProxyType({**twin.attributes, **attributes}),
+        notes="",
+    )
+
+
+OPERATORS: tuple[Operator, ...] = (
+    _pool(
+        AVERAGE_POOL,
+        "QLinearAveragePool",
+        _build_pool(pool_sliding),
+        _average_kernel,
+        lambda layer: "float32",
+        {"channels_last": 0},
+    ),
+    _pool(
+        GLOBAL_AVERAGE_POOL,
+        "QLinearGlobalAveragePool",
+        _build_pool(pool_over_all),
+        _whole_map_kernel,
+        _sum_type,
+        {"channels_last": 0},
+    ),
+)
