@@ -5,13 +5,11 @@ only, as in `app`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from csdfgen.cli import goal_options
+from csdfgen.cli import goal_options, machine_options
 from csdfgen.cli.commands import Command
-from csdfgen.cli.format_options import Stored
 from csdfgen.cli.options import (
     BatchOption,
     FuseOption,
@@ -24,11 +22,8 @@ __all__ = ["add_to"]
 
 
 def devices(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME|FILE.toml]", help="Show this one.", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    name: machine_options.DeviceArgument = None,
+    as_json: machine_options.DevicesJsonOption = False,
 ) -> None:
     """List the devices that are known, or show every number of one with its unit and origin."""
     from csdfgen.cli.devices import run_devices
@@ -37,62 +32,19 @@ def devices(
 
 
 def profile(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]", help="ONNX model; without it built-in layers.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile.")
-    ] = Path("host.toml"),
-    heights: Annotated[
-        str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")
-    ] = "1,2,3,6,12",
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            min=1,
-            max=10_000,
-            help="Timed frames a height. \\[default: 11, and on for a second]",
-            show_default=False,
-        ),
-    ] = None,
-    threads: Annotated[
-        int,
-        typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of linear algebra."),
-    ] = 1,
+    model: machine_options.MeasuredArgument = None,
+    output: machine_options.ProfileFileOption = Path("host.toml"),
+    heights: machine_options.HeightsOption = "1,2,3,6,12",
+    repeats: machine_options.RepeatsOption = None,
+    threads: machine_options.ThreadsOption = 1,
     backend: goal_options.BackendOption = None,
-    formats: Annotated[
-        Stored | None,
-        typer.Option(
-            "--formats",
-            help="Measure MODEL also as csdfgen quantize would store it; mixed: layers in int8, in int16, and from each "
-            "to the other.",
-            show_default=False,
-        ),
-    ] = None,
+    formats: machine_options.MeasuredFormatsOption = None,
     fuse: FuseOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
-    diff: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option("--diff", metavar="A B", help="Measure nothing; compare two profiles."),
-    ] = None,
-    result: Annotated[
-        Path | None,
-        typer.Option(
-            "--import",
-            metavar="RESULT",
-            help="Measure nothing; read what a board with a bundle has measured.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the comparison of --diff as JSON.")
-    ] = False,
+    diff: machine_options.DiffOption = None,
+    result: machine_options.ImportOption = None,
+    as_json: machine_options.DiffJsonOption = False,
 ) -> None:
     """Measure the phases of a model's layers on this machine, and fit launch + rows * slope to each
     layer shape.
@@ -129,21 +81,8 @@ def profile(
 
 def tune(
     model: ModelArgument,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.json",
-            help="What was found; one that is there is continued.",
-        ),
-    ] = Path("tuned.json"),
-    seconds: Annotated[
-        float,
-        typer.Option(
-            "--seconds", metavar="S", min=1, max=86_400, help="How long to measure, about."
-        ),
-    ] = 60.0,
+    output: machine_options.TuningFileOption = Path("tuned.json"),
+    seconds: machine_options.SecondsOption = 60.0,
     fuse: FuseOption = None,
     shape: ShapeOption = None,
     batch: BatchOption = None,
@@ -160,33 +99,10 @@ def tune(
 
 
 def zoo(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME[@HEIGHTxWIDTH]",
-            help="One network, at another image size.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE.onnx", help="Write the network as an ONNX file."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Seed of the weights in the file. \\[default: 0]",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: a list, or one object for one network.")
-    ] = False,
+    name: machine_options.ZooArgument = None,
+    output: machine_options.ZooFileOption = None,
+    seed: machine_options.WeightsSeedOption = None,
+    as_json: machine_options.ZooJsonOption = False,
 ) -> None:
     """List the networks that are built in, show one with its sources, or write one as ONNX.
 
