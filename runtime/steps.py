@@ -19,6 +19,7 @@ import numpy as np
 
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network
+from csdfgen.ops._integers import limits
 from csdfgen.ops.stored_products import integer_twin
 
 __all__ = ["Step", "Steps", "counted", "saturating", "steps_of"]
@@ -131,8 +132,8 @@ def steps_of(network: Network) -> Mapping[str, Step]:
 
 
 def _range(dtype: str) -> int:
-    info = np.iinfo(dtype)
-    return int(info.max) - int(info.min)
+    low, high = limits(dtype)
+    return high - low
 
 
 def _format(layer: Layer, output: int) -> Format | None:

@@ -534,6 +534,6 @@ def run_slab(
     slabs: Sequence[np.ndarray | None],
     results: Sequence[np.ndarray],
 ) -> None:
-    """Compute one phase at once, with a workspace of its own; for tests and for constant folding."""
+    """Compute one phase at once, with a workspace of its own; for tests and for constants."""
     for function, arguments in operator.kernel(layer)(phase, slabs, results, CountingScratch()):
         function(*arguments)

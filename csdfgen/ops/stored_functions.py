@@ -17,7 +17,7 @@ import numpy as np
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._integers import BYTES
-from csdfgen.ops.base import Alias, Call, CountingScratch, Emit, Operator, Phase, Takes
+from csdfgen.ops.base import Alias, Call, Emit, Operator, Phase, Takes, run_slab
 from csdfgen.ops.elementwise import Task, elementwise, in_place, same
 from csdfgen.ops.quantized_maps import looked_up_bytes
 from csdfgen.ops.widened import widened
@@ -60,10 +60,7 @@ def byte_table(layer: Layer, operators: Mapping[str, Operator]) -> np.ndarray:
     slabs = [None if rows is None else bytes_ for rows in ins]
     # overflow and what is no number are what slabs would have had, unseen
     with np.errstate(all="ignore"):
-        for function, arguments in wide.kernel(small)(
-            Phase(out, ins), slabs, [made], CountingScratch()
-        ):
-            function(*arguments)
+        run_slab(wide, small, Phase(out, ins), slabs, [made])
     return made[0]
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from csdfgen.kernels.steps import Memory, Step
-from csdfgen.model.network import Layer, Tensor
-from csdfgen.model.rows import Rows, Window
+from csdfgen.model.network import Layer
+from csdfgen.model.rows import Rows
 from csdfgen.native.families.common import (
     Family,
     addresses,
@@ -19,14 +19,11 @@ from csdfgen.native.families.common import (
     pixel,
     pointers,
     reads_a_map,
-    rows_read,
 )
+from csdfgen.native.families.pool_windows import PoolWindows, columns_of, map_read, window_pair
 from csdfgen.native.library import ByteAverageStep, BytePoolStep, ByteSource, ByteSumStep
 from csdfgen.native.strided import Native
-from csdfgen.ops import operator_of
 from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
-from csdfgen.ops._windows import windows_of
-from csdfgen.ops.base import Mode
 from csdfgen.ops.pooling import counted
 from csdfgen.ops.quantized_pools import averaged
 
@@ -50,41 +47,22 @@ class _Greatest(_Without):
         return reads_a_map(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, phase, view, target = step.layer, step.phase, step.inputs[0], step.outputs[0]
-        held, x = phase.ins[0], layer.inputs[0]
-        assert held is not None and view is not None and x is not None
-        rows, *others = windows_of(layer.attributes)
-        across = others[0] if others else None
-        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
-        out = Rows(0, 1) if accumulates else phase.out
-        first, high, reach = held.start, len(held), len(held)
-        if not accumulates:
-            first = out.start * rows.stride - rows.pad_top
-            high, reach = rows.kernel, (len(out) - 1) * rows.stride + rows.extent
-        written, low = addresses(target, memory), 0
+        layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
+        assert x is not None
+        windows = PoolWindows.of(layer, phase)
         found = []
-        for piece in view.pieces or (view,):
-            table = rows_read(addresses(piece, memory), held, first, reach)
-            there = pointers([at + low for at in written])
+        for piece, table, there in windows.parts(step, memory):
             made = BytePoolStep(
                 128 if x.dtype == "uint8" else 0,
-                high,
-                across.kernel if across else 1,
-                rows.stride,
-                across.stride if across else 1,
-                1 if accumulates else rows.dilation,
-                across.dilation if across else 1,
-                across.pad_top if across else 0,
-                x.shape[3] if across else 1,
-                int(phase.first or not accumulates),
-                len(out),
-                layer.output.shape[3] if across else 1,
-                pixel(target),
+                *windows.fields,
+                int(phase.first or not windows.accumulates),
+                len(windows.out),
+                windows.columns,
+                pixel(step.outputs[0]),
                 ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
                 ctypes.addressof(there),
             )
             found.append(Native("pool_bytes_of", made, table, there))
-            low += piece.shape[-1]
         return found
 
 
@@ -100,31 +78,18 @@ class _Windows(_Without):
         return reads_a_map(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, phase, view, target = self.layer, step.phase, step.inputs[0], step.outputs[0]
-        held, x, out = phase.ins[0], layer.inputs[0], phase.out
-        assert held is not None and view is not None and x is not None
-        rows, across = _windows(layer)
-        first = out.start * rows.stride - rows.pad_top
-        reach = (len(out) - 1) * rows.stride + rows.extent
-        seen, seen_across = (_integers(one) for one in _seen(layer, out))
-        written, low = addresses(target, memory), 0
+        layer, x = self.layer, self.layer.inputs[0]
+        assert x is not None
+        windows = PoolWindows.of(layer, step.phase)
+        seen, seen_across = (_integers(one) for one in _seen(layer, windows.out))
         found = []
-        for piece in view.pieces or (view,):
-            table = rows_read(addresses(piece, memory), held, first, reach)
-            there = pointers([at + low for at in written])
+        for piece, table, there in windows.parts(step, memory):
             made = ByteAverageStep(
                 128 if x.dtype == "uint8" else 0,
-                rows.kernel,
-                across.kernel,
-                rows.stride,
-                across.stride,
-                rows.dilation,
-                across.dilation,
-                across.pad_top,
-                _columns(x),
-                len(out),
-                _columns(layer.output),
-                pixel(target),
+                *windows.fields,
+                len(windows.out),
+                windows.columns,
+                pixel(step.outputs[0]),
                 zero_of(layer, "x"),
                 zero_of(layer, "y"),
                 *limits(layer.output.dtype),
@@ -134,30 +99,19 @@ class _Windows(_Without):
                 *(ctypes.addressof(one) for one in (there, seen, seen_across)),
             )
             found.append(Native("average_bytes_of", made, table, there, seen, seen_across))
-            low += piece.shape[-1]
         return found
-
-
-def _windows(layer: Layer) -> tuple[Window, Window]:
-    """Along rows and columns; of a map of one axis the latter sees a single column."""
-    rows, *others = windows_of(layer.attributes)
-    return rows, others[0] if others else Window(1)
-
-
-def _columns(tensor: Tensor) -> int:
-    return tensor.shape[3] if len(tensor.shape) == 4 else 1
 
 
 def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
     """How many values a sum is divided by: along the rows, and along the columns."""
-    x, windows, columns = layer.inputs[0], _windows(layer), Rows(0, _columns(layer.output))
+    x, windows, columns = layer.inputs[0], window_pair(layer), Rows(0, columns_of(layer.output))
     assert x is not None
     if layer.attributes["count_include_pad"]:
         rows, across = windows
         return (rows.kernel,) * len(out), (across.kernel,) * len(columns)
     return (
         counted(windows[0], out, x.shape[2], False),
-        counted(windows[1], columns, _columns(x), False),
+        counted(windows[1], columns, columns_of(x), False),
     )
 
 
@@ -215,24 +169,20 @@ class _Average(_Without):
 
 def greatest(layer: Layer) -> Family | None:
     """MaxPool and GlobalMaxPool of bytes."""
-    x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0] or x.dtype not in BYTES:
+    x = map_read(layer)
+    if x is None or x.dtype not in BYTES:
         return None
     return _Greatest() if layer.output.dtype == x.dtype else None
 
 
 def average(layer: Layer) -> Family | None:
     """QLinearGlobalAveragePool of one or two axes."""
-    x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0]:
-        return None
-    return _Average(layer)
+    return None if map_read(layer) is None else _Average(layer)
 
 
 def averages(layer: Layer) -> Family | None:
     """QLinearAveragePool of one or two axes, whose windows all see something."""
-    x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0]:
+    if map_read(layer) is None:
         return None
     sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))
     return _Windows(layer) if sees else None

@@ -1,8 +1,4 @@
-"""Which pools have a kernel? MaxPool and AveragePool of one or two axes, and the global ones.
-
-A pool whose window covers all rows accumulates: the rows that a step holds are the window, and the
-output is what it goes on from.
-"""
+"""Which pools have a kernel? MaxPool and AveragePool of one or two axes, and the global ones."""
 
 from __future__ import annotations
 
@@ -12,22 +8,10 @@ from dataclasses import dataclass
 from csdfgen.kernels.steps import Memory, Step
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.native.families.common import (
-    FLOAT,
-    Family,
-    activated,
-    addresses,
-    followed,
-    pixel,
-    pointers,
-    reads_a_map,
-    rows_read,
-)
+from csdfgen.native.families.common import Family, activated, followed, pixel, reads_a_map
+from csdfgen.native.families.pool_windows import PoolWindows, map_read
 from csdfgen.native.library import Activation, PoolStep, Source
 from csdfgen.native.strided import Native
-from csdfgen.ops import operator_of
-from csdfgen.ops._windows import windows_of
-from csdfgen.ops.base import Mode
 from csdfgen.ops.pooling import counted
 
 __all__ = ["POOLS"]
@@ -49,50 +33,27 @@ class _Pool:
         return 0
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, phase, view, target = step.layer, step.phase, step.inputs[0], step.outputs[0]
-        held, x = phase.ins[0], layer.inputs[0]
-        assert held is not None and view is not None and x is not None
-        rows, *others = windows_of(layer.attributes)
-        across = others[0] if others else None
-        width = x.shape[3] if across else 1
-        columns = layer.output.shape[3] if across else 1
-        padded = layer.attributes["count_include_pad"]
-        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
-        out = Rows(0, 1) if accumulates else phase.out
-        first, high, reach = held.start, len(held), len(held)
-        if not accumulates:
-            first = out.start * rows.stride - rows.pad_top
-            high, reach = rows.kernel, (len(out) - 1) * rows.stride + rows.extent
-        seen = _integers(counted(rows, out, x.shape[2], padded))
-        seen_across = _integers(
-            counted(across, Rows(0, columns), width, padded) if across else (1,)
-        )
-        written, low = addresses(target, memory), 0
+        layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
+        assert x is not None
+        windows, padded = PoolWindows.of(layer, phase), layer.attributes["count_include_pad"]
+        seen = _integers(counted(windows.rows, windows.out, x.shape[2], padded))
+        columns = Rows(0, windows.columns)
+        seen_across = _integers(counted(windows.across, columns, windows.width, padded))
         found = []
-        for piece in view.pieces or (view,):
-            table = rows_read(addresses(piece, memory), held, first, reach)
-            there = pointers([at + FLOAT * low for at in written])
+        for piece, table, there in windows.parts(step, memory):
             made = PoolStep(
                 int(self.average),
-                high,
-                across.kernel if across else 1,
-                rows.stride,
-                across.stride if across else 1,
-                1 if accumulates else rows.dilation,
-                across.dilation if across else 1,
-                across.pad_top if across else 0,
-                width,
-                int(phase.first or not accumulates),
-                int(phase.last or not accumulates),
-                len(out),
-                columns,
-                pixel(target),
+                *windows.fields,
+                int(phase.first or not windows.accumulates),
+                int(phase.last or not windows.accumulates),
+                len(windows.out),
+                windows.columns,
+                pixel(step.outputs[0]),
                 Source(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
                 *(ctypes.addressof(one) for one in (there, seen, seen_across)),
                 Activation(*activated(layer)),
             )
             found.append(Native("pool_of", made, table, there, seen, seen_across))
-            low += piece.shape[-1]
         return found
 
 
@@ -102,10 +63,7 @@ def _integers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int32]:
 
 
 def _pool(layer: Layer) -> Family | None:
-    x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0]:
-        return None
-    return _Pool(layer.op_type.endswith("AveragePool"))
+    return None if map_read(layer) is None else _Pool(layer.op_type.endswith("AveragePool"))
 
 
 POOLS = dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool)
