@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,9 +17,9 @@ import sdf3_bridge.process as process
 from csdfgen.dataflow.graph_json import write_graph
 from csdfgen.errors import ToolError
 from sdf3_bridge.process import run_program
+from tests.command import start
 from tests.graphs import ring
 
-ROOT = Path(__file__).resolve().parents[2]
 Write = Callable[[str], str]
 
 
@@ -168,22 +167,12 @@ def test_interrupt_kills_the_tool_and_its_children(program: Write, tmp_path: Pat
     lines = "if '--help' in sys.argv:\n    print('sdf3analysis-csdf (version 0)'); sys.exit(1)\n"
     tool = program(lines + PARENT.format(file=str(file), rest="time.sleep(600)"))
     write_graph(tmp_path / "ring.json", ring())
-    command = [
-        sys.executable,
-        "-m",
-        "csdfgen",
-        "analyze",
-        str(tmp_path / "ring.json"),
-        "--engine",
-        "sdf3",
-        "--sdf3",
-        tool,
-    ]
-    user = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    child = read_pid(file, 30)
-    user.send_signal(signal.SIGINT)
-    out, err = user.communicate(timeout=30)
+    user = start("analyze", str(tmp_path / "ring.json"), "--engine", "sdf3", "--sdf3", tool)
+    try:
+        child = read_pid(file, 30)
+        user.send_signal(signal.SIGINT)
+        out, err = user.communicate(timeout=30)
+    finally:
+        user.kill()
     assert (user.returncode, out, err) == (130, "", "interrupted\n")
     assert gone(child)
