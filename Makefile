@@ -18,7 +18,7 @@
 #   make bench-int8-memory  int8 arenas of the zoo beside float's and beside published rivals; rewrites a table of docs/memory.md; half an hour
 #   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured; rewrites a table of docs/formats.md; five minutes
 #   make bench-quality   what int8, mixed, int16 and float16 do to trained networks that you have: ARGS="--recogniser F --detector F --classifier F --write"; half an hour
-#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, docs/paper003.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
+#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, docs/paper003.md, docs/batches.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -105,6 +105,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
 	@$(PY) -m tests.operators_page
 	@$(PY) -m tests.paper_page
 	@$(PY) -m tests.paper003_page
+	@$(PY) -m tests.batches_page
 	@$(PY) -m csdfgen.paper.plots docs
 	@$(PY) -m csdfgen.demo.method docs
 	@$(PY) -m csdfgen schedule zoo:squeezenet1_1 --chart arena -o docs/arena.svg

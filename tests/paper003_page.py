@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.memory import IMAGE, networks
 from csdfgen.paper.formats.reproduction import Reproduction, reproduce
 from csdfgen.planning.planner import plan
@@ -35,15 +35,15 @@ def _found() -> Reproduction:
     return reproduce()
 
 
-def _line(*cells: object) -> str:
+def line(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return "\n".join([_line(*head), "|" + "---|" * len(head), *(_line(*r) for r in rows)]) + "\n"
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return "\n".join([line(*head), "|" + "---|" * len(head), *(line(*r) for r in rows)]) + "\n"
 
 
-def _shown(cell: Cell) -> str:
+def shown(cell: Cell) -> str:
     """Ours / printed, bold where they differ."""
     ours = f"{cell.ours:,.{cell.digits}f}"
     if cell.printed is None:
@@ -52,15 +52,15 @@ def _shown(cell: Cell) -> str:
     return both if cell.verdict == "same" else f"**{both}**"
 
 
-def _grid(cells: Sequence[Cell], head: str) -> str:
+def grid(cells: Sequence[Cell], head: str) -> str:
     """Rows by columns; the notes of a row behind it."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
     rows = []
     for name in dict.fromkeys(cell.row for cell in cells):
         of = {cell.column: cell for cell in cells if cell.row == name}
         notes = "; ".join(dict.fromkeys(cell.note for cell in of.values() if cell.note))
-        rows.append((name, *(_shown(of[c]) if c in of else "" for c in columns), notes))
-    return _table((head, *columns, "note"), rows)
+        rows.append((name, *(shown(of[c]) if c in of else "" for c in columns), notes))
+    return table((head, *columns, "note"), rows)
 
 
 def _part(marker: str) -> str:
@@ -69,17 +69,17 @@ def _part(marker: str) -> str:
         raise SystemExit(f"part {PARTS[marker]} cannot be computed here: install mlxtend")
     if marker in ("claims", "listing"):
         rows = [
-            (" ".join(filter(None, (c.row, c.column))), _shown(c), c.unit, c.note) for c in cells
+            (" ".join(filter(None, (c.row, c.column))), shown(c), c.unit, c.note) for c in cells
         ]
-        return _table(("", "ours / printed" if marker == "claims" else "ours", "", "note"), rows)
-    return _grid(cells, "ours / printed" if cells[0].printed is not None else "")
+        return table(("", "ours / printed" if marker == "claims" else "ours", "", "note"), rows)
+    return grid(cells, "ours / printed" if cells[0].printed is not None else "")
 
 
 def memory() -> str:
     """Table 4.3, the rows that are no differences first."""
     cells = _found()[0]["4.3"]
-    return _grid([c for c in cells if c.column != "float32 - int8"], "ours / printed") + (
-        "\n" + _grid([c for c in cells if c.column == "float32 - int8"], "saved by int8")
+    return grid([c for c in cells if c.column != "float32 - int8"], "ours / printed") + (
+        "\n" + grid([c for c in cells if c.column == "float32 - int8"], "saved by int8")
     )
 
 
@@ -93,11 +93,11 @@ def rows() -> str:
         ("blob reuse", blobs.reused * 4),
         ("csdfgen, arena at `--rows auto`", arena),
     )
-    return _table(("", "KiB"), [(name, f"{size / 1024:,.0f}") for name, size in found])
+    return table(("", "KiB"), [(name, f"{size / 1024:,.0f}") for name, size in found])
 
 
 def left() -> str:
-    return _table(
+    return table(
         ("where", "what", "numbers", "why"),
         [(one.where, one.what, one.cells or "", one.why) for one in _found()[1]],
     )

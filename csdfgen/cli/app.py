@@ -51,6 +51,7 @@ class Part(str, enum.Enum):
     all = "all"
     findings = "findings"
     paper003 = "paper003"
+    vbs = "vbs"
 
 
 class Counting(str, enum.Enum):
@@ -408,11 +409,12 @@ def compare(
 @app.command(
     cls=Command,
     epilog="Examples:\n\n  csdfgen reproduce table2\n\n  csdfgen reproduce all --json out.json\n\n"
-    "  csdfgen reproduce findings\n\n  csdfgen reproduce paper003",
+    "  csdfgen reproduce findings\n\n  csdfgen reproduce paper003\n\n  csdfgen reproduce vbs",
 )
 def reproduce(
     part: Annotated[
-        Part, typer.Argument(metavar="fig1|table2|table3|all|findings|paper003", show_default=False)
+        Part,
+        typer.Argument(metavar="fig1|table2|table3|all|findings|paper003|vbs", show_default=False),
     ],
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all cells as JSON.")
@@ -433,7 +435,9 @@ def reproduce(
 
     `findings` shows what that turned up about its algorithm, its capacities and its counting;
     docs/paper.md explains it. `paper003` computes the tables, claims and examples of the OpenCL Caffe
-    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them.
+    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them. `vbs` computes
+    what the paper of 2020 on variable batch sizes across layers prints, and models what it measured;
+    docs/batches.md explains it.
     """
     from csdfgen.cli.reproduce import run_reproduce
 

@@ -1,5 +1,5 @@
 """`csdfgen reproduce`: the figure and tables of paper 002, ours beside what is printed, and what
-that turned up; and what paper 003 prints.
+that turned up; and what papers 000 and 003 print.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from csdfgen.cli.reproduce_formats import print_formats
+from csdfgen.cli.reproduce_batches import print_batches
+from csdfgen.cli.reproduce_cells import print_formats
 from csdfgen.cli.terminal import console, stages, table
 from csdfgen.dataflow.dot import to_dot
 from csdfgen.dataflow.graph import short_form
@@ -245,6 +246,7 @@ PARTS: dict[str, Callable[[tuple[str, ...]], Rows]] = {
     "table3": _table3,
     "findings": _findings,
     "paper003": lambda countings: print_formats(),
+    "vbs": lambda countings: print_batches(),
 }
 """What can be reproduced -> how; each prints and returns its rows."""
 

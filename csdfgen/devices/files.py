@@ -57,6 +57,8 @@ _PROCESSOR: Mapping[str, Units] = {
     "peak_int8": units.RATES,
     "peak_int16": units.RATES,
     "peak_float16": units.RATES,
+    "multiprocessors": units.COUNTS,
+    "tile": units.PIXELS,
 }
 
 
@@ -133,6 +135,8 @@ def _processor(table: TomlTable) -> Processor:
         name: table.optional(name, known) for name, known in _PROCESSOR.items() if name != "cores"
     }
     table.finish()
+    if (found["multiprocessors"] is None) != (found["tile"] is None):
+        raise table.fault("tile", "and 'multiprocessors' tell of waves together; one is missing")
     return Processor(cores, **found)
 
 

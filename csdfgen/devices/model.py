@@ -16,7 +16,9 @@ from functools import reduce
 from operator import add
 
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
+from csdfgen.devices.waves import busy
 from csdfgen.devices.work import (
+    DEPTHWISE,
     PhaseWork,
     formats_of,
     kernel_class,
@@ -340,12 +342,23 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
     seconds, bound = [], 0.0
     for number, work in enumerate(works):
         fetched = work.moved + (weights if weights > cache or number == 0 else 0)
-        computing, moving = work.operations / peak.value, fetched / bandwidth.value
+        computing = work.operations / (peak.value * _busy(layer, profile, work))
+        moving = fetched / bandwidth.value
         seconds.append(_value(launch) + max(computing, moving))
         bound += computing - moving
     how = f"roofline, bound by {'arithmetic' if bound > 0 else 'memory'}"
     how += _as_float(layer, dtype if own is not None else "")
     return _launched(seconds, [one.rows for one in works], launch, "modelled", how)
+
+
+def _busy(layer: Layer, profile: DeviceProfile, work: PhaseWork) -> float:
+    """The part of the processor that a phase keeps at work; depthwise layers are no products."""
+    shape = layer.output.shape
+    if len(shape) < 2 or not operator_of(layer).multiplies or kernel_class(layer) == DEPTHWISE:
+        return 1.0
+    channels = shape[1]
+    groups = int(layer.attributes.get("group", 1))
+    return busy(profile.processor, work.amounts[_AN_ELEMENT] / channels, channels, groups)
 
 
 def _bytes_a_frame(plan: Plan) -> int:

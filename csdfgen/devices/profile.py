@@ -80,7 +80,8 @@ class Processor:
     peak: FLOP/s of one of them; peak_int8, peak_int16, peak_float16: operations/s on what is stored in these,
     where they are others. bandwidth: B/s of the memory that they share. launch: s a phase.
     frame: s a frame beside its phases. power: W that the source allows the module, or says that it
-        takes.
+        takes. multiprocessors: that share the blocks of a product out among them, in waves; tile: pixels, and
+    channels, of a block. Without these products fill the processor whatever their size.
     """
 
     cores: Quantity
@@ -92,6 +93,8 @@ class Processor:
     peak_int8: Quantity | None = None
     peak_int16: Quantity | None = None
     peak_float16: Quantity | None = None
+    multiprocessors: Quantity | None = None
+    tile: Quantity | None = None
 
     def peak_of(self, dtype: str) -> Quantity | None:
         """Operations/s on a format, if it has a number of its own."""

@@ -13,7 +13,9 @@ __all__ = [
     "BANDWIDTHS",
     "BYTES",
     "CORES",
+    "COUNTS",
     "FRACTIONS",
+    "PIXELS",
     "POWERS",
     "RATES",
     "TIMES",
@@ -53,4 +55,6 @@ RATES: Units = MappingProxyType(
 BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
 POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})
 CORES: Units = MappingProxyType({"cores": 1.0})
+COUNTS: Units = MappingProxyType({"multiprocessors": 1.0})
+PIXELS: Units = MappingProxyType({"pixels": 1.0})
 FRACTIONS: Units = MappingProxyType({"%": 1e-2})

@@ -20,6 +20,7 @@ from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 
 __all__ = [
+    "DEPTHWISE",
     "FORMATS",
     "PhaseWork",
     "formats_of",

@@ -1,5 +1,5 @@
-"""What do the buffers hold over time? Pictures for docs/paper.md, drawn with matplotlib (extra
-`plots`).
+"""What do the buffers hold over time, and what does memory buy? Pictures for docs/paper.md and
+docs/batches.md, drawn with matplotlib (extra `plots`).
 
 python -m csdfgen.paper.plots DIRECTORY
 """
@@ -16,13 +16,26 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from csdfgen.dataflow.graph import short_form
+from csdfgen.paper.batches.memory import BATCHES, MB
+from csdfgen.paper.batches.modelled import plan_of, tables_of
 from csdfgen.paper.figure1 import figure1_graph
 from csdfgen.paper.printed import TABLE_2
 from csdfgen.paper.table2 import plan_example
 from csdfgen.paper.table3 import load_network
 from csdfgen.planning.planner import plan
+from schedules.batches.baselines import fixed
+from schedules.batches.planning import PRINTED_UNIT, cheapest
+from schedules.batches.plans import ChainPlan
+from schedules.batches.replay import replay
 
-__all__ = ["buffers_of_cnn5", "buffers_of_densenet", "draw_all", "figure1"]
+__all__ = [
+    "batches_by_memory",
+    "batches_by_time",
+    "buffers_of_cnn5",
+    "buffers_of_densenet",
+    "draw_all",
+    "figure1",
+]
 
 DARK, LIGHT = "#08306b", "#e6862b"
 """Two colours that differ in brightness too, so that they do in grey print."""
@@ -112,6 +125,71 @@ def buffers_of_densenet(path: Path) -> None:
     _save(figure, path)
 
 
+def batches_by_memory(path: Path) -> None:
+    """GoogleNet's time per image against memory: the largest uniform batch, Algorithm 1, ours."""
+    tables = tables_of("GoogleNet", "gathering")
+    coarse = tables_of("GoogleNet", "printed", PRINTED_UNIT)
+    sizes = [step / 4 for step in range(4 * 10, 4 * 40 + 1)]
+    rules: dict[str, list[float | None]] = {"fixed": [], "printed": [], "ours": []}
+    for size in sizes:
+        memory = int(size * MB)
+        ours = cheapest(tables.chain, BATCHES, memory, searched=0, tables=tables)
+        cost = coarse.cost(BATCHES, memory)
+        rules["fixed"].append(_ms(fixed(tables.chain, BATCHES, memory)))
+        rules["printed"].append(None if cost == float("inf") else 1e3 * cost / BATCHES)
+        rules["ours"].append(_ms(ours))
+    figure, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
+    looks = {
+        "fixed": ("the largest batch that all layers can take", LIGHT, "-", 1.8),
+        "printed": (
+            "Algorithm 1 as printed: steps of 2 MB, 12 images at once",
+            "#888888",
+            "--",
+            1.5,
+        ),
+        "ours": ("corrected: exact memory, images that gather, rounds", DARK, "-", 1.8),
+    }
+    for name, (label, color, style, width) in looks.items():
+        times = [float("nan") if time is None else time for time in rules[name]]
+        axes.step(sizes, times, where="post", color=color, linestyle=style, linewidth=width, label=label)  # fmt: skip
+    axes.set(
+        xlabel="memory, MB (2\u00b2\u2070 bytes)",
+        ylabel="ms an image, modelled on a K80",
+        xlim=(10, 40),
+        ylim=(0, None),
+    )
+    axes.legend(frameon=False, loc="lower left")
+    _save(figure, path)
+
+
+def _ms(found: ChainPlan | None) -> float | None:
+    return None if found is None else 1e3 * found.cost_per_image
+
+
+def batches_by_time(path: Path) -> None:
+    """What GoogleNet's calls hold at 20 MB, over the time of 12 images: one by one, and by our plan."""
+    chain = tables_of("GoogleNet", "gathering").chain
+    memory = 20
+    figure, panels = plt.subplots(2, 1, figsize=(9, 4.6), sharex=True, sharey=True, layout="constrained")  # fmt: skip
+    plans = {
+        "one image after another, the baseline": fixed(chain, BATCHES, memory * MB),
+        "each layer with a batch of its own": plan_of("GoogleNet", BATCHES, memory),
+    }
+    for axes, (title, found) in zip(panels, plans.items(), strict=True):
+        assert found is not None
+        calls = replay(chain, found).calls
+        ends = [0.0]
+        for call in calls:
+            ends.append(ends[-1] + 1e3 * call.cost)
+        axes.stairs([call.held / MB for call in calls], ends, fill=True, color=DARK, alpha=0.85)
+        axes.axhline(memory, color=LIGHT, linestyle="--", linewidth=1.8)
+        axes.set_title(f"{title}: {len(calls)} calls, {ends[-1]:.1f} ms", fontsize=10)
+    panels[0].set(xlim=(0, None), ylim=(0, memory + 2))
+    figure.supxlabel("ms since the first call, modelled on a K80")
+    figure.supylabel("held during a call, MB")
+    _save(figure, path)
+
+
 def _save(figure: Figure, path: Path) -> None:
     """Without date and with fixed ids: the same figures give the same file."""
     with plt.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
@@ -119,12 +197,18 @@ def _save(figure: Figure, path: Path) -> None:
     plt.close(figure)
 
 
-PICTURES = {"figure1": figure1, "cnn5": buffers_of_cnn5, "densenet121": buffers_of_densenet}
+PICTURES = {
+    "figure1": figure1,
+    "cnn5": buffers_of_cnn5,
+    "densenet121": buffers_of_densenet,
+    "batches-memory": batches_by_memory,
+    "batches-time": batches_by_time,
+}
 """Name of the file -> who draws it."""
 
 
 def draw_all(directory: Path, suffix: str = ".svg") -> None:
-    """Draw every picture of docs/paper.md."""
+    """Draw every picture of docs/paper.md and docs/batches.md."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
         draw(directory / f"paper-{name}{suffix}")

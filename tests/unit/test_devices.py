@@ -17,6 +17,7 @@ from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.memory import demands, tallest_height
 from csdfgen.devices.model import Estimate, estimate, stages
 from csdfgen.devices.profile import ORIGINS, DeviceProfile, Quantity
+from csdfgen.devices.waves import busy
 from csdfgen.devices.work import kernel_class, layer_key
 from csdfgen.errors import InputError
 from csdfgen.model.options import PlanOptions
@@ -33,6 +34,7 @@ SHIPPED = (
     "native-core",
     "numpy-core",
     "raspberry-pi-4",
+    "tesla-k80",
 )
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "devices.md"
@@ -92,6 +94,16 @@ def test_the_published_model_counts_as_the_base_paper_does() -> None:
     assert found["conv3"].how == "Conv 1x1" and found["conv3"].origin == "published"
 
 
+def test_small_products_leave_a_gpu_idle() -> None:
+    """conv1 of 16x12 pixels and 8 channels: three blocks of 64 pixels, of which each is an eighth full."""
+    k80 = device("tesla-k80")
+    (conv1,) = [one for one in frame(k80, rows="whole").layers if one.name == "conv1"]
+    assert conv1.seconds == pytest.approx(5e-6 + 2 * 64 * 64 * 27 * 13 / 2795.52e9)
+    assert busy(k80.processor, 192, 8) == pytest.approx(192 * 8 / (13 * 64 * 64))
+    assert busy(device("jetson-nano").processor, 192, 8) == 1
+    assert busy(k80.processor, 64 * 13, 128, groups=2) == 1  # 26 blocks of 64x64
+
+
 # What is refused --------------------------------------------------------------------------------
 
 MEMORY = "usable = " + '{ value = 4, unit = "MiB", origin = "modelled", source = "guess" }'
@@ -102,6 +114,11 @@ REFUSED = {
         MEMORY,
         f"usable = {number('-4', 'MiB')}",
         "'memory.usable.value' is -4 MiB; a number above 0 is needed",
+    ),
+    "half of waves": (
+        "[processor]",
+        f"[processor]\ntile = {number('64', 'pixels')}",
+        "'processor.tile' and 'multiprocessors' tell of waves together; one is missing",
     ),
     "zero": (MEMORY, f"usable = {number('0', 'MiB')}", "'memory.usable.value' is 0 MiB"),
     "infinite": (MEMORY, f"usable = {number('inf', 'MiB')}", "'memory.usable.value' is inf"),

@@ -13,9 +13,9 @@ import pytest
 import csdfgen.paper.formats.digits as digits
 from csdfgen.cli import main
 from csdfgen.errors import InputError
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats import celsius
 from csdfgen.paper.formats.arithmetic import losses
-from csdfgen.paper.formats.cells import Cell
 from csdfgen.paper.formats.claims import claims, counts, fahrenheit, table_4_1
 from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
 from csdfgen.paper.formats.memory import networks, table_4_2, table_4_3

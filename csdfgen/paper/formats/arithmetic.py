@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, rounded, separated, shift_bits
 
 __all__ = ["losses"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.claims import COLD, HOT, fahrenheit
 from csdfgen.paper.formats.dense import (
     Dense,

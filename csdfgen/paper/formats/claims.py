@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.memory import networks
 from csdfgen.paper.formats.printed import (
     TABLE_4_1,

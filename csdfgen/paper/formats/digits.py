@@ -16,7 +16,7 @@ import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.files import packaged_file
-from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.dense import (
     Dense,
     by_the_paper,

@@ -15,7 +15,7 @@ from math import prod
 import onnx
 
 from csdfgen.model.formats import Format
-from csdfgen.paper.formats.cells import Cell
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_2, TABLE_4_3
 from csdfgen.paper.formulas.reuse import Step, reused
 from zoo_models import ZOO, count, experts

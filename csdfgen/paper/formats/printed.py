@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from csdfgen.paper.cells import Left
+
 __all__ = [
     "FORMATS", "LEFT", "TABLE_4_1", "TABLE_4_2", "TABLE_4_3", "TABLE_4_4", "TABLE_4_5", "TABLE_4_6",
-    "TABLE_4_7", "TABLE_4_8", "Device", "Left",
+    "TABLE_4_7", "TABLE_4_8", "Device",
 ]  # fmt: skip
 
 FORMATS = ("float32", "float16", "int16", "int8")
@@ -105,16 +107,6 @@ TABLE_4_8: Mapping[str, Row] = MappingProxyType(
     }
 )
 """ImageNet, percent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is not computed. cells: numbers in it; why: what would be needed."""
-
-    where: str
-    what: str
-    cells: int
-    why: str
 
 
 LEFT = (

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from csdfgen.errors import InputError
+from csdfgen.paper.cells import Cell, Left, Progress
 from csdfgen.paper.formats.arithmetic import losses
-from csdfgen.paper.formats.cells import Cell, Progress
 from csdfgen.paper.formats.celsius import table_4_6
 from csdfgen.paper.formats.claims import claims, counts, table_4_1
 from csdfgen.paper.formats.digits import table_4_7
 from csdfgen.paper.formats.memory import table_4_2, table_4_3
-from csdfgen.paper.formats.printed import LEFT, Left
+from csdfgen.paper.formats.printed import LEFT
 
 __all__ = ["PARTS", "Reproduction", "reproduce"]
 

@@ -1,27 +1,29 @@
-"""How does `csdfgen reproduce paper003` print? A table a part: ours beside what is printed."""
+"""How do the numbers of a paper print? A table a part: ours beside what is printed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from csdfgen.cli.terminal import console, stages, table
-from csdfgen.paper.formats.cells import Cell, as_json
-from csdfgen.paper.formats.printed import Left
+from csdfgen.paper.cells import Cell, Left, as_json, left_json
 from csdfgen.paper.formats.reproduction import reproduce
 
-__all__ = ["print_formats"]
+__all__ = ["print_cells", "print_formats", "print_left"]
 
 
 def print_formats() -> list[dict[str, Any]]:
-    """Compute and print all; the cells as JSON values, and what is left out with its reason."""
+    """Compute and print all of paper 003; the cells as JSON values, and what is left out with its reason."""
     with stages() as stage:
         found, left = reproduce(lambda name: stage(name))
+    return print_cells(found) + print_left(left)
+
+
+def print_cells(found: Mapping[str, Sequence[Cell]]) -> list[dict[str, Any]]:
+    """A table a part; all cells as JSON values."""
     for name, cells in found.items():
         _print_part(name, cells)
-    _print_left(left)
-    rows = [as_json(cell) for cells in found.values() for cell in cells]
-    return rows + [_left_json(one) for one in left]
+    return [as_json(cell) for cells in found.values() for cell in cells]
 
 
 def _print_part(name: str, cells: Sequence[Cell]) -> None:
@@ -47,18 +49,10 @@ def _number(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:,.{digits}f}"  # no -0.0
 
 
-def _print_left(left: Sequence[Left]) -> None:
+def print_left(left: Sequence[Left]) -> list[dict[str, Any]]:
+    """What is not computed, with the reason; as JSON values."""
     shown = table("not computed", "what", "numbers", "why", right=("numbers",))
     for one in left:
         shown.add_row(one.where, one.what, str(one.cells or ""), one.why)
     console().print(shown)
-
-
-def _left_json(one: Left) -> dict[str, Any]:
-    return {
-        "table": one.where,
-        "row": one.what,
-        "numbers": one.cells,
-        "verdict": "not computed",
-        "note": one.why,
-    }
+    return [left_json(one) for one in left]

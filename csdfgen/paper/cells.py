@@ -1,4 +1,4 @@
-"""What is a number of paper 003 beside ours?"""
+"""What is a number that a paper prints beside ours, and what is not computed?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Cell", "Progress", "as_json"]
+__all__ = ["Cell", "Left", "Progress", "as_json", "left_json"]
 
 Progress = Callable[[str], None]
 
@@ -14,7 +14,8 @@ Progress = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One number. printed: None where the paper has no number for it; digits: decimals that it is
-    printed with. note: what is true, where they differ.
+    printed with. note: what is true, where they differ. within: how far off still counts as the same, where
+    print neither rounds nor cuts off throughout.
 
     >>> Cell("4.2", "MOE", "int8", "MB", 77.5, 77.454).verdict
     'same'
@@ -28,6 +29,7 @@ class Cell:
     ours: float
     digits: int = 1
     note: str = ""
+    within: float = 0.0
 
     @property
     def difference(self) -> float | None:
@@ -36,10 +38,21 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """ "same" after the printed rounding, "differs", or "not printed"."""
+        """ "same" after the printed rounding (or within what is said), "differs", or "not printed"."""
         if self.printed is None:
             return "not printed"
-        return "same" if round(self.ours, self.digits) == self.printed else "differs"
+        near = abs(self.ours - self.printed) <= self.within
+        return "same" if near or round(self.ours, self.digits) == self.printed else "differs"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is not computed. cells: numbers in it; why: what would be needed."""
+
+    where: str
+    what: str
+    cells: int
+    why: str
 
 
 def as_json(cell: Cell) -> dict[str, Any]:
@@ -54,4 +67,15 @@ def as_json(cell: Cell) -> dict[str, Any]:
         "difference": cell.difference,
         "verdict": cell.verdict,
         "note": cell.note,
+    }
+
+
+def left_json(left: Left) -> dict[str, Any]:
+    """The same of what is not computed."""
+    return {
+        "table": left.where,
+        "row": left.what,
+        "numbers": left.cells,
+        "verdict": "not computed",
+        "note": left.why,
     }

@@ -1,0 +1,184 @@
+"""What is wrong in paper 000, or left open? A number for each, numbered as in docs/batches.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from csdfgen.paper.batches.c3d import bytes_of_a_video, parameters
+from csdfgen.paper.batches.example import EXAMPLE, IMAGES, MEMORY, cost_of
+from csdfgen.paper.batches.literal import Literal
+from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed
+from csdfgen.paper.batches.modelled import plan_of, tables_of
+from csdfgen.paper.batches.networks import named
+from csdfgen.paper.batches.printed import MEMORIES
+from csdfgen.paper.batches.times import modelled
+from csdfgen.paper.cells import Cell
+from schedules.batches.baselines import best_uniform, fixed, largest_uniform
+from schedules.batches.chain import Chain, ChainLayer
+from schedules.batches.planning import PRINTED_UNIT, cheapest, printed, within
+from schedules.batches.plans import batches
+from schedules.batches.replay import replay
+
+__all__ = ["GATHERING", "MEASURED", "errata"]
+
+GATHERING = Chain(
+    (
+        ChainLayer("L1", (4, 6), workspace=(2, 4), input_bytes=1, output_bytes=1),
+        ChainLayer("L2", (4, 6), workspace=(0, 0), input_bytes=1, output_bytes=2),
+    )
+)
+"""Two layers that Algorithm 1 finds no plan for in 5 bytes, though one image at a time there is one."""
+
+MEASURED: Mapping[int, float] = MappingProxyType({1: 9.24, 2: 14.91, 3: 10.71, 4: 7.47})
+"""ms an image of a fully connected layer of 9216 to 4096 in numpy, by batch: a core of a server, one thread,
+measured 2026-11-21. A product of two rows copies the weights into panels, one of a row does not."""
+
+
+def errata() -> Iterator[Cell]:
+    """In the order of the list."""
+    yield from _recurrences()
+    yield from _latency_and_gain()
+    yield from _memory()
+    yield from _steps_and_rounds()
+    yield from _networks()
+
+
+def _cell(
+    number: int, what: str, printed_as: float | None, ours: float, digits: int, note: str, unit: str = ""
+) -> Cell:  # fmt: skip
+    return Cell("errata", f"{number}. {what}", "", unit, printed_as, ours, digits, note)
+
+
+def _recurrences() -> Iterator[Cell]:
+    plan = printed(EXAMPLE, IMAGES, MEMORY, unit=1)
+    assert plan is not None
+    alone = sum(set(batches(plan, number)) == {IMAGES} for number in range(len(EXAMPLE)))
+    yield _cell(
+        1, "layers of the example's plan that take both images at once", 3, alone, 0,
+        "Table I says that OPTExact has each layer with exactly b; by (1) it is at least one",
+    )  # fmt: skip
+    gathered = cheapest(GATHERING, 2, 5, rounds=False, searched=0)
+    assert gathered is not None and printed(GATHERING, 2, 5, unit=1) is None
+    yield _cell(
+        2, "memory of a plan that Algorithm 1 does not find", None, replay(GATHERING, gathered).peak, 0,
+        "two layers, two images, 5 bytes: images cannot gather where no layer takes both",
+    )  # fmt: skip
+    for images, said in ((1, 3), (2, 6)):
+        yield _cell(
+            3, f"example: least memory of L2 on {images}", said, EXAMPLE.layers[1].held(images), 0,
+            "the initialisation has one number for all three layers; the sum that follows needs the right one",
+        )  # fmt: skip
+    total = sum(
+        _is_number(Literal(EXAMPLE, skipped=skip).opt(0, 2, 2, 7)) for skip in (True, False)
+    )
+    yield _cell(
+        4, "readings of (2) with b1 = b that give the example a value", 2, total, 0,
+        "skipped it does; multiplied out it is 0 times OPT of no images, which is not defined",
+    )  # fmt: skip
+
+
+def _is_number(value: object) -> bool:
+    return value == value
+
+
+def _latency_and_gain() -> Iterator[Cell]:
+    accepted = printed(EXAMPLE, IMAGES, MEMORY, unit=1, cost_limit=12)
+    kept = within(EXAMPLE, IMAGES, MEMORY, 12)
+    assert accepted is not None and kept is not None
+    yield _cell(
+        5, "example, latency bound 12: time until a request is done", 12, accepted.cost, 0,
+        f"OPTExact is a time per image; held to the request, {kept.images} image in {kept.cost:g} is what is left",
+    )  # fmt: skip
+    yield _cell(
+        6, "60 % throughput gain: images in the same time", 1.6, 1 / (1 - 0.6), 1,
+        "abstract and conclusion say higher throughput, section IV defines less time",
+    )  # fmt: skip
+
+
+def _memory() -> Iterator[Cell]:
+    chain = chain_of("GoogleNet", modelled())
+    two = needed(named("GoogleNet", "conv1/7x7_s2"), 2) / MB
+    yield _cell(
+        7, "baseline of GoogleNet at 20 MB", 2, largest_uniform(chain, BATCHES, 20 * MB), 0,
+        f"the text says 2 images, Table III counts 1: two conv1 take {two:.1f} MB",
+    )  # fmt: skip
+    classifier = named("GoogleNet", "loss3/classifier")
+    yield _cell(
+        8, "loss3/classifier without weights: free of 20 MB", 16.08,
+        20 - needed(classifier, weights=False) / MB, 2,
+        "memory is said to be besides the model; Table III counts the weights of the layer",
+        "MB",
+    )  # fmt: skip
+
+
+def _steps_and_rounds() -> Iterator[Cell]:
+    fine = tables_of("GoogleNet", "printed")
+    coarse = tables_of("GoogleNet", "printed", PRINTED_UNIT)
+    least, rough = (tables.front(BATCHES)[0][0] for tables in (fine, coarse))
+    yield _cell(
+        9, "GoogleNet, 12 images: least memory with 2 MB steps", None, rough / MB, 2,
+        f"with exact memory {least / MB:.2f}: between them the steps find no plan", "MB",
+    )  # fmt: skip
+    slower = {
+        memory: 100 * (coarse.cost(BATCHES, memory) / fine.cost(BATCHES, memory) - 1)
+        for memory in range(rough, MEMORIES[-1] * MB + 1, MB)
+    }
+    worst = max(slower, key=lambda memory: slower[memory])
+    yield _cell(
+        9, "the same: most that the steps cost", None, slower[worst], 1,
+        f"at {worst / MB:g} MB; they are said not to matter", "%",
+    )  # fmt: skip
+    image, conv1 = (
+        chain_of("ResNet50", modelled()).layers[0].input_bytes,
+        named("ResNet50", "conv1"),
+    )
+    yield _cell(
+        10, "ResNet50: conv1 beside 11 waiting images", 15, (11 * image + needed(conv1)) / MB, 1,
+        "the baseline runs at 15 MB only if waiting images lie elsewhere; (2) charges them", "MB",
+    )  # fmt: skip
+    cut = plan_of("GoogleNet", BATCHES, 15)
+    assert cut is not None and fine.cost(BATCHES, 15 * MB) == float("inf")
+    yield _cell(
+        10, "GoogleNet, 12 images at 15 MB: first round", 12, cut.rounds[0], 0,
+        f"as a whole there is no plan; in rounds of {'+'.join(map(str, cut.rounds))} there is",
+    )  # fmt: skip
+    yield from _apart()
+
+
+def _apart() -> Iterator[Cell]:
+    """Results of two branches that are added up, the second in memory of its own."""
+    rule, apart = (chain_of("ResNet50", modelled(), results_apart=own) for own in (False, True))
+    number = [layer.name for layer in rule.layers].index("res2a")
+    one, two = (chain.layers[number].held(1) / MB for chain in (rule, apart))
+    memory = 25 * MB
+    costs = [cost_of(cheapest(chain, BATCHES, memory, searched=0)) for chain in (rule, apart)]
+    yield _cell(
+        11, "ResNet50, res2a: an image when both branches are done", None, two, 2,
+        f"{one:.2f} by the rule of special layers: right only where the last convolution adds in place; here a convolution "
+        f"beside needs more, and at 25 MB two results cost {100 * (costs[1] / costs[0] - 1):.2f} % of time",
+        "MB",
+    )  # fmt: skip
+
+
+def _networks() -> Iterator[Cell]:
+    for side, said in ((112, 79), (224, None)):
+        yield _cell(
+            12, f"C3D, parameters at {side}x{side}", said, parameters(side) / 1e6, 1,
+            "101 classes, as of UCF101; at 224x224, where it is measured, its first fully connected layer grows",
+            "M",
+        )  # fmt: skip
+    yield _cell(
+        12, "C3D, videos of 16 frames of 320x240 in 12 GB", None, 12 * 2**30 // bytes_of_a_video(240, 320), 0,
+        "by the memory model of the images; with anything larger the paper could not run one",
+    )  # fmt: skip
+    layer = ChainLayer(
+        "fc", tuple(b * ms for b, ms in MEASURED.items()), (0,) * len(MEASURED), 1, 1
+    )
+    chain = Chain((layer,))
+    largest, best = fixed(chain, 2, 4), best_uniform(chain, 2, 4)
+    assert largest is not None and best is not None
+    yield _cell(
+        13, "a fully connected layer in numpy: largest batch of 2", None, largest.cost_per_image, 2,
+        f"measured; one at a time it is {best.cost_per_image:.2f}: the largest batch that fits is not the best", "ms",
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""What follows from the memory model alone, without any time: Table III's baseline, Figure 2, the deviation of
+MobileNet, batches of the baseline, and how much the greedy rule needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import pstdev
+
+from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed
+from csdfgen.paper.batches.networks import Module, Op, all_ops, layers_of, named
+from csdfgen.paper.batches.printed import FIGURE_7, FIGURE_8, MEMORIES, TABLE_3
+from csdfgen.paper.cells import Cell
+from schedules.batches.baselines import greedy, largest_uniform
+from schedules.batches.chain import Chain
+
+__all__ = ["figure_2", "figure_7", "figure_8", "table_3"]
+
+_UNLISTED = "conv2/norm2"
+"""The one layer between conv1 and pool2 that Table III does not list."""
+
+
+def _untimed(layer: Op | Module, images: int) -> float:
+    """A call costs one, whatever it does: what fits does not depend on it."""
+    return 1.0
+
+
+def table_3() -> Iterator[Cell]:
+    """The baseline's column: one image."""
+    for name, (baseline, _) in TABLE_3.items():
+        free = 20 - needed(named("GoogleNet", name)) / MB
+        yield Cell("Table III", name, "baseline", "MB", baseline, free, 2, within=0.01)
+
+
+def figure_2() -> Iterator[Cell]:
+    """ResNet50 by layers, and how far MobileNet's layers lie apart."""
+    for name, printed in (("conv1", 10.7), ("res2a_branch2a", 2.3)):
+        yield _need(f"ResNet50, {name}", printed, needed(named("ResNet50", name)) / MB, 1, "")
+    convolutions = {name: _convolutions(name) for name in ("ResNet50", "MobileNet-v1")}
+    least = min(needed(op, weights=False) for op in convolutions["ResNet50"] if op.kernel == 3)
+    note = "of the 3x3 convolutions, without weights; which layer is meant is not said"
+    yield _need("ResNet50, least layer", 1.07, least / MB, 2, note)
+    sizes = [needed(op, weights=False) / MB for op in convolutions["MobileNet-v1"]]
+    note = f"of its {len(sizes)} convolutions, without weights"
+    yield _need("MobileNet-v1, standard deviation", 1.45, pstdev(sizes), 2, note)
+
+
+def _need(row: str, printed: float, ours: float, digits: int, note: str) -> Cell:
+    return Cell("Figure 2", row, "batch 1", "MB", printed, ours, digits, note)
+
+
+def _convolutions(network: str) -> list[Op]:
+    return [op for op, _ in all_ops(layers_of(network)) if op.kind == "conv"]
+
+
+def figure_7() -> Iterator[Cell]:
+    """Batches of the baseline that its caption names."""
+    chain = chain_of("ResNet50", _untimed)
+    for memory, (_, baseline) in FIGURE_7.items():
+        batch = largest_uniform(chain, BATCHES, memory * MB)
+        yield Cell("Figure 7", f"ResNet50, {memory} MB", "batch of the baseline", "", baseline, batch, 0)  # fmt: skip
+
+
+def figure_8() -> Iterator[Cell]:
+    """The greedy rule on GoogleNet, with and without the layer that Table III does not list."""
+    whole = chain_of("GoogleNet", _untimed)
+    without = Chain(tuple(layer for layer in whole.layers if layer.name != _UNLISTED))
+    for images, printed in FIGURE_8.items():
+        row = f"greedy rule, request of {images}"
+        least, full = (_least_memory(chain, images) for chain in (without, whole))
+        fits = sum(least <= memory * MB for memory in MEMORIES)
+        note = (
+            "" if fits == printed else f"it needs {least / MB:.1f} MB, and is printed to run in 35"
+        )
+        column = "memories at which it has a plan"
+        yield Cell("Figure 8", row, column, "", printed, fits, 0, note)
+        note = f"with {_UNLISTED}, which Table III does not list, {full / MB:.1f}"
+        yield Cell("Figure 8", row, "least memory", "MB", None, least / MB, 1, note)
+
+
+def _least_memory(chain: Chain, images: int) -> int:
+    """Bytes in which the greedy rule has a plan; what fits into some memory fits into more."""
+    low, high = 0, MB
+    while greedy(chain, images, high) is None:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if greedy(chain, images, middle) is None else (low, middle)
+    return high

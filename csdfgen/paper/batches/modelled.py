@@ -1,0 +1,225 @@
+"""How much do batches of different layers gain on a modelled K80? Figures 7 to 9, Tables II and III.
+
+Modelled throughout: the paper prints no times. What is compared with print is who wins, and where more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from csdfgen.paper.batches.memory import BATCHES, MB, chain_of
+from csdfgen.paper.batches.printed import (
+    FIGURE_7,
+    FIGURE_9,
+    MEMORIES,
+    REQUESTS,
+    TABLE_2,
+    TABLE_3,
+)
+from csdfgen.paper.batches.times import modelled
+from csdfgen.paper.cells import Cell
+from schedules.batches.baselines import fixed, greedy
+from schedules.batches.planning import PRINTED_UNIT, cheapest
+from schedules.batches.plans import ChainPlan
+from schedules.batches.replay import Replay, replay
+from schedules.batches.tables import Rule, Tables
+
+__all__ = ["Point", "figure_7_points", "figure_8_points", "modelled_tables", "plan_of", "point_json", "tables_of"]  # fmt: skip
+
+NETWORKS = tuple(TABLE_2)
+
+_TIMES = "modelled: the paper prints no times of layers"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A network with a request in some memory. Times are ms an image; None: no plan.
+
+    fixed: of the largest uniform batch, which is `batch`; algorithm_1: as printed, at multiples of 2 MB
+    and for the request as a whole; ours: in rounds of `rounds` images.
+    """
+
+    network: str
+    images: int
+    memory_mb: int
+    batch: int
+    fixed: float | None
+    greedy: float | None
+    algorithm_1: float | None
+    ours: float | None
+    rounds: tuple[int, ...]
+
+    @property
+    def gain(self) -> float:
+        """Percent of the baseline's time per image that ours saves."""
+        assert self.fixed is not None and self.ours is not None
+        return 100 * (1 - self.ours / self.fixed)
+
+
+@cache
+def tables_of(network: str, rule: Rule, unit: int = 1) -> Tables:
+    """For up to 12 images and 40 MB."""
+    return Tables(chain_of(network, modelled()), BATCHES, MEMORIES[-1] * MB, rule, unit=unit)
+
+
+@cache
+def plan_of(network: str, images: int, memory_mb: int) -> ChainPlan | None:
+    """Our plan of a request; too large a network to be searched."""
+    tables = tables_of(network, "gathering")
+    return cheapest(tables.chain, images, memory_mb * MB, searched=0, tables=tables)
+
+
+@cache
+def _point(network: str, images: int, memory_mb: int) -> Point:
+    memory = memory_mb * MB
+    as_printed = tables_of(network, "printed", PRINTED_UNIT)
+    chain = as_printed.chain
+    base, ours = fixed(chain, images, memory), plan_of(network, images, memory_mb)
+    found = as_printed.cost(images, memory)
+    return Point(
+        network,
+        images,
+        memory_mb,
+        0 if base is None else base.rounds[0],
+        _ms(base),
+        _ms(greedy(chain, images, memory)),
+        None if found == float("inf") else 1e3 * found / images,
+        _ms(ours),
+        () if ours is None else ours.rounds,
+    )
+
+
+def _ms(plan: ChainPlan | None) -> float | None:
+    return None if plan is None else 1e3 * plan.cost_per_image
+
+
+def figure_7_points() -> tuple[Point, ...]:
+    """Four networks, requests of 12."""
+    return tuple(_point(name, BATCHES, memory) for name in NETWORKS for memory in MEMORIES)
+
+
+def figure_8_points() -> tuple[Point, ...]:
+    """GoogleNet, requests of other sizes."""
+    return tuple(_point("GoogleNet", images, memory) for images in REQUESTS for memory in MEMORIES)
+
+
+def point_json(figure: str, point: Point) -> dict[str, Any]:
+    """A point as JSON values."""
+    return {"table": figure, "verdict": "modelled", **asdict(point), "gain": point.gain}
+
+
+def modelled_tables() -> Iterator[Cell]:
+    """Gains beside Table II, what holds of them, and batches beside Figures 7 and 9 and Table III."""
+    yield from _gains()
+    yield from _trends()
+    yield from _caption()
+    yield from _figure_9()
+    yield from _left_over()
+
+
+def _gains() -> Iterator[Cell]:
+    for name, printed in TABLE_2.items():
+        for column, value, ours in zip(
+            ("below 30 MB", "above 35 MB"), printed, _largest(name), strict=True
+        ):
+            yield Cell("Table II", name, column, "%", value, ours, 2, _TIMES)
+
+
+def _largest(network: str) -> tuple[float, float]:
+    """Largest gains below 30 MB and above 35 MB."""
+    points = [point for point in figure_7_points() if point.network == network]
+    return (
+        max(point.gain for point in points if point.memory_mb < 30),
+        max(point.gain for point in points if point.memory_mb > 35),
+    )
+
+
+def _trends() -> Iterator[Cell]:
+    """How often what the paper says of its curves does not hold of ours."""
+    points = (*figure_7_points(), *figure_8_points())
+    gains = {name: _largest(name) for name in NETWORKS}
+    others = [gains[name] for name in NETWORKS if name != "MobileNet-v1"]
+    behind = {
+        f"points behind {said}, of {len(points)}": sum(_slower(point, rule) for point in points)
+        for rule, said in (
+            ("fixed", "the largest uniform batch"),
+            ("greedy", "the greedy rule"),
+            ("algorithm_1", "Algorithm 1"),
+        )
+    }
+    not_falling = sum(low <= high for low, high in gains.values())
+    above = sum(gains["MobileNet-v1"][part] >= one[part] for one in others for part in range(2))
+    found = {
+        **behind,
+        "networks that gain no more below 30 MB than above 35": not_falling,
+        "gains of other networks that MobileNet's reach": above,
+    }
+    for row, count in found.items():
+        yield Cell("section IV", row, "", "", 0, count, 0)
+    note = "then it would not gain least: how PyTorch 0.4 computes them decides"
+    row = "gain of MobileNet below 30 MB if depthwise layers read each value once"
+    yield Cell("section IV", row, "", "%", None, _gain_without_windows(), 1, note)
+
+
+def _gain_without_windows() -> float:
+    """Of MobileNet, the largest below 30 MB."""
+    chain = chain_of("MobileNet-v1", modelled(windows=False))
+    sizes = [memory * MB for memory in MEMORIES if memory < 30]
+    tables = Tables(chain, BATCHES, max(sizes))
+    gains = []
+    for memory in sizes:
+        base = fixed(chain, BATCHES, memory)
+        ours = cheapest(chain, BATCHES, memory, searched=0, tables=tables)
+        assert base is not None and ours is not None
+        gains.append(100 * (1 - ours.cost / base.cost))
+    return max(gains)
+
+
+def _slower(point: Point, rule: str) -> bool:
+    theirs = getattr(point, rule)
+    return theirs is not None and (point.ours is None or point.ours > theirs * (1 + 1e-9))
+
+
+def _caption() -> Iterator[Cell]:
+    for memory, (largest, _) in FIGURE_7.items():
+        calls = _replayed("ResNet50", BATCHES, memory).calls
+        ours = max(call.images for call in calls)
+        yield Cell("Figure 7", f"ResNet50, {memory} MB", "largest batch of a layer", "", largest, ours, 0, _TIMES)  # fmt: skip
+
+
+def _figure_9() -> Iterator[Cell]:
+    calls = _replayed("GoogleNet", BATCHES, 20).calls
+    for name, printed in FIGURE_9.items():
+        sizes = [call.images for call in calls if call.layer == name]
+        note = f"ours: {'+'.join(map(str, sizes))}; {_TIMES}"
+        yield Cell("Figure 9", name, "largest batch", "", printed, max(sizes), 0, note)
+
+
+def _left_over() -> Iterator[Cell]:
+    """Ours beside the VBS column of Table III: of the calls of a layer, the one that holds most."""
+    calls = _replayed("GoogleNet", BATCHES, 20).calls
+    for name, (_, printed) in TABLE_3.items():
+        held = max(call.held for call in calls if call.layer == name)
+        note = "of another plan: the authors' follows from times that are not printed"
+        yield Cell("Table III", name, "VBS", "MB", printed, 20 - held / MB, 2, note)
+
+
+@cache
+def _replayed(network: str, images: int, memory_mb: int) -> Replay:
+    plan = plan_of(network, images, memory_mb)
+    assert plan is not None
+    return replay(tables_of(network, "gathering").chain, plan)
+
+
+def batches_along(
+    network: str, images: int, memory_mb: int
+) -> Sequence[tuple[str, tuple[int, ...]]]:
+    """Layers of the main path and the images of each of their calls."""
+    sizes: dict[str, list[int]] = {}
+    for call in _replayed(network, images, memory_mb).calls:
+        sizes.setdefault(call.layer, []).append(call.images)
+    chain = tables_of(network, "gathering").chain
+    return [(layer.name, tuple(sizes[layer.name])) for layer in chain.layers]

@@ -1,0 +1,91 @@
+"""All numbers of paper 000 that can be computed, part by part, what is modelled beside its curves, and what
+cannot be computed with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
+
+from csdfgen.paper.batches.errata import errata
+from csdfgen.paper.batches.example import example
+from csdfgen.paper.batches.model_tables import figure_2, figure_7, figure_8, table_3
+from csdfgen.paper.batches.modelled import (
+    NETWORKS,
+    Point,
+    figure_7_points,
+    figure_8_points,
+    modelled_tables,
+    tables_of,
+)
+from csdfgen.paper.batches.printed import LEFT
+from csdfgen.paper.batches.random_chains import Comparison, compared
+from csdfgen.paper.cells import Cell, Left, Progress
+from schedules.batches.planning import PRINTED_UNIT
+
+__all__ = ["Reproduction", "comparisons", "reproduce"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """cells: by part. points: by figure. left: not computed."""
+
+    cells: Mapping[str, tuple[Cell, ...]]
+    points: Mapping[str, tuple[Point, ...]]
+    left: tuple[Left, ...]
+
+
+def _memory() -> Iterator[Cell]:
+    return chain(table_3(), figure_2(), figure_7(), figure_8())
+
+
+def comparisons(found: Mapping[str, Comparison]) -> Iterator[Cell]:
+    """Random networks, a row a way to plan."""
+    said = {
+        "printed": "Algorithm 1",
+        "gathering": "with images that gather",
+        "searched": "and all orders searched",
+    }
+    for name, one in found.items():
+        columns = {
+            "with a plan": one.feasible,
+            "least": one.optimal,
+            "dearer": one.worse,
+            "no plan found": one.missed,
+            "below the least, or wrong": one.below,
+        }
+        for column, count in columns.items():
+            yield Cell("random networks", said[name], column, "", None, count, 0)
+        yield Cell("random networks", said[name], "dearer by up to, %", "%", None, 100 * one.largest, 1)  # fmt: skip
+
+
+def _random() -> Iterator[Cell]:
+    return comparisons(compared())
+
+
+PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
+    {
+        "worked example": example,
+        "memory": _memory,
+        "random networks": _random,
+        "modelled": modelled_tables,
+        "errata": errata,
+    }
+)
+"""Part -> its cells."""
+
+
+def reproduce(progress: Progress = lambda name: None) -> Reproduction:
+    """Everything; the tables of the networks are made once and take most of the time."""
+    for name in NETWORKS:
+        progress(f"tables of {name}")
+        tables_of(name, "gathering")
+        tables_of(name, "printed", PRINTED_UNIT)
+    cells: dict[str, tuple[Cell, ...]] = {}
+    for name, made in PARTS.items():
+        progress(name)
+        cells[name] = tuple(made())
+    points = {"Figure 7": figure_7_points(), "Figure 8": figure_8_points()}
+    return Reproduction(MappingProxyType(cells), MappingProxyType(points), LEFT)
