@@ -13,13 +13,13 @@ from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.native.families.common import (
     Family,
+    Taps,
     addresses,
     is_dense,
     is_map,
     pixel,
     pointers,
     reads_a_map,
-    rows_read,
 )
 from csdfgen.native.library import ByteAverageStep, BytePoolStep, ByteSource, ByteSumStep
 from csdfgen.native.strided import Native
@@ -36,6 +36,8 @@ __all__ = ["BYTE_POOLS"]
 class _Without:
     """Families that leave what follows to others and need no workspace."""
 
+    joins = False
+
     def follows(self, layer: Layer) -> int:
         return 0
 
@@ -46,38 +48,36 @@ class _Without:
 class _Greatest(_Without):
     """Of what each window sees."""
 
+    joins = True
+
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, phase, view, target = step.layer, step.phase, step.inputs[0], step.outputs[0]
-        held, x = phase.ins[0], layer.inputs[0]
-        assert held is not None and view is not None and x is not None
+        x = layer.inputs[0]
+        assert view is not None and x is not None
         rows, *others = windows_of(layer.attributes)
         across = others[0] if others else None
         accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
-        out = Rows(0, 1) if accumulates else phase.out
-        first, high, reach = held.start, len(held), len(held)
-        if not accumulates:
-            first = out.start * rows.stride - rows.pad_top
-            high, reach = rows.kernel, (len(out) - 1) * rows.stride + rows.extent
+        taps = Taps.of(step, rows)
         written, low = addresses(target, memory), 0
         found = []
         for piece in view.pieces or (view,):
-            table = rows_read(addresses(piece, memory), held, first, reach)
+            table = taps.table(step, piece, memory)
             there = pointers([at + low for at in written])
             made = BytePoolStep(
                 128 if x.dtype == "uint8" else 0,
-                high,
+                taps.kernel,
                 across.kernel if across else 1,
-                rows.stride,
+                taps.stride,
                 across.stride if across else 1,
-                1 if accumulates else rows.dilation,
+                taps.dilation,
                 across.dilation if across else 1,
                 across.pad_top if across else 0,
                 x.shape[3] if across else 1,
                 int(phase.first or not accumulates),
-                len(out),
+                len(written),
                 layer.output.shape[3] if across else 1,
                 pixel(target),
                 ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
@@ -95,34 +95,34 @@ class _Windows(_Without):
     """
 
     layer: Layer
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, phase, view, target = self.layer, step.phase, step.inputs[0], step.outputs[0]
-        held, x, out = phase.ins[0], layer.inputs[0], phase.out
-        assert held is not None and view is not None and x is not None
+        x = layer.inputs[0]
+        assert view is not None and x is not None
         rows, across = _windows(layer)
-        first = out.start * rows.stride - rows.pad_top
-        reach = (len(out) - 1) * rows.stride + rows.extent
-        seen, seen_across = (_integers(one) for one in _seen(layer, out))
+        taps, (down, along) = Taps.of(step, rows), _seen(layer, phase.out)
+        seen, seen_across = _integers((*down,) * phase.images), _integers(along)
         written, low = addresses(target, memory), 0
         found = []
         for piece in view.pieces or (view,):
-            table = rows_read(addresses(piece, memory), held, first, reach)
+            table = taps.table(step, piece, memory)
             there = pointers([at + low for at in written])
             made = ByteAverageStep(
                 128 if x.dtype == "uint8" else 0,
-                rows.kernel,
+                taps.kernel,
                 across.kernel,
-                rows.stride,
+                taps.stride,
                 across.stride,
-                rows.dilation,
+                taps.dilation,
                 across.dilation,
                 across.pad_top,
                 _columns(x),
-                len(out),
+                len(written),
                 _columns(layer.output),
                 pixel(target),
                 zero_of(layer, "x"),

@@ -15,13 +15,13 @@ from csdfgen.model.rows import Rows
 from csdfgen.native.families.common import (
     FLOAT,
     Family,
+    Taps,
     activated,
     addresses,
     followed,
     pixel,
     pointers,
     reads_a_map,
-    rows_read,
 )
 from csdfgen.native.library import Activation, PoolStep, Source
 from csdfgen.native.strided import Native
@@ -38,6 +38,7 @@ class _Pool:
     """average: of what each window sees, else the greatest of it."""
 
     average: bool
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -50,8 +51,8 @@ class _Pool:
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, phase, view, target = step.layer, step.phase, step.inputs[0], step.outputs[0]
-        held, x = phase.ins[0], layer.inputs[0]
-        assert held is not None and view is not None and x is not None
+        x, images = layer.inputs[0], phase.images
+        assert view is not None and x is not None
         rows, *others = windows_of(layer.attributes)
         across = others[0] if others else None
         width = x.shape[3] if across else 1
@@ -59,32 +60,29 @@ class _Pool:
         padded = layer.attributes["count_include_pad"]
         accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
         out = Rows(0, 1) if accumulates else phase.out
-        first, high, reach = held.start, len(held), len(held)
-        if not accumulates:
-            first = out.start * rows.stride - rows.pad_top
-            high, reach = rows.kernel, (len(out) - 1) * rows.stride + rows.extent
-        seen = _integers(counted(rows, out, x.shape[2], padded))
+        taps = Taps.of(step, rows)
+        seen = _integers(counted(rows, out, x.shape[2], padded) * images)
         seen_across = _integers(
             counted(across, Rows(0, columns), width, padded) if across else (1,)
         )
         written, low = addresses(target, memory), 0
         found = []
         for piece in view.pieces or (view,):
-            table = rows_read(addresses(piece, memory), held, first, reach)
+            table = taps.table(step, piece, memory)
             there = pointers([at + FLOAT * low for at in written])
             made = PoolStep(
                 int(self.average),
-                high,
+                taps.kernel,
                 across.kernel if across else 1,
-                rows.stride,
+                taps.stride,
                 across.stride if across else 1,
-                1 if accumulates else rows.dilation,
+                taps.dilation,
                 across.dilation if across else 1,
                 across.pad_top if across else 0,
                 width,
                 int(phase.first or not accumulates),
                 int(phase.last or not accumulates),
-                len(out),
+                len(written),
                 columns,
                 pixel(target),
                 Source(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
