@@ -2,14 +2,16 @@
 
 Rows of an operand are cut into blocks; rows of a block lie together, blocks in any order with gaps
 of any width. The workspace is declared for steps in pools of their own, where every block is
-apart, and steps are bound to memory in which some blocks happen to lie together.
+apart, and steps are bound to memory in which some blocks happen to lie together. Several images are
+one step: blocks of each of them, outputs all together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from sys import maxsize
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, phases, stored_rows
 
-__all__ = ["Layout", "declared", "run_scattered"]
+__all__ = ["Layout", "declared", "run_scattered", "run_together"]
 
 ALIGN = 64
 PATTERN = 0xA7
@@ -58,7 +60,7 @@ def _contiguous(shape: Shape, size: int) -> tuple[int, ...]:
     return tuple(size * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _scattered(tensor: Tensor, pool: _Pool, name: str, layout: Layout) -> View:
+def _scattered(tensor: Tensor, pool: _Pool, name: str, layout: Layout, images: int) -> View:
     shape = tensor.row_shape
     cuts = np.array_split(np.arange(shape[-1]), min(layout.pieces, shape[-1])) if shape else []
     widths = [len(cut) for cut in cuts] or [0]
@@ -67,35 +69,45 @@ def _scattered(tensor: Tensor, pool: _Pool, name: str, layout: Layout) -> View:
         own = (*shape[:-1], width) if shape else shape
         row = prod(own) * tensor.itemsize
         rows: list[int] = []
-        order = list(range(0, tensor.rows, layout.block))
-        starts = {}
+        cuts_of_one = range(0, tensor.rows, layout.block)
+        counts = {
+            image * tensor.rows + start: min(layout.block, tensor.rows - start)
+            for image in range(images)
+            for start in cuts_of_one
+        }
+        order, starts = list(counts), {}
         for start in order if layout.together else order[::2] + order[1::2]:
-            starts[start] = pool.take(
-                row * min(layout.block, tensor.rows - start), not layout.together or start == 0
-            )
-        for start in order:
-            count = min(layout.block, tensor.rows - start)
+            starts[start] = pool.take(row * counts[start], not layout.together or start == 0)
+        for start, count in counts.items():
             rows += [starts[start] + k * row for k in range(count)]
         views.append(View(name, tuple(rows), own, _contiguous(own, tensor.itemsize), tensor.format))
     return View.joined(views, len(shape) - 1) if shape else views[0]
 
 
-def _output(tensor: Tensor, pool: _Pool, name: str, layout: Layout, form: Format) -> View:
+def _output(
+    tensor: Tensor, pool: _Pool, name: str, layout: Layout, form: Format, images: int = 1
+) -> View:
     shape, size = tensor.row_shape, form.itemsize
-    start = pool.take(tensor.elements * size)
+    start = pool.take(images * tensor.elements * size)
     if not layout.onnx or tensor.row_axis is None:
-        rows = tuple(start + k * prod(shape) * size for k in range(tensor.rows))
+        rows = tuple(start + k * prod(shape) * size for k in range(images * tensor.rows))
         return View(name, rows, shape, _contiguous(shape, size), form)
     steps = _contiguous(tensor.shape, size)
     axis = tensor.row_axis
-    rows = tuple(start + k * steps[axis] for k in range(tensor.rows))
+    rows = tuple(
+        start + image * tensor.elements * size + k * steps[axis]
+        for image in range(images)
+        for k in range(tensor.rows)
+    )
     return View(name, rows, shape, (*steps[axis + 1 :], *steps[:axis]), form)
 
 
 def _steps(
-    layer: Layer, height: int, layout: Layout, seed: int
+    layer: Layer, height: int, layout: Layout, seed: int, images: int = 1
 ) -> tuple[list[Step], dict[str, int], list[View | None], list[View]]:
-    """Steps without workspace, bytes of the pools, and whole operands and outputs."""
+    """Steps without workspace, bytes of the pools, and whole operands and outputs; of several images one
+    step.
+    """
     rng = np.random.default_rng(seed)
     operator = operator_of(layer)
     pools: dict[str, _Pool] = {}
@@ -104,11 +116,12 @@ def _steps(
         return pools.setdefault(name, _Pool(rng))
 
     operands = [
-        None if t is None else _scattered(t, pool(f"i{k}"), f"i{k}", layout)
+        None if t is None else _scattered(t, pool(f"i{k}"), f"i{k}", layout, images)
         for k, t in enumerate(layer.inputs)
     ]
     outputs = [
-        _output(t, pool(f"o{k}"), f"o{k}", layout, t.format) for k, t in enumerate(layer.outputs)
+        _output(t, pool(f"o{k}"), f"o{k}", layout, t.format, images)
+        for k, t in enumerate(layer.outputs)
     ]
     states: list[View] = []
     if operator.mode(layer) is Mode.ACCUMULATE:
@@ -117,15 +130,19 @@ def _steps(
             states = [_output(layer.output, pool("s"), "s", Layout(), state)]
     steps = []
     for number, phase in enumerate(phases(operator, layer, height)):
+        phase = replace(phase, images=images)
         inputs: list[View | None] = []
         for k, rows in enumerate(phase.ins):
             view = operands[k]
             if rows is None or view is None:
                 inputs.append(None)
             else:
-                held = stored_rows(layer, k, rows)
+                tensor = layer.inputs[k]
+                assert tensor is not None
+                held = phase.slab(stored_rows(layer, k, rows)).span(tensor.rows)
                 inputs.append(view.part(held.start, held.stop))
-        out = tuple(view.part(phase.out.start, phase.out.stop) for view in outputs)
+        spans = [phase.slab(phase.out).span(t.rows) for t in layer.outputs]
+        out = tuple(view.part(s.start, s.stop) for view, s in zip(outputs, spans, strict=True))
         steps.append(
             Step(
                 number,
@@ -142,10 +159,15 @@ def _steps(
 
 
 def declared(
-    layer: Layer, height: int, layout: Layout, limit: int | None, kernels: KernelSet = NUMPY
+    layer: Layer,
+    height: int,
+    layout: Layout,
+    limit: int | None,
+    kernels: KernelSet = NUMPY,
+    images: int = 1,
 ) -> list[int]:
     """What every step of a layer declares."""
-    steps, sizes, _, _ = _steps(layer, height, layout, 1)
+    steps, sizes, _, _ = _steps(layer, height, layout, 1, images)
     return [kernels.workspace(step, sizes, limit) for step in steps]
 
 
@@ -161,12 +183,38 @@ def run_scattered(
     """All steps, each with the workspace that it declares (or `sizes`) and no byte more; outputs in
     ONNX axis order.
     """
-    steps, extents, operands, outputs = _steps(layer, height, layout, 2)
+    (found,) = _run(layer, [feeds], height, layout, limit, sizes, kernels)
+    return found
+
+
+def run_together(
+    layer: Layer,
+    feeds: Sequence[Mapping[int, np.ndarray]],
+    layout: Layout,
+    limit: int | None,
+    sizes: list[int] | None = None,
+    kernels: KernelSet = NUMPY,
+) -> list[list[np.ndarray]]:
+    """The same for several whole images in one step."""
+    return _run(layer, feeds, maxsize, layout, limit, sizes, kernels)
+
+
+def _run(
+    layer: Layer,
+    feeds: Sequence[Mapping[int, np.ndarray]],
+    height: int,
+    layout: Layout,
+    limit: int | None,
+    sizes: list[int] | None,
+    kernels: KernelSet,
+) -> list[list[np.ndarray]]:
+    images = len(feeds)
+    steps, extents, operands, outputs = _steps(layer, height, layout, 2, images)
     memory = {name: np.full(size + 64, PATTERN, np.uint8) for name, size in extents.items()}
     for k, view in enumerate(operands):
         tensor = layer.inputs[k]
         if view is not None and tensor is not None:
-            array = np.ascontiguousarray(tensor.to_storage(feeds[int(tensor.name[1:])]))
+            array = np.concatenate([tensor.to_storage(fed[int(tensor.name[1:])]) for fed in feeds])
             for _, (target, source) in _reversed(array, view, memory):
                 np.copyto(target, source)
     for number, step in enumerate(steps):
@@ -179,12 +227,13 @@ def run_scattered(
             for function, arguments in kernels.chained(kernels.bind(bound, memory)):
                 function(*arguments)
         assert (memory["w"][size:] == PATTERN).all(), "wrote behind its workspace"
-    found = []
+    found: list[list[np.ndarray]] = [[] for _ in feeds]
     for tensor, view in zip(layer.outputs, outputs, strict=True):
-        whole = np.empty(tensor.storage_shape, tensor.dtype)
+        whole = np.empty((images * tensor.rows, *tensor.row_shape), tensor.dtype)
         for function, arguments in copies(whole, view, memory):
             function(*arguments)
-        found.append(tensor.to_onnx(whole))
+        for own, stored in zip(found, np.split(whole, images), strict=True):
+            own.append(tensor.to_onnx(stored))
     return found
 
 

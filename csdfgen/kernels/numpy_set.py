@@ -11,6 +11,7 @@ emitting its calls once for every structure, into memory that is never touched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -19,11 +20,11 @@ import numpy as np
 from csdfgen.errors import PlanError
 from csdfgen.kernels.arrays import array_of, copies, matched
 from csdfgen.kernels.ports import NumpyPort
-from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
+from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, some_images
 from csdfgen.model.network import Layer, Tensor, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops._spread import Piece, Spread
+from csdfgen.ops._spread import Piece, Spread, Stack
 from csdfgen.ops.base import (
     DeclaringScratch,
     Emit,
@@ -63,7 +64,7 @@ class NumpyKernels:
         """See `KernelSet.workspace`."""
         memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
         return max(
-            (self._declared(p, memory, limit) for one in by_image(step) for p in _parts(one)),
+            (self._declared(p, memory, limit) for one in _at_once(step) for p in _parts(one)),
             default=0,
         )
 
@@ -72,7 +73,7 @@ class NumpyKernels:
         scratch = DeclaringScratch(limit)
         self._emit(step, memory, scratch)
         needed = scratch.end
-        if needed > scratch.limit:
+        if needed > scratch.limit and not scratch.indivisible:
             parts = [self._declared(half, memory, limit) for half in halves(step)]
             needed = min(needed, max(parts, default=needed))
         return needed
@@ -83,7 +84,7 @@ class NumpyKernels:
         block = memory[pad.pool][pad.offset : pad.offset + pad.size]
         calls: list[Call] = []
         try:
-            for one in by_image(step):
+            for one in _at_once(step):
                 for part in _parts(one):
                     calls.extend(self._fitted(part, memory, block))
         except PlanError as error:
@@ -117,7 +118,7 @@ class NumpyKernels:
         layer, phase = step.layer, step.phase
         calls: list[Call] = []
         slabs = [
-            None if rows is None else _slab(step, position, rows, memory, scratch, calls)
+            None if rows is None else _slabs(step, position, memory, scratch, calls)
             for position, rows in enumerate(phase.ins)
         ]
         accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
@@ -125,7 +126,10 @@ class NumpyKernels:
         kept = accumulates and not phase.first
         results = [_target(view, memory, scratch, calls, load=kept) for view in held]
         mark = scratch.mark
-        calls.extend(_kernel(layer)(phase, slabs, results, scratch))
+        shaped = results
+        if phase.images > 1:
+            shaped = [array.reshape(phase.images, -1, *array.shape[1:]) for array in results]
+        calls.extend(_kernel(layer)(phase, slabs, shaped, scratch))
         scratch.rewind(mark)
         if not accumulates or phase.last:
             outputs = results
@@ -135,7 +139,7 @@ class NumpyKernels:
                 calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
             mark = scratch.mark
             for after in layer.following:
-                calls.extend(self._epilogue(after, phase.out, outputs[0], scratch))
+                calls.extend(self._epilogue(after, _as_rows(phase), outputs[0], scratch))
                 scratch.rewind(mark)
             if step.states:
                 calls.extend(_stored(step.outputs, outputs, memory))
@@ -153,6 +157,18 @@ class NumpyKernels:
 
 NUMPY = NumpyKernels()
 """The one set: layers are packed once, whoever plans or runs them."""
+
+
+def _slabs(
+    step: Step, position: int, memory: Memory, scratch: Scratch, calls: list[Call]
+) -> np.ndarray:
+    """The slab of an operand; those of all images, wherever their rows lie, where there are several."""
+    if step.phase.images == 1:
+        rows = step.phase.ins[position]
+        assert rows is not None
+        return _slab(step, position, rows, memory, scratch, calls)
+    views = [one.inputs[position] for one in by_image(step)]
+    return cast(np.ndarray, Stack.of([_spread(view, memory) for view in views if view is not None]))
 
 
 def _slab(
@@ -184,16 +200,17 @@ def _slab(
         and layer.input_axes[position] == tensor.row_axis
         and (not view.pieces or view.along == len(view.shape) - 1)
     ):
-        return cast(np.ndarray, _spread(view, found, memory))
+        return cast(np.ndarray, _spread(view, memory))
     gathered = scratch.take((view.count, *view.shape), view.format.dtype)
     calls.extend(copies(gathered, view, memory))
     return presented(gathered, layer, position, rows)
 
 
-def _spread(view: View, found: Sequence[Sequence[tuple[int, int]]], memory: Memory) -> Spread:
-    """The rows where they lie, given the runs of every piece."""
+def _spread(view: View, memory: Memory) -> Spread:
+    """The rows where they lie."""
     pieces, low = [], 0
-    for one, ranges in zip(view.pieces or (view,), found, strict=True):
+    for one in view.pieces or (view,):
+        ranges = one.runs
         arrays = tuple(array_of(one.part(a, b), memory) for a, b in ranges)
         pieces.append(Piece(low, low + one.shape[-1], tuple(ranges), arrays))
         low += one.shape[-1]
@@ -240,6 +257,55 @@ def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory)
     ]
 
 
+# Several images -----------------------------------------------------------------------------------
+
+
+def _as_rows(phase: Phase) -> Rows:
+    """The rows that a phase writes, counted through its images."""
+    return Rows(phase.out.start, phase.out.start + phase.images * len(phase.out))
+
+
+def _at_once(step: Step) -> tuple[Step, ...]:
+    """The step, if all of its images can be computed at once; else one for each of them.
+
+    Where elements depend on those at their place alone, images are more rows.
+    """
+    layer, phase, images = step.layer, step.phase, step.phase.images
+    if images == 1:
+        return (step,)
+    operator, out = operator_of(layer), _as_rows(phase)
+    alone = all(_is_pointwise(one) for one in layer.following)
+    if operator.mode(layer) is Mode.ROWS and _is_pointwise(layer):
+        ins = operator.input_rows(layer, out)
+        tensors = (*layer.inputs, *layer.outputs)
+        high = all(t is None or t.rows == len(phase.out) for t in tensors)
+        natural = layer.input_axes == tuple(t and t.row_axis for t in layer.inputs)
+        if alone and high and natural and all(rows in (None, out) for rows in ins):
+            return (replace(step, phase=replace(phase, out=out, ins=ins, images=1)),)
+    lies = all(_is_array(view) for view in step.outputs)
+    lies = lies and all(_is_stacked(layer, k, view) for k, view in enumerate(step.inputs))
+    if alone and lies and not step.states and operator.joins(layer, images):
+        return (step,)
+    return by_image(step)
+
+
+def _is_pointwise(layer: Layer) -> bool:
+    """Whether it does the same to every row."""
+    operator = operator_of(layer)
+    return operator.pointwise and operator.repeats(layer)
+
+
+def _is_stacked(layer: Layer, position: int, view: View | None) -> bool:
+    """Whether a kernel that takes several images is handed the rows of an operand as they lie."""
+    tensor = layer.inputs[position]
+    if view is None or tensor is None:
+        return True
+    if layer.input_axes[position] != tensor.row_axis or not view.shape:
+        return False
+    pieces = operator_of(layer).takes(layer, position) is not Takes.EVEN
+    return not view.pieces or (pieces and view.along == len(view.shape) - 1)
+
+
 # A phase in parts --------------------------------------------------------------------------------
 
 
@@ -249,7 +315,7 @@ def _parts(step: Step) -> list[Step]:
     """
     operator = operator_of(step.layer)
     mode = operator.mode(step.layer)
-    if mode is Mode.WHOLE:
+    if mode is Mode.WHOLE or step.phase.images > 1:
         return [step]
     if mode is Mode.ACCUMULATE:
         return _accumulating_parts(step, operator.accumulate_over)
@@ -293,6 +359,11 @@ def _cut(step: Step, start: int, stop: int) -> Step:
 
 def halves(step: Step) -> list[Step]:
     """The step in two, as one that takes less workspace; [] if it is as small as can be."""
+    images = step.phase.images
+    if images > 1:
+        half = images // 2
+        both = some_images(step, 0, half), some_images(step, half, images - half)
+        return [part for one in both for part in _at_once(one)]
     operator = operator_of(step.layer)
     mode = operator.mode(step.layer)
     if mode is Mode.ROWS:

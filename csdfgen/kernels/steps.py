@@ -19,6 +19,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
+from csdfgen.ops._spread import NEAR
 from csdfgen.ops.base import Mode, Phase, stored_rows
 
 __all__ = [
@@ -32,11 +33,9 @@ __all__ = [
     "View",
     "by_image",
     "runs",
+    "some_images",
     "structures",
 ]
-
-_NEAR = 64
-"""Bytes that may lie between two rows of an array: what aligning them leaves."""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 """A prepared call: function(*arguments), without a result."""
@@ -101,7 +100,7 @@ class View:
         evenly spaced by chance: what lies between them may be written in the same firing.
         """
         extents = (size * step for size, step in zip(self.shape, self.strides, strict=True))
-        return runs(self.rows, max(extents, default=self.format.itemsize) + _NEAR)
+        return runs(self.rows, max(extents, default=self.format.itemsize) + NEAR)
 
     def part(self, start: int, stop: int) -> View:
         """Rows [start, stop) of the view."""
@@ -228,25 +227,25 @@ def by_image(step: Step) -> tuple[Step, ...]:
     A layer that accumulates over several phases has one image in each of them.
     """
     images = step.phase.images
-    if images == 1:
-        return (step,)
-    layer = step.layer
-    found = []
-    for image in range(images):
-        phase = replace(step.phase, image=step.phase.image + image, images=1)
-        heights = [0 if t is None else t.rows for t in layer.inputs]
-        inputs = tuple(
-            None if view is None else view.part(image * rows, (image + 1) * rows)
-            for view, rows in zip(step.inputs, heights, strict=True)
-        )
-        outputs = tuple(
-            view.part(image * t.rows, (image + 1) * t.rows)
-            for view, t in zip(step.outputs, layer.outputs, strict=True)
-        )
-        found.append(
-            replace(step, phase=phase, inputs=_held(layer, phase, inputs), outputs=outputs)
-        )
-    return tuple(found)
+    return (step,) if images == 1 else tuple(some_images(step, k, 1) for k in range(images))
+
+
+def some_images(step: Step, first: int, count: int) -> Step:
+    """What a step of several images does for `count` of them, from number `first` of its own on."""
+    layer, phase = step.layer, step.phase
+    phase = replace(phase, image=phase.image + first, images=count)
+    heights = [0 if t is None else t.rows for t in layer.inputs]
+    inputs = tuple(
+        None if view is None else view.part(first * rows, (first + count) * rows)
+        for view, rows in zip(step.inputs, heights, strict=True)
+    )
+    outputs = tuple(
+        view.part(first * t.rows, (first + count) * t.rows)
+        for view, t in zip(step.outputs, layer.outputs, strict=True)
+    )
+    if count == 1:
+        inputs = _held(layer, phase, inputs)
+    return replace(step, phase=phase, inputs=inputs, outputs=outputs)
 
 
 def _held(layer: Layer, phase: Phase, whole: Sequence[View | None]) -> tuple[View | None, ...]:

@@ -155,14 +155,14 @@ def _table(calls: Sequence[Call]) -> Any:
 
 
 def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
-    """The step, image by image, and what follows it in the slab as steps of their own, where a family
-    computes it; the whole step where none does.
+    """The step, image by image unless all are computed at once, and what follows it in the slab as steps of
+    their own, where a family computes it; the whole step where none does.
     """
     family = family_of(step.layer, ways)
     if family is None:
         return [(step, None)]
     found: list[tuple[Step, Family | None]] = []
-    for one in by_image(step):
+    for one in (step,) if family.joins else by_image(step):
         if not family.takes(one):
             return [(step, None)]
         on_the_way = family.follows(step.layer)
@@ -179,5 +179,5 @@ def _after(step: Step, after: Layer) -> Step:
     out = step.phase.out
     ins = operator_of(after).input_rows(after, out)
     inputs = tuple(None if rows is None else step.outputs[0] for rows in ins)
-    phase = Phase(out, ins, image=step.phase.image)
+    phase = Phase(out, ins, image=step.phase.image, images=step.phase.images)
     return replace(step, layer=after, phase=phase, inputs=inputs, states=())

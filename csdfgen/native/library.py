@@ -81,7 +81,7 @@ PANEL = 16
 RANK = 10
 """Most dimensions of a strided kernel: CSDF_RANK."""
 
-_VERSION = 8
+_VERSION = 9
 
 
 class Activation(Structure):
@@ -144,6 +144,8 @@ class ConvStep(Structure):
         ("workspace_bytes", c_size_t),
         ("tile", c_int32),
         ("some", c_int32),
+        ("each", c_int32),
+        ("apart", c_int32),
     )
 
 
@@ -269,6 +271,8 @@ class ByteConvStep(Structure):
         ("out", ByteTarget),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
+        ("each", c_int32),
+        ("apart", c_int32),
     )
 
 

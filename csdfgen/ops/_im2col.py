@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
-from csdfgen.ops._spread import Piece, Spread
+from csdfgen.ops._spread import Piece, Spread, Stack
 from csdfgen.ops.base import Call, Scratch
 
 __all__ = [
@@ -111,7 +111,7 @@ class Job:
 
     axes: at least two (a leading axis of one pixel costs nothing).
     image: (sizes..., C), one size per axis, then the channels; rows along the first axis may lie
-        anywhere. out: (counts..., channels out), maybe strided.
+        anywhere. Of a `Stack` the first axis is the images, one tap each. out: (counts..., channels out), maybe strided.
     weights: in the dtype that is computed in; laid out as the function that computes the job wants
         them.
     add: the result is added to what `out` holds; then there is no bias.
@@ -122,7 +122,7 @@ class Job:
     """
 
     axes: tuple[Axis, ...]
-    image: Spread
+    image: Spread | Stack
     weights: np.ndarray
     out: np.ndarray
     bias: np.ndarray | None = None
@@ -352,7 +352,7 @@ def _beside(axis: Axis, size: int) -> tuple[_Region, ...]:
 
 def fill(
     axes: Sequence[Axis],
-    image: Spread,
+    image: Spread | Stack,
     target: np.ndarray,
     channels: tuple[int, int] | None = None,
     beside: float = 0,
@@ -361,6 +361,21 @@ def fill(
     beside the image; of the channels [start, stop) if given.
     """
     n = len(axes)
+    if isinstance(image, Stack):
+        whole = image.at(axes[0].first, axes[0].count)
+        if whole is None:
+            return [
+                call
+                for k in range(axes[0].count)
+                for call in fill(
+                    axes[1:],
+                    image.images[axes[0].first + k],
+                    target[k][(slice(None),) * (n - 1) + (0,)],
+                    channels,
+                    beside,
+                )
+            ]
+        axes, image = (replace(axes[0], first=0), *axes[1:]), Spread.of(whole)
     low, high = channels or (0, image.shape[-1])
     calls: list[Call] = []
     for k, axis in enumerate(axes):

@@ -14,11 +14,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
 from csdfgen.ops.base import Call
 
-__all__ = ["Piece", "Spread", "edges"]
+__all__ = ["Piece", "Spread", "Stack", "edges"]
+
+
+NEAR = 64
+"""Bytes that may lie between two rows of an array: what aligning them leaves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +101,58 @@ class Spread:
         for piece in self.pieces:
             for (start, stop), array in zip(piece.runs, piece.arrays, strict=True):
                 yield target[start:stop, ..., piece.low : piece.high], array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """Slabs of several images, alike in shape and type: of shape (images, rows, ..., channels)."""
+
+    images: tuple[Spread, ...]
+
+    @classmethod
+    def of(cls, images: Sequence[Spread]) -> Spread | Stack:
+        """Images as kernels are handed them: those that are evenly spaced arrays are one array."""
+        found = cls(tuple(images))
+        whole = found.at(0, len(images))
+        return found if whole is None else Spread.of(whole)
+
+    @property
+    def shape(self) -> Shape:
+        return (len(self.images), *self.images[0].shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.images[0].dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def at(self, first: int, count: int) -> np.ndarray | None:
+        """Images [first, first + count) as one array; None if they are none. Far from each other they
+        make none, even if they are evenly spaced by chance (as rows do, `View.runs`).
+        """
+        arrays = [one.at(0, one.shape[0]) for one in self.images[first : first + count]]
+        base = arrays[0]
+        if base is None or any(a is None or a.strides != base.strides for a in arrays):
+            return None
+        starts = [a.__array_interface__["data"][0] for a in arrays if a is not None]
+        steps = {later - former for former, later in pairwise(starts)}
+        if len(steps) > 1:
+            return None
+        step = steps.pop() if steps else base.nbytes
+        least = max(size * by for size, by in zip(base.shape, base.strides, strict=True))
+        if not least <= step <= least + NEAR and count > 1:
+            return None
+        return as_strided(base, (count, *base.shape), (step, *base.strides))
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Stack:
+        """The slabs with another view of every array, see `Spread.each`."""
+        return Stack(tuple(image.each(change) for image in self.images))
+
+    def between(self, start: int, stop: int) -> Stack:
+        """Channels [start, stop) of the slabs."""
+        return Stack(tuple(image.between(start, stop) for image in self.images))
 
 
 def edges(pieces: Sequence[Sequence[Piece]], size: int) -> list[tuple[int, int]]:

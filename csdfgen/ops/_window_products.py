@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
-from math import prod
+from math import inf, prod
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from csdfgen.ops._im2col import (
     fill,
     split,
 )
+from csdfgen.ops._spread import Stack
 from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 
 __all__ = [
@@ -265,7 +266,7 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     direct: list[Job] = []
     for job in jobs:
         if prod(job.taps):
-            direct += _direct(job)
+            direct += _direct(job, scratch)
         else:
             calls += without_taps(job)
     if not direct:
@@ -289,12 +290,14 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     return calls
 
 
-def _direct(job: Job) -> list[Job]:
+def _direct(job: Job, scratch: Scratch) -> list[Job]:
     """The job in parts whose windows need no copy, where rows are long enough for products of their
     own; else the job itself.
     """
     if prod(job.taps) != 1 or job.left is not None or prod(job.counts[1:]) < DIRECT:
         return [job]
+    if isinstance(job.image, Stack):
+        return _direct_images(job, scratch)
     (piece, *others), rows = job.image.pieces, job.axes[0]
     if others:
         return [job]
@@ -310,6 +313,23 @@ def _direct(job: Job) -> list[Job]:
     if any(part.left is None for part in found):
         found = [job.box([(at, at + 1), *whole]) for at in range(rows.count)]
     return found if all(part.left is not None for part in found) else [job]
+
+
+def _direct_images(job: Job, scratch: Scratch) -> list[Job]:
+    """The job image by image if each is a matrix where it lies, and products of their own cost less than
+    copies of all images side by side, as many as there is room for.
+    """
+    whole = [(0, axis.count) for axis in job.axes[1:]]
+    found = [job.box([(at, at + 1), *whole]) for at in range(job.axes[0].count)]
+    if any(one.left is None for one in found):
+        return [job]
+    apart = sum(_least_cost(_shape(one), scratch) for one in found)
+    return found if apart <= _least_cost(_shape(job), scratch) else [job]
+
+
+def _least_cost(shape: _Shape, scratch: Scratch) -> float:
+    """Of the ways to cut a job for which there is room."""
+    return next((cost for cost, size, _ in _ways(shape) if size <= scratch.room), inf)
 
 
 def without_taps(job: Job) -> list[Call]:

@@ -52,6 +52,7 @@ __all__ = [
     "held_in",
     "in_the_accumulator",
     "is_aligned",
+    "one_by_one",
     "onnx_page",
     "operand_view",
     "output_format",
@@ -125,12 +126,14 @@ class Scratch:
     limit: bytes with which kernels are to do if they can: they choose their blocks by `room`, the
     same ones for a limit and for what they take under it. end: bytes taken so far at most, what
     lies between aligned arrays included. declares: the calls will not be made, so that a kernel
-    need not prepare its weights, nor return any.
+    need not prepare its weights, nor return any. indivisible: a kernel says so where a step that is halved
+    for less workspace would take twice the time.
     """
 
     ALIGN = 64
     declares = False
     at_any_price = False
+    indivisible = False
 
     def __init__(self, buffer: np.ndarray) -> None:
         self._buffer = buffer
@@ -207,6 +210,8 @@ slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a 
 strided, read only. Where the operator takes them (`Operator.takes`), a `Spread` instead.
 results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every element is to be
 written.
+In a phase of several images (`Operator.joins`) both have an axis in front, of the images: slabs are a
+`Spread` of images, which lie evenly, or a `Stack` of one for each image.
 """
 
 
@@ -260,6 +265,11 @@ def _row_phased(layer: Layer) -> Mode:
     return Mode.ROWS
 
 
+def one_by_one(layer: Layer, images: int) -> bool:
+    """A kernel that takes one image at a time."""
+    return False
+
+
 _CONTRIBUTED = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
 
 
@@ -300,6 +310,7 @@ class Operator:
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
         calls can be reused for equal addresses.
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
+    joins: (layer, images) -> whether the kernel takes phases of so many whole images.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
     constant_inputs: positions that must be constants.
     domain: whose operator it is, "" for ONNX's own.
@@ -322,6 +333,7 @@ class Operator:
     pointwise: bool = False
     shift_invariant: bool = False
     takes: Callable[[Layer, int], Takes] = _even
+    joins: Callable[[Layer, int], bool] = one_by_one
     constant_inputs: frozenset[int] = frozenset()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     structure: str = "row-phased"

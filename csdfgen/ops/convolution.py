@@ -28,7 +28,7 @@ from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._depthwise_products import depthwise_products, tiled
 from csdfgen.ops._im2col import Axis, Into, Job
 from csdfgen.ops._reducing import FLOATS
-from csdfgen.ops._spread import Spread
+from csdfgen.ops._spread import Spread, Stack
 from csdfgen.ops._window_products import matrix_products
 from csdfgen.ops._windows import read_rows, window_attributes, windows_of
 from csdfgen.ops.base import (
@@ -236,9 +236,13 @@ def conv_kernel(
             taps, starts = row.reached(len(held)), phase.first
             row, own = row.through(*taps), arithmetic.rows_of(packed, *taps)
         axes = _two_axes(row, *inner)
+        if phase.images > 1:
+            axes, own = (Axis(phase.images, 0), *axes), arithmetic.of_images(own)
         jobs = [
             Job(axes, image, own, out, bias if starts else None, not starts, beside, into, deepest)
-            for image, out in zip(_images(slab), _results(results[0]), strict=True)
+            for image, out in zip(
+                _images(slab, len(inner) + 1), _results(results[0], len(axes)), strict=True
+            )
         ]
         return arithmetic.products(jobs, scratch)
 
@@ -282,6 +286,10 @@ class _Arithmetic:
         behind = max(self.axes - 1, 1) + (1 if self.depthwise else 2)
         return packed[(..., slice(start, stop)) + (slice(None),) * behind]
 
+    def of_images(self, packed: np.ndarray) -> np.ndarray:
+        """Packed weights for jobs whose first axis is images."""
+        return packed[None] if self.depthwise else packed[:, None]
+
     @property
     def products(self) -> Callable[[Iterable[Job], Scratch], list[Call]]:
         return depthwise_products if self.depthwise else matrix_products
@@ -302,6 +310,10 @@ def _bias(layer: Layer) -> np.ndarray | None:
     )
 
 
+def _joins(layer: Layer, images: int) -> bool:
+    return layer.output.shape[0] == 1
+
+
 def _by_group(layer: Layer, weights: np.ndarray) -> np.ndarray:
     """Weights (a, b, kernel...) as (group, a / group, b, kernel...)."""
     return weights.reshape(layer.attributes["group"], -1, *weights.shape[1:])
@@ -312,20 +324,20 @@ def _two_axes(*axes: Axis) -> tuple[Axis, ...]:
     return axes if len(axes) > 1 else (*axes, Axis(1, 0))
 
 
-def _results(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Every image (rows, ..., C) of a slab (rows, ..., N, C); a signal (rows, C) as an image one
-    pixel wide.
+def _results(array: np.ndarray, axes: int) -> Iterator[np.ndarray]:
+    """Every image (rows, ..., C) of a slab (rows, ..., N, C), of so many axes and C; a signal (rows, C) as
+    an image one pixel wide.
     """
     for n in range(array.shape[-2]):
         image = array[..., n, :]
-        yield image if image.ndim > 2 else image[:, None]
+        yield image if image.ndim > axes else image[..., None, :]
 
 
-def _images(slab: np.ndarray) -> Iterator[Spread]:
-    """The same of a slab that is read, wherever its rows lie."""
-    spread = Spread.of(slab)
+def _images(slab: np.ndarray | Stack, axes: int) -> Iterator[Spread | Stack]:
+    """The same of a slab that is read, wherever its rows lie. axes: of a signal 1."""
+    spread = slab if isinstance(slab, Stack) else Spread.of(slab)
     for n in range(spread.shape[-2]):
-        cell = (..., slice(None)) if len(spread.shape) > 3 else (..., None, slice(None))
+        cell = (..., slice(None)) if axes > 1 else (..., None, slice(None))
         yield spread.each(lambda array: array[..., n, :][cell])  # noqa: B023
 
 
@@ -482,7 +494,7 @@ def _transpose_kernel(layer: Layer) -> Emit:
             target = results[0][tuple(where for where, _ in found)]
             jobs += [
                 Job(read, i, weights, o, bias)
-                for i, o in zip(_images(slab), _results(target), strict=True)
+                for i, o in zip(_images(slab, len(axes)), _results(target, 2), strict=True)
             ]
         calls: list[Call] = []
         if unreached:
@@ -517,6 +529,7 @@ CONV = Operator(
     window=window,
     shift_invariant=True,
     takes=lambda layer, position: Takes.SPREAD,
+    joins=_joins,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType(_ATTRIBUTES),
     structure="row-phased; accumulating when one output row without row padding sums several input rows",

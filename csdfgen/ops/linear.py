@@ -11,12 +11,12 @@ products of rows (docs/model.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._im2col import Into
+from csdfgen.ops._spread import Spread, Stack
+from csdfgen.ops._vector_products import FEWEST, vector_products
 from csdfgen.ops.base import (
     Call,
     Emit,
@@ -262,7 +264,12 @@ def _kernel(layer: Layer) -> Emit:
     if _is_flattened(layer):
         return _flattened_kernel(layer)
     dtype = np.dtype(accumulator_of(layer.output.dtype))
-    return product_kernel(layer, dtype, *_scaled(layer, dtype))
+    constants, alpha, beta = _scaled(layer, dtype)
+    emit = product_kernel(layer, dtype, constants, alpha, beta)
+    if not _joins(layer, FEWEST):
+        return emit
+    right = constants[1].T if layer.attributes.get("transB") else constants[1]
+    return _with_images(emit, lambda: right, _outputs_first(right), constants.get(2))
 
 
 def product_kernel(
@@ -372,6 +379,51 @@ def _has_addend(layer: Layer) -> bool:
     return 2 in layer.constants or (len(layer.inputs) > 2 and layer.inputs[2] is not None)
 
 
+# --- several images -----------------------------------------------------------------------------
+
+
+def _joins(layer: Layer, images: int) -> bool:
+    """Whether an image is one vector times a constant matrix, in the type that it has."""
+    x, right = layer.inputs[0], layer.constants.get(1)
+    if x is None or right is None or any(t is not None for t in layer.inputs[1:]):
+        return False
+    flattened = _is_flattened(layer)
+    inputs = right[..., 0].size if flattened or right.ndim != 2 else x.elements
+    return (
+        images >= FEWEST
+        and layer.output.dtype in ("float32", "float64")
+        and (flattened or right.ndim == 2)
+        and x.elements == inputs
+        and right.size == inputs * layer.output.elements
+    )
+
+
+def _with_images(
+    emit: Emit, packed: Callable[[], np.ndarray], turned: bool, bias: np.ndarray | None
+) -> Emit:
+    """A kernel that takes several images too. packed: makes the matrix (inputs, outputs); turned: whether
+    that has its outputs first in memory. bias: broadcast to the outputs.
+    """
+
+    def emit_all(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> Iterable[Call]:
+        slab, (out,) = slabs[0], results
+        if phase.images == 1:
+            return emit(phase, slabs, results, scratch)
+        assert slab is not None
+        dense = out[0].flags.c_contiguous
+        made = (out if dense else scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
+        vectors = cast(Spread | Stack, slab)
+        calls = vector_products(vectors, packed, turned, made, bias, scratch)
+        return calls if dense else [*calls, (np.copyto, (out, made.reshape(out.shape)))]
+
+    return emit_all
+
+
 # --- a Gemm that reads a map row by row ---------------------------------------------------------
 
 
@@ -405,12 +457,16 @@ def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
     )
 
 
+def _outputs_first(weights: np.ndarray) -> bool:
+    return weights.strides[-1] == max(weights.strides)
+
+
 def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """(rows, ..., out) as a matrix (elements of all rows, out), outputs first in memory if they are
     so already.
     """
     out = weights.shape[-1]
-    if weights.strides[-1] == max(weights.strides):
+    if _outputs_first(weights):
         return np.ascontiguousarray(np.moveaxis(weights, -1, 0), dtype).reshape(out, -1).T
     return np.ascontiguousarray(weights, dtype).reshape(-1, out)
 
@@ -462,7 +518,9 @@ def _flattened_kernel(layer: Layer) -> Emit:
                 calls.append((np.copyto, (state, part)))
         return calls
 
-    return emit
+    if not _joins(layer, FEWEST):
+        return emit
+    return _with_images(emit, packed, _outputs_first(layer.constants[1]), bias)
 
 
 # --- the records --------------------------------------------------------------------------------
@@ -502,6 +560,7 @@ GEMM = Operator(
     build=_build_gemm,
     input_rows=_input_rows,
     kernel=_kernel,
+    joins=_joins,
     cost=_cost,
     mode=_mode,
     state=in_the_accumulator,
@@ -516,6 +575,7 @@ MATMUL = Operator(
     build=_build_matmul,
     input_rows=_input_rows,
     kernel=_kernel,
+    joins=_joins,
     cost=_cost,
     mode=_mode,
     state=in_the_accumulator,

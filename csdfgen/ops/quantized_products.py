@@ -44,6 +44,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Takes,
+    one_by_one,
     require_constant,
     require_tensor,
 )
@@ -235,6 +236,7 @@ def _conv(op_type: str, build: Callable[[Node], Layer], constants: Sequence[int]
         since=10,
         state=lambda layer: Format(_conv_type(layer)),
         takes=lambda layer, position: Takes.SPREAD if _zero_tensor(layer) is None else Takes.EVEN,
+        joins=lambda layer, images: _zero_tensor(layer) is None and CONV.joins(layer, images),
         constant_inputs=frozenset(constants),
     )
 
@@ -388,6 +390,7 @@ def _product(
         op_type=op_type,
         build=build,
         kernel=_product_kernel,
+        joins=one_by_one,
         constant_inputs=frozenset(constants),
         structure="row-phased; whole when no axis of rows survives the product",
         **more,

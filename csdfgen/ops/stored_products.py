@@ -115,4 +115,8 @@ def summed(wide: Operator) -> Operator:
         twin = integer_twin(layer)
         return wide.takes(layer, position) if twin is None else own.takes(twin, position)
 
-    return replace(wide, kernel=kernel, state=state, takes=takes)
+    def joins(layer: Layer, images: int) -> bool:
+        twin = integer_twin(layer)
+        return twin is not None and own.joins(twin, images)
+
+    return replace(wide, kernel=kernel, state=state, takes=takes, joins=joins)

@@ -32,6 +32,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Takes,
+    one_by_one,
 )
 
 __all__ = ["float_twin", "narrowing", "quantized", "values_of", "widened", "widening"]
@@ -176,6 +177,7 @@ def widened(operator: Operator, table: Mapping[str, Operator]) -> Operator:
         window=window,
         aliases=aliases,
         takes=takes,
+        joins=one_by_one,
         kernel=kernel,
     )
 

@@ -5,6 +5,7 @@
  * output. Where the channels of neighbouring pixels follow each other, the taps of a row are one
  * run: that is what few channels (a first layer) need.
  */
+#include "images.h"
 #include "products.h"
 
 enum {
@@ -70,7 +71,8 @@ static void point(const area *a, const csdf_source *piece, int32_t offset, int32
     const ptrdiff_t step = (ptrdiff_t)piece->stride * layer->stride_w;
     int32_t row = first / a->columns, column = first % a->columns;
     for (int32_t k = 0; k < count; row++, column = 0) {
-        const float *at = piece->rows[row * layer->stride_h + y * layer->dilation_h];
+        const int32_t from = csdf_first_row(row, layer->stride_h, a->step->each, a->step->apart);
+        const float *at = piece->rows[from + y * layer->dilation_h];
         const int32_t end = least(count, k + a->columns - column);
         if (!at) {
             while (k < end)

@@ -6,6 +6,7 @@
  * loop: padding, pieces, dilation, few channels.
  */
 #include "bytes.h"
+#include "images.h"
 
 enum {
     ROOM = 4608 / (int)sizeof(csdf_e), /* values that are gathered at a time, without a workspace */
@@ -42,6 +43,12 @@ typedef struct part {
     ptrdiff_t pitch;
 } part;
 
+/* The row of the tables that the first tap of an output row meets. */
+static int32_t first_row(const csdf_byte_conv_step *step, int32_t row)
+{
+    return csdf_first_row(row, step->layer->stride_h, step->each, step->apart);
+}
+
 static void pad(csdf_e *to, ptrdiff_t n, csdf_e value)
 {
     for (ptrdiff_t i = 0; i < n; i++)
@@ -70,8 +77,9 @@ static void windows(const group *g, const csdf_byte_source *piece, int32_t row, 
     const ptrdiff_t n = (ptrdiff_t)layer->kernel_w * layer->pace, step = (ptrdiff_t)layer->stride_w * piece->stride;
     const ptrdiff_t from = (column * layer->stride_w - layer->pad_left) * (ptrdiff_t)piece->stride;
     const uint8_t flip = g->flip;
+    const int32_t above = first_row(g->step, row);
     for (int32_t y = 0; y < layer->kernel_h; y++, to += n) {
-        const uint8_t *at = piece->rows[row * layer->stride_h + y * layer->dilation_h];
+        const uint8_t *at = piece->rows[above + y * layer->dilation_h];
         if (at)
             at += from;
         for (int32_t k = 0; k < count; k++)
@@ -125,7 +133,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
             }
             if (lines) {
                 /* pixels that lie one behind the other */
-                const uint8_t *line = piece->rows[row * layer->stride_h];
+                const uint8_t *line = piece->rows[first_row(step, row)];
                 const int32_t some = least(count - k, columns - column), from = step->out.column + column;
                 if (line && from + some <= step->width) {
                     csdf_values(values, line + from * stride, some * p->pitch, g->flip);
@@ -136,11 +144,12 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
                     continue;
                 }
             }
+            const int32_t top = first_row(step, row);
             int32_t y = above, x = before;
             const int32_t left = (step->out.column + column) * layer->stride_w - layer->pad_left;
             csdf_e *at = values;
             for (int32_t t = p->tap; t < last; y++, x = 0) {
-                const uint8_t *line = piece->rows[row * layer->stride_h + y * layer->dilation_h];
+                const uint8_t *line = piece->rows[top + y * layer->dilation_h];
                 const int32_t some = least(wide - x, last - t), from = left + x * layer->dilation_w;
                 if (dense && line && from >= 0 && from + some <= step->width) {
                     csdf_values(at, line + from * stride, (ptrdiff_t)some * pace, g->flip);

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that who was compiled against another header notices. */
-#define CSDF_VERSION 8
+#define CSDF_VERSION 9
 
 /* Output channels that are packed side by side, whatever the instruction set. */
 #define CSDF_PANEL 16
@@ -92,7 +92,9 @@ typedef struct csdf_layer {
  * tile: of csdf_winograd, rows of a tile.
  * some: of both of these, input channels of a group at a time, whole panels or all of them; 0: as many as
  *     suit the workspace. Sums are rounded alike where this is, whatever the workspace. Of csdf_conv,
- *     weights of an output channel at a time; 0: as many as suit a near cache. */
+ *     weights of an output channel at a time; 0: as many as suit a near cache.
+ * each, apart: of several images, output rows of one, and rows of a piece's table from the first of an image
+ *     to that of the next: output row r is row r % each of image r / each. each is 0 where all are of one. */
 typedef struct csdf_conv_step {
     const csdf_layer *layer;
     const csdf_source *pieces;
@@ -103,6 +105,7 @@ typedef struct csdf_conv_step {
     float *workspace;
     size_t workspace_bytes;
     int32_t tile, some;
+    int32_t each, apart;
 } csdf_conv_step;
 
 /* Any convolution of two axes, groups included. */
@@ -112,7 +115,7 @@ void csdf_conv(const csdf_conv_step *step);
 void csdf_depthwise(const csdf_conv_step *step);
 
 /* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x4, 3x3), 4 for F(4x4, 3x3).
- * Tables of rows as for csdf_conv: no more than count + 2 rows are read. workspace: at least
+ * Tables of rows as for csdf_conv: of an image two rows more are read than written. workspace: at least
  * csdf_winograd_bytes(layer, tile, 1, channels) bytes for up to 64 of the input channels, aligned to 64;
  * with less nothing is computed. */
 void csdf_winograd(const csdf_conv_step *step);
@@ -126,8 +129,9 @@ size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles,
  * for up to 64 of a group's input channels, aligned to 64; with less nothing is computed. */
 void csdf_winograd_row(const csdf_conv_step *step);
 
-/* Bytes with which `rows` rows of `tiles` tiles (7 - kernel_w pixels each) are computed at a time, from
- * `channels` input channels of a group at a time. */
+/* Bytes with which `rows` rows of an image, `tiles` tiles (7 - kernel_w pixels each) of each of them, are
+ * computed at a time, from `channels` input channels of a group at a time; for as many rows of several images
+ * as many times that. */
 size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels);
 
 /* Rows of a matrix times a constant one: out[r] = activation(bias + rows[r] * weights).
@@ -265,6 +269,7 @@ typedef struct csdf_byte_conv_step {
     csdf_byte_target out;
     void *workspace;
     size_t workspace_bytes;
+    int32_t each, apart;
 } csdf_byte_conv_step;
 
 /* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are pixels. */

@@ -3,6 +3,7 @@
  * A strip is up to eight pixels side by side; each value that it reads serves all windows it is in.
  * Windows of other widths and strides are strips of single taps, which load more.
  */
+#include "images.h"
 #include "products.h"
 
 enum {
@@ -111,9 +112,10 @@ static int32_t gather(const csdf_conv_step *step, const part *p, int32_t row, in
     const int32_t across = single ? layer->kernel_w : 1, apart = single ? 1 : layer->kernel_w;
     const int32_t columns = single ? STRIP : (STRIP - 1) * layer->stride_w + layer->kernel_w;
     const int32_t room = least(found->room, POINTERS / columns);
+    const int32_t from = csdf_first_row(row + turn, layer->stride_h, step->each, step->apart);
     int32_t y = tap / across, x = tap % across, count = 0;
     for (; y < layer->kernel_h && count < room; tap++) {
-        const float *at = p->piece->rows[(row + turn) * layer->stride_h + y * layer->dilation_h];
+        const float *at = p->piece->rows[from + y * layer->dilation_h];
         if (at) {
             const int32_t k = turn * found->room + count++;
             found->at[k] = at + p->source;
@@ -198,6 +200,7 @@ static void multiplied(const csdf_conv_step *step, const part *p, int32_t each, 
     const csdf_layer *layer = step->layer;
     const csdf_source *residual = step->residual;
     const ptrdiff_t at = (ptrdiff_t)x * step->out.stride + p->target;
+    const int32_t above = csdf_first_row(row, layer->stride_h, step->each, step->apart);
     for (int32_t c = 0; c < p->channels; c += CSDF_LANES) {
         const int32_t n = least(CSDF_LANES, p->channels - c);
         int32_t from[CSDF_LANES] = {0};
@@ -207,7 +210,7 @@ static void multiplied(const csdf_conv_step *step, const part *p, int32_t each, 
         if (residual)
             sum += csdf_load_some(residual->rows[row] + (ptrdiff_t)x * residual->stride + p->target + c, n);
         for (int32_t y = 0; y < layer->kernel_h; y++) {
-            const float *line = p->piece->rows[row * layer->stride_h + y * layer->dilation_h];
+            const float *line = p->piece->rows[above + y * layer->dilation_h];
             for (int32_t k = 0; line && k < layer->kernel_w; k++) {
                 const int32_t in = x * layer->stride_w - layer->pad_left + k * layer->dilation_w;
                 if (in >= 0 && in < step->width) {

@@ -5,6 +5,7 @@
  * Elsewhere, and where windows reach too far, it is tap by tap.
  */
 #include "bytes.h"
+#include "images.h"
 
 enum {
     STRIP = 4,    /* pixels at a time */
@@ -29,7 +30,8 @@ typedef struct part {
 static const uint8_t *line_of(const part *p, int32_t row, int32_t y)
 {
     const csdf_byte_layer *layer = p->step->layer;
-    const uint8_t *at = p->piece->rows[row * layer->stride_h + y * layer->dilation_h];
+    const int32_t first = csdf_first_row(row, layer->stride_h, p->step->each, p->step->apart);
+    const uint8_t *at = p->piece->rows[first + y * layer->dilation_h];
     return at ? at + p->source : NULL;
 }
 
@@ -194,13 +196,14 @@ static void slab(const part *p)
     }
     /* two rows see the same pairs, one of them with weights that are a tap late */
     const int32_t twice = high % 2 && layer->stride_h == 1 && layer->dilation_h == 1 && wide * pairs <= TWICE;
+    const int32_t each = p->step->each ? p->step->each : out->count;
     const int32_t some = (COLUMNS / pairs - extent) / layer->stride_w + 1;
     int16_t values[COLUMNS * 32], weights[PAIRS * 32];
     widened(p, 0, weights);
     if (twice && out->count > 1)
         widened(p, 1, weights + TWICE * 32);
     for (int32_t row = 0, rows; row < out->count; row += rows) {
-        rows = twice && row + 1 < out->count ? 2 : 1;
+        rows = twice && row % each + 1 < each ? 2 : 1;
         for (int32_t x = out->column, count; x < end; x += count) {
             const int32_t first = x * layer->stride_w - layer->pad_left;
             count = least(some, end - x);

@@ -20,7 +20,8 @@ enum {
 typedef struct shape {
     const csdf_conv_step *step;
     int32_t tile, down;      /* rows of a tile, and its points */
-    int32_t across;          /* tiles of a row of them */
+    int32_t across, image;   /* tiles of a row of them, and of an image */
+    int32_t each;            /* output rows of an image */
     int32_t first, some;     /* input channels, now; `pace` floats for each tile */
     int32_t pace, sums;
     int32_t begin, tiles;    /* tiles, now */
@@ -118,16 +119,21 @@ CSDF_INLINE void window(const float *const *seen, int32_t down, int32_t inside, 
     }
 }
 
+/* Rows of a tile: the first one in its image, and how many there are from the first of all images on. */
+static int32_t top_of(const shape *f, int32_t tile) { return tile % f->image / f->across * f->tile; }
+static int32_t before(const shape *f, int32_t tile) { return tile / f->image * f->each; }
+
 /* Channels [first, first + count) of a piece in one tile, to its points. */
-static void take(const shape *f, const csdf_source *piece, int32_t y, int32_t in, int32_t first, int32_t count,
-    float *to)
+static void take(const shape *f, const csdf_source *piece, int32_t tile, int32_t first, int32_t count, float *to)
 {
     const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
-    const int32_t whole = count / CSDF_LANES * CSDF_LANES;
+    const int32_t whole = count / CSDF_LANES * CSDF_LANES, y = top_of(f, tile);
+    const int32_t in = f->step->out.column + tile % f->across * WIDE - f->step->layer->pad_left;
+    const float *const *rows = piece->rows + (ptrdiff_t)(tile / f->image) * f->step->apart;
     const float *seen[6 * ACROSS] = {NULL};
     int32_t inside = 1, c = 0;
     for (int32_t r = 0; r < f->down; r++) {
-        const float *row = y + r < f->step->out.count + 2 ? piece->rows[y + r] : NULL;
+        const float *row = y + r < f->each + 2 ? rows[y + r] : NULL;
         for (int32_t q = 0; q < ACROSS; q++) {
             const int32_t here = row && in + q >= 0 && in + q < f->step->width;
             seen[r * ACROSS + q] = here ? row + (ptrdiff_t)(in + q) * piece->stride + first : NULL;
@@ -154,10 +160,8 @@ static void take_all(const shape *f)
         const csdf_source *piece = step->pieces + i;
         const int32_t from = most(low, start), end = least(high, start + piece->channels);
         float *to = f->inputs + (from - low);
-        for (int32_t k = f->begin; from < end && k < f->begin + f->tiles; k++, to += f->pace) {
-            const int32_t in = step->out.column + k % f->across * WIDE - step->layer->pad_left;
-            take(f, piece, k / f->across * f->tile, in, from - start, end - from, to);
-        }
+        for (int32_t k = f->begin; from < end && k < f->begin + f->tiles; k++, to += f->pace)
+            take(f, piece, k, from - start, end - from, to);
     }
 }
 
@@ -232,15 +236,15 @@ static void give(const shape *f, int32_t channel, int32_t channels)
     const csdf_conv_step *step = f->step;
     const csdf_target *out = &step->out;
     const int32_t begins = f->first == 0;
-    const csdf_source before = {(const float *const *)out->rows, out->stride, 0};
-    const csdf_source *added = begins ? step->residual : &before;
+    const csdf_source sums = {(const float *const *)out->rows, out->stride, 0};
+    const csdf_source *added = begins ? step->residual : &sums;
     const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->sums;
     csdf_activation by = step->layer->activation;
     if (f->first + f->some < step->layer->in_channels)
         by.kind = CSDF_NONE;
     for (int32_t k = 0; k < f->tiles; k++) {
-        const int32_t tile = f->begin + k, top = tile / f->across * f->tile, x = tile % f->across * WIDE;
-        const int32_t high = least(f->tile, out->count - top), wide = least(WIDE, out->columns - x);
+        const int32_t tile = f->begin + k, x = tile % f->across * WIDE, in = top_of(f, tile);
+        const int32_t high = least(f->tile, f->each - in), top = before(f, tile) + in, wide = least(WIDE, out->columns - x);
         const float *from = f->products + (ptrdiff_t)k * f->sums;
         for (int32_t c = 0; c < channels; c += CSDF_LANES) {
             const int32_t n = least(CSDF_LANES, channels - c);
@@ -296,7 +300,9 @@ void csdf_winograd(const csdf_conv_step *step)
     f.across = (out->columns + WIDE - 1) / WIDE;
     f.sums = least(SUMS, padded(layer->out_channels));
     f.inputs = step->workspace;
-    const int32_t all = (out->count + f.tile - 1) / f.tile * f.across;
+    f.each = step->each ? step->each : out->count;
+    f.image = (f.each + f.tile - 1) / f.tile * f.across;
+    const int32_t all = f.each ? out->count / f.each * f.image : 0;
     const int32_t limit = divide(step, all, &some_ins);
     if (limit < 1)
         return;

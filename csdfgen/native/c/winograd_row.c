@@ -3,8 +3,8 @@
  * Each row of a window on its own: of the r taps in a row and m pixels side by side, six products
  * remain instead of r * m (r = 3: half of them; 2 and 5: six of ten). Rows of the kernel are added up
  * at the points, so that any height of a kernel, any stride down and a slab of one row will do.
- * The workspace holds [row][point][tile][channel] of some input channels, then [point][tile][channel]
- * of sums. Of few bytes it makes many tiles of few input channels, so that weights are read once: what
+ * The workspace holds [image][row][point][tile][channel] of some input channels, then
+ * [point][tile][channel] of sums. Of few bytes it makes many tiles of few input channels, so that weights are read once: what
  * some of them add up to is added to the output.
  */
 #include "products.h"
@@ -22,7 +22,8 @@ typedef struct shape {
     int32_t ins, outs;   /* channels of a group */
     int32_t first, some; /* input channels of the group, now; `pace` floats for each tile */
     int32_t pace, sums;
-    int32_t row, rows;   /* of the output, now */
+    int32_t each;        /* output rows of an image */
+    int32_t image, images, row, rows; /* images, and of each of them output rows, now */
     int32_t tile, tiles; /* of each of them, now */
     float *inputs, *products;
 } shape;
@@ -109,13 +110,14 @@ static void take_all(const shape *f, int32_t group)
     const csdf_layer *layer = step->layer;
     const int32_t low = group * f->ins + f->first, high = low + f->some, rows = height(layer, f->rows);
     const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
-    for (int32_t r = 0; r < rows; r++) {
+    for (int32_t r = 0; r < f->images * rows; r++) {
+        const ptrdiff_t seen = (ptrdiff_t)(f->image + r / rows) * step->apart + f->row * layer->stride_h + r % rows;
         float *to = f->inputs + r * POINTS * plane;
         int32_t start = 0;
         for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
             const csdf_source *piece = step->pieces + i;
             const int32_t from = most(low, start), end = least(high, start + piece->channels);
-            const float *row = piece->rows[f->row * layer->stride_h + r];
+            const float *row = piece->rows[seen];
             if (from >= end)
                 continue;
             for (int32_t t = 0; t < f->tiles; t++) {
@@ -148,7 +150,7 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
         + (ptrdiff_t)f->first * CSDF_PANEL;
     const float *table[POINTERS];
     csdf_pass pass;
-    pass.pixels = f->rows * f->tiles;
+    pass.pixels = f->images * f->rows * f->tiles;
     pass.table = table + pass.pixels;
     pass.taps = layer->kernel_h;
     pass.pieces = 1;
@@ -169,8 +171,9 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
         for (int32_t k = 0; k < pass.pixels; k++)
             *entry++ = sums + (ptrdiff_t)k * f->sums;
         for (int32_t y = 0; y < layer->kernel_h; y++)
-            for (int32_t r = 0; r < f->rows; r++) {
-                const int32_t row = r * layer->stride_h + y * layer->dilation_h;
+            for (int32_t r = 0; r < f->images * f->rows; r++) {
+                const int32_t above = r / f->rows * height(layer, f->rows) + r % f->rows * layer->stride_h;
+                const int32_t row = above + y * layer->dilation_h;
                 const float *at = f->inputs + ((ptrdiff_t)row * POINTS + p) * plane;
                 for (int32_t t = 0; t < f->tiles; t++, at += f->pace)
                     *entry++ = at;
@@ -190,17 +193,18 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
     const csdf_source *added = begins ? step->residual : &before;
     const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f),
                  sixteen = csdf_splat(16.0f);
-    const ptrdiff_t plane = (ptrdiff_t)f->rows * f->tiles * f->sums, pace = step->out.stride;
+    const ptrdiff_t plane = (ptrdiff_t)f->images * f->rows * f->tiles * f->sums, pace = step->out.stride;
     const float *from = f->products;
     csdf_activation by = step->layer->activation;
     if (f->first + f->some < f->ins)
         by.kind = CSDF_NONE;
-    for (int32_t r = 0; r < f->rows; r++)
+    for (int32_t r = 0; r < f->images * f->rows; r++)
         for (int32_t t = 0; t < f->tiles; t++, from += f->sums) {
+            const int32_t row = (f->image + r / f->rows) * f->each + f->row + r % f->rows;
             const int32_t x = (f->tile + t) * f->pixels, wide = least(f->pixels, step->out.columns - x);
             const ptrdiff_t column = step->out.column + x, step_added = added ? added->stride : 0;
-            float *to = step->out.rows[f->row + r] + column * pace + target;
-            const float *add = added ? added->rows[f->row + r] + column * step_added + target : NULL;
+            float *to = step->out.rows[row] + column * pace + target;
+            const float *add = added ? added->rows[row] + column * step_added + target : NULL;
             for (int32_t c = 0; c < channels; c += CSDF_LANES) {
                 const int32_t n = least(CSDF_LANES, channels - c);
                 const csdf_v m0 = csdf_load(from + c), m1 = csdf_load(from + plane + c);
@@ -229,29 +233,57 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
         }
 }
 
-/* Tiles at a time of so many rows and input channels: what the workspace has room for. */
-static int32_t room_for(const csdf_conv_step *step, int32_t rows, int32_t channels, int32_t limit)
+/* Tiles at a time of so many rows of images and input channels: what the workspace has room for. */
+static int32_t room_for(const csdf_conv_step *step, int32_t images, int32_t rows, int32_t channels, int32_t limit)
 {
-    const size_t bytes = csdf_winograd_row_bytes(step->layer, rows, 1, channels);
+    const size_t bytes = (size_t)images * csdf_winograd_row_bytes(step->layer, rows, 1, channels);
     const size_t room = step->workspace_bytes / bytes;
     return room < (size_t)limit ? (int32_t)room : limit;
 }
 
-/* How many rows, tiles of a row and input channels at a time: tiles are 0 where nothing fits. */
-static void divide(const csdf_conv_step *step, int32_t across, int32_t ins, int32_t *rows, int32_t *tiles,
-    int32_t *channels)
+/* How many images, rows of them, tiles of a row and input channels at a time: tiles are 0 where nothing
+ * fits. */
+static void divide(const shape *f, int32_t across, int32_t *images, int32_t *rows, int32_t *tiles, int32_t *channels)
 {
-    for (*rows = step->out.count;; *rows = (*rows + 1) / 2) {
+    const csdf_conv_step *step = f->step;
+    *images = step->out.count / f->each;
+    *rows = f->each;
+    for (;;) {
         /* rows that are read by several others are taken once where they fit in */
-        const int32_t limit = least(across, POINTERS / (step->layer->kernel_h + 1) / *rows);
+        const int32_t limit = least(across, POINTERS / (step->layer->kernel_h + 1) / (*images * *rows));
         for (int32_t parts = 1;; parts++) {
-            *channels = least(ins, step->some ? step->some : padded((ins + parts - 1) / parts));
-            *tiles = room_for(step, *rows, *channels, limit);
+            *channels = least(f->ins, step->some ? step->some : padded((f->ins + parts - 1) / parts));
+            *tiles = room_for(step, *images, *rows, *channels, limit);
             if (*tiles == limit || *channels <= LEAST_INS || step->some)
                 break;
         }
-        if (*rows == 1 || *tiles >= least(across, 2))
+        if ((*images == 1 && *rows == 1) || *tiles >= least(across, 2))
             return;
+        if (*images > 1)
+            *images = (*images + 1) / 2;
+        else
+            *rows = (*rows + 1) / 2;
+    }
+}
+
+/* These tiles of a group, some input channels after the others. */
+static void compute(shape *f, int32_t group, int32_t some_ins)
+{
+    const csdf_layer *layer = f->step->layer;
+    const csdf_target *out = &f->step->out;
+    const int32_t base = group * f->outs, end = out->channel + out->channels;
+    const int32_t low = most(out->channel, base) - base, high = least(end, base + f->outs) - base;
+    const float *bias = layer->bias + (ptrdiff_t)group * padded(f->outs);
+    const int32_t seen = f->images * height(layer, f->rows);
+    f->products = f->inputs + (ptrdiff_t)seen * POINTS * f->tiles * f->pace;
+    for (f->first = 0; low < high && f->first < f->ins; f->first += f->some) {
+        f->some = least(some_ins, f->ins - f->first);
+        take_all(f, group);
+        for (int32_t channel = low, next; channel < high; channel = next) {
+            next = least(high, (channel / SUMS + 1) * SUMS);
+            multiply(f, group, channel, next - channel);
+            give(f, bias + channel, base + channel, next - channel);
+        }
     }
 }
 
@@ -259,9 +291,10 @@ void csdf_winograd_row(const csdf_conv_step *step)
 {
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
-    const int32_t end = out->channel + out->channels;
-    int32_t rows, tiles, some_ins;
+    int32_t images, rows, tiles, some_ins;
     shape f;
+    if (out->count < 1)
+        return;
     f.step = step;
     f.pixels = POINTS + 1 - layer->kernel_w;
     f.ins = layer->in_channels / layer->groups;
@@ -269,31 +302,23 @@ void csdf_winograd_row(const csdf_conv_step *step)
     f.sums = least(SUMS, padded(f.outs));
     f.inputs = step->workspace;
     const int32_t across = (out->columns + f.pixels - 1) / f.pixels;
-    divide(step, across, f.ins, &rows, &tiles, &some_ins);
+    f.each = step->each ? step->each : out->count;
+    divide(&f, across, &images, &rows, &tiles, &some_ins);
     if (tiles < 1)
         return;
     const int32_t rounds = (across + tiles - 1) / tiles, each = (across + rounds - 1) / rounds;
     f.pace = padded(some_ins);
-    for (f.row = 0; f.row < out->count; f.row += rows)
-        for (f.tile = 0; f.tile < across; f.tile += each)
-            for (int32_t group = 0; group < layer->groups; group++) {
-                const int32_t base = group * f.outs;
-                const int32_t low = most(out->channel, base) - base;
-                const int32_t high = least(end, base + f.outs) - base;
-                const float *bias = layer->bias + (ptrdiff_t)group * padded(f.outs);
-                f.rows = least(rows, out->count - f.row);
+    for (f.image = 0; f.image * f.each < out->count; f.image += f.images) {
+        f.images = least(images, out->count / f.each - f.image);
+        for (f.row = 0; f.row < f.each; f.row += f.rows) {
+            f.rows = least(rows, f.each - f.row);
+            for (f.tile = 0; f.tile < across; f.tile += f.tiles) {
                 f.tiles = least(each, across - f.tile);
-                f.products = f.inputs + (ptrdiff_t)height(layer, f.rows) * POINTS * f.tiles * f.pace;
-                for (f.first = 0; low < high && f.first < f.ins; f.first += f.some) {
-                    f.some = least(some_ins, f.ins - f.first);
-                    take_all(&f, group);
-                    for (int32_t channel = low, next; channel < high; channel = next) {
-                        next = least(high, (channel / SUMS + 1) * SUMS);
-                        multiply(&f, group, channel, next - channel);
-                        give(&f, bias + channel, base + channel, next - channel);
-                    }
-                }
+                for (int32_t group = 0; group < layer->groups; group++)
+                    compute(&f, group, some_ins);
             }
+        }
+    }
 }
 
 void csdf_winograd_row_of(const void *step) { csdf_winograd_row(step); }

@@ -53,6 +53,7 @@ class _ByteMaps:
 
     operands: tuple[Operand, ...]
     work: Callable[[], _Work]
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return not step.states and stretches(step, self.operands) is not None

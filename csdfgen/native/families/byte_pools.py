@@ -33,6 +33,8 @@ __all__ = ["BYTE_POOLS"]
 class _Without:
     """Families that leave what follows to others and need no workspace."""
 
+    joins = False
+
     def follows(self, layer: Layer) -> int:
         return 0
 
@@ -43,20 +45,22 @@ class _Without:
 class _Greatest(_Without):
     """Of what each window sees."""
 
+    joins = True
+
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
         assert x is not None
-        windows = PoolWindows.of(layer, phase)
+        windows = PoolWindows.of(layer, step)
         found = []
         for piece, table, there in windows.parts(step, memory):
             made = BytePoolStep(
                 128 if x.dtype == "uint8" else 0,
                 *windows.fields,
                 int(phase.first or not windows.accumulates),
-                len(windows.out),
+                windows.made,
                 windows.columns,
                 pixel(step.outputs[0]),
                 ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
@@ -73,6 +77,7 @@ class _Windows(_Without):
     """
 
     layer: Layer
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -80,14 +85,15 @@ class _Windows(_Without):
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, x = self.layer, self.layer.inputs[0]
         assert x is not None
-        windows = PoolWindows.of(layer, step.phase)
-        seen, seen_across = (_integers(one) for one in _seen(layer, windows.out))
+        windows = PoolWindows.of(layer, step)
+        down, along = _seen(layer, windows.out)
+        seen, seen_across = _integers((*down,) * step.phase.images), _integers(along)
         found = []
         for piece, table, there in windows.parts(step, memory):
             made = ByteAverageStep(
                 128 if x.dtype == "uint8" else 0,
                 *windows.fields,
-                len(windows.out),
+                windows.made,
                 windows.columns,
                 pixel(step.outputs[0]),
                 zero_of(layer, "x"),

@@ -26,6 +26,7 @@ from csdfgen.native.families.common import (
     pixel,
     pointers,
     reads_a_map,
+    rows_held,
     rows_read,
 )
 from csdfgen.native.families.product import every, rows_of_a_matrix
@@ -112,6 +113,7 @@ class _Convolution:
     across: Window | None
     packed: Callable[[], ByteLayer]
     terms: int
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -123,26 +125,30 @@ class _Convolution:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
+        layer, held, view = step.layer, rows_held(step), step.inputs[0]
         x, target, out = layer.inputs[0], step.outputs[0], step.phase.out
-        assert held is not None and view is not None and x is not None
+        assert view is not None and x is not None
         rows = self.rows
         read = out.start * rows.stride - rows.pad_top
         reach = (len(out) - 1) * rows.stride + rows.extent
+        seen, images = range(read, read + reach), step.phase.images
         columns = layer.output.shape[3] if self.across else 1
         tables = []
         sources = []
         for piece in view.pieces or (view,):
-            tables.append(rows_read(addresses(piece, memory), held, read, reach))
+            tables.append(rows_read(addresses(piece, memory), held, seen, images))
             sources.append(ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
         written = pointers(addresses(target, memory))
         apart = pixel(target) * target.format.itemsize
         width = x.shape[3] if self.across else 1
         room = ByteTarget(
-            ctypes.addressof(written), apart, len(out), 0, columns, 0, target.shape[-1]
+            ctypes.addressof(written), apart, len(written), 0, columns, 0, target.shape[-1]
         )
         packed = self.packed()
-        return [_native(self.kernel, packed, sources, width, room, step, memory, tables, written)]
+        made = _native(self.kernel, packed, sources, width, room, step, memory, tables, written)
+        if images > 1:
+            made.step.each, made.step.apart = len(out), reach
+        return [made]
 
 
 def _native(
@@ -277,6 +283,7 @@ class _Product:
     inputs: int
     outputs: int
     packed: Callable[[], ByteLayer]
+    joins = True
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]

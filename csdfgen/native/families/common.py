@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, Protocol, TypeVar
 
 from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer
-from csdfgen.model.rows import Rows
+from csdfgen.model.rows import Rows, Window
 from csdfgen.native.library import CLIP, HARD_SIGMOID, HARD_SWISH, LEAKY, NONE, SIGMOID, SWISH
 from csdfgen.native.strided import Native, address_of
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode
 
 __all__ = [
     "FLOAT",
     "Family",
+    "Taps",
     "activated",
     "activation",
     "addresses",
@@ -26,6 +30,7 @@ __all__ = [
     "pixel",
     "pointers",
     "reads_a_map",
+    "rows_held",
     "rows_read",
 ]
 
@@ -37,6 +42,10 @@ _Value = TypeVar("_Value")
 
 class Family(Protocol):
     """Layers that are computed by one kind of kernel."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether steps of several images are handed to it whole, not image by image."""
 
     def takes(self, step: Step) -> bool:
         """Whether the kernel can be handed the step's rows as they lie."""
@@ -154,7 +163,53 @@ def once(make: Callable[[], _Value]) -> Callable[[], _Value]:
     return get
 
 
-def rows_read(there: Sequence[int], held: Rows, first: int, count: int) -> ctypes.Array[Any]:
-    """Addresses of rows [first, first + count), 0 where the step does not hold one: padding."""
-    rows = range(first, first + count)
-    return pointers([there[r - held.start] if held.start <= r < held.stop else 0 for r in rows])
+def rows_held(step: Step) -> Rows:
+    """Rows of an image of input 0 that the step holds: all of them, where it has several images."""
+    x, held = step.layer.inputs[0], step.phase.ins[0]
+    assert x is not None and held is not None
+    return held if step.phase.images == 1 else Rows(0, x.rows)
+
+
+def rows_read(
+    there: Sequence[int], held: Rows, rows: Sequence[int], images: int = 1
+) -> ctypes.Array[Any]:
+    """Addresses of these rows, 0 where the step does not hold one: padding. Those of one image behind those
+    of the other; `there` has the held ones of all.
+    """
+    bases = range(-held.start, images * len(held) - held.start, max(1, len(held)))
+    return pointers(
+        [there[base + r] if held.start <= r < held.stop else 0 for base in bases for r in rows]
+    )
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Rows under windows: output row r reads rows r * stride + y * dilation of a table, for y in [0,
+    kernel). rows: of an image, that the table has.
+    """
+
+    kernel: int
+    stride: int
+    dilation: int
+    rows: Sequence[int]
+
+    @classmethod
+    def of(cls, step: Step, window: Window) -> Taps:
+        """Of a layer that accumulates all rows that the step holds; else of a window, each one with rows
+        of its own where there are several images, so that the next image can follow.
+        """
+        out, held = step.phase.out, rows_held(step)
+        if operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+            return cls(len(held), len(held), 1, range(held.start, held.stop))
+        first = out.start * window.stride - window.pad_top
+        if step.phase.images == 1:
+            reach = (len(out) - 1) * window.stride + window.extent
+            return cls(window.kernel, window.stride, window.dilation, range(first, first + reach))
+        tops = range(first, first + len(out) * window.stride, window.stride)
+        taps = range(0, window.extent, window.dilation)
+        return cls(window.kernel, window.kernel, 1, [top + tap for top in tops for tap in taps])
+
+    def table(self, step: Step, piece: View, memory: Memory) -> ctypes.Array[Any]:
+        """Their addresses in all images, of a piece of what the step reads."""
+        there = addresses(piece, memory)
+        return rows_read(there, rows_held(step), self.rows, step.phase.images)

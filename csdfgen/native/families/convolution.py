@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from csdfgen.native.families.common import (
     pixel,
     pointers,
     reads_a_map,
+    rows_held,
     rows_read,
 )
 from csdfgen.native.library import PANEL, Activation, ConvStep, Source, Target
@@ -64,6 +65,11 @@ MOVED, MOVED_TWICE = 12.0, 20.0
 READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 16.0))
 """(most weights of a layer, multiply-adds that take as long as reading one of them), of what comes from a
 second-level cache, partly from there, from the third level, from where others are, too.
+"""
+
+IMAGES = 4
+"""Images at most, each of which makes as much workspace again worth its bytes: so many tiles share weights
+that come from memory. Four times 256 KiB still stay in a second-level cache.
 """
 
 GAIN = 1.05
@@ -113,11 +119,17 @@ class Filter:
         return self.weights.shape[1] == 1 < self.groups
 
     def way(
-        self, rows: int, columns: int, room: int, exact: bool = False, wished: Variant | None = None
+        self,
+        rows: int,
+        columns: int,
+        room: int,
+        exact: bool = False,
+        wished: Variant | None = None,
+        images: int = 1,
     ) -> Way:
-        """How so many rows and columns of the output are computed in `room` bytes of workspace: as wished
-        where that is possible, else the way that is estimated to be the fastest. exact: by sums of
-        products.
+        """How so many rows and columns of the output, of each of so many images, are computed in `room`
+        bytes of workspace: as wished where that is possible, else the way that is estimated to be the
+        fastest. exact: by sums of products.
         """
         if self.depthwise:
             return DEPTHWISE
@@ -127,18 +139,19 @@ class Filter:
         if exact or not self.transforms:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
+        size = images, rows, columns
         if wished is not None and (wished.kernel == ROWS or self.square):
             most = wished.block or PREFERRED
             found, meant = (
-                _by_rows(shape, wide, rows, columns, limit)[1]
+                _by_rows(shape, wide, size, limit)[1]
                 if wished.kernel == ROWS
-                else _by_tiles(shape, wished.tile, rows, columns, limit)[1]
+                else _by_tiles(shape, wished.tile, size, limit)[1]
                 for limit in (min(room, most), most)
             )
             # in much smaller blocks it is not what was measured to be the fastest
             if 2 * found.workspace >= meant.workspace > 0:
                 return found
-        return _fastest(shape, wide, self.groups == 1, rows, columns, room)
+        return _fastest(shape, wide, self.groups == 1, size, room)
 
     @property
     def transforms(self) -> bool:
@@ -210,6 +223,9 @@ class Filter:
 Shape = tuple[int, int, int, int, int]
 """Inputs and outputs of a group, height, stride and dilation down."""
 
+Size = tuple[int, int, int]
+"""Images, and rows and columns of the output of each of them."""
+
 
 def row_bytes(shape: Shape, rows: int, tiles: int, channels: int) -> int:
     """csdf_winograd_row_bytes."""
@@ -234,43 +250,46 @@ def _height(shape: Shape, rows: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _fastest(shape: Shape, wide: int, alone: bool, rows: int, columns: int, room: int) -> Way:
+def _fastest(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
     """alone: of one group."""
     ins, outs, high, stride, dilation = shape
     weights = high * ins * outs
-    pixels = rows * columns
+    pixels = prod(size)
     best, least = PLAIN, float(pixels * wide * weights)
     turns = -(-pixels // (POINTERS // (high * wide + 1)))
     least += turns * wide * weights * _reading(wide * weights)
     least /= GAIN
-    ways = [_by_rows(shape, wide, rows, columns, room)]
+    ways = [_by_rows(shape, wide, size, room)]
     if alone and (high, wide, stride, dilation) == (3, 3, 1, 1):
-        ways += [_by_tiles(shape, tile, rows, columns, room) for tile in (2, 4)]
+        ways += [_by_tiles(shape, tile, size, room) for tile in (2, 4)]
     for cost, way in ways:
         if way.workspace and cost < least:
             best, least = way, cost
     return best
 
 
-def _by_rows(shape: Shape, wide: int, rows: int, columns: int, room: int) -> tuple[float, Way]:
+def _by_rows(shape: Shape, wide: int, size: Size, room: int) -> tuple[float, Way]:
     """What csdf_winograd_row costs, in multiply-adds; without a workspace where there is no room."""
     ins, outs, high, *_ = shape
+    images, rows, columns = size
     across = -(-columns // (POINTS + 1 - wide))
-    some, tiles, channels = _divided(shape, across, rows, room)
+    many, some, tiles, channels = _divided(shape, across, images, rows, room)
     if tiles < 1:
         return 0.0, PLAIN
     weights = high * ins * outs
-    passes, turns = -(-rows // some), -(-rows // some) * -(-across // tiles)
-    cost = rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
-    cost += passes * _height(shape, some) * across * POINTS * MOVED * ins
+    passes = -(-rows // some)
+    turns = -(-images // many) * passes * -(-across // tiles)
+    cost = images * rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
+    cost += images * passes * _height(shape, some) * across * POINTS * MOVED * ins
     cost += turns * POINTS * weights * _reading(POINTS * weights)
-    return cost, Way(ROWS, row_bytes(shape, some, tiles, channels), some=channels)
+    return cost, Way(ROWS, many * row_bytes(shape, some, tiles, channels), some=channels)
 
 
-def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tuple[float, Way]:
+def _by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Way]:
     """The same of csdf_winograd."""
     ins, outs, *_ = shape
-    tiles = -(-rows // tile) * -(-columns // WIDE)
+    images, rows, columns = size
+    tiles = images * -(-rows // tile) * -(-columns // WIDE)
     limit, parts = min(tiles, AT_A_TIME), 1
     while True:
         channels = min(ins, _padded(-(-ins // parts)))
@@ -286,22 +305,27 @@ def _by_tiles(shape: Shape, tile: int, rows: int, columns: int, room: int) -> tu
     return cost, Way(TILES, tile_bytes(shape, tile, some, channels), tile, channels)
 
 
-def _divided(shape: Shape, across: int, rows: int, room: int) -> tuple[int, int, int]:
-    """Rows, tiles of a row and input channels that csdf_winograd_row computes at a time."""
+def _divided(
+    shape: Shape, across: int, images: int, rows: int, room: int
+) -> tuple[int, int, int, int]:
+    """Images, rows of them, tiles of a row and input channels that csdf_winograd_row computes at a time."""
     ins, _, high, *_ = shape
-    some = rows
+    many, some = images, rows
     while True:
-        limit = min(across, POINTERS // (high + 1) // some)
+        limit = min(across, POINTERS // (high + 1) // (many * some))
         parts = 1
         while True:
             channels = min(ins, _padded(-(-ins // parts)))
-            tiles = min(limit, room // row_bytes(shape, some, 1, channels))
+            tiles = min(limit, room // (many * row_bytes(shape, some, 1, channels)))
             if tiles == limit or channels <= LEAST_AT_A_TIME:
                 break
             parts += 1
-        if some == 1 or tiles >= min(across, 2):
-            return some, tiles, channels
-        some = (some + 1) // 2
+        if many == some == 1 or tiles >= min(across, 2):
+            return many, some, tiles, channels
+        if many > 1:
+            many = (many + 1) // 2
+        else:
+            some = (some + 1) // 2
 
 
 def _reading(weights: int) -> float:
@@ -337,6 +361,7 @@ class Convolution:
     packed: Callable[[int, Way], PackedLayer]
     parts: Callable[[Rows], list[_Part]]
     choice: Choice = ESTIMATED
+    joins = True
 
     def computed(self, choice: Choice) -> Convolution:
         """The same, computed so."""
@@ -353,11 +378,10 @@ class Convolution:
             )
         )
 
-    def _way(self, part: _Part, rows: int, room: int) -> Way:
-        """Of a part of a step of so many rows."""
-        wished = self.choice.at(rows)
-        own = self.filters[part.number]
-        return own.way(part.rows, part.columns, room, self.choice.exact, wished)
+    def _way(self, part: _Part, step: Step, room: int) -> Way:
+        wished = self.choice.at(len(step.phase.out))
+        own, images = self.filters[part.number], step.phase.images
+        return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -366,30 +390,37 @@ class Convolution:
         return followed(layer)
 
     def workspace(self, step: Step, limit: int | None) -> int:
-        limit = PREFERRED if limit is None else min(limit, PREFERRED)
-        out = step.phase.out
-        parts = self.parts(out)
-        return max((self._way(part, len(out), limit).workspace for part in parts), default=0)
+        most = PREFERRED * min(step.phase.images, IMAGES)
+        limit = most if limit is None else min(limit, most)
+        parts = self.parts(step.phase.out)
+        return max((self._way(part, step, limit).workspace for part in parts), default=0)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, held, view = step.layer, step.phase.ins[0], step.inputs[0]
+        layer, held, view = step.layer, rows_held(step), step.inputs[0]
         x, target, pad = layer.inputs[0], step.outputs[0], step.workspace
-        assert held is not None and view is not None and x is not None
+        assert view is not None and x is not None
+        images, each = step.phase.images, len(step.phase.out)
         width = x.shape[3] if len(x.shape) > 3 else 1
         there = [(addresses(one, memory), one) for one in view.pieces or (view,)]
         written, apart = addresses(target, memory), pixel(target)
         found = []
         for part in self.parts(step.phase.out):
             own = self.filters[part.number]
-            way = self._way(part, len(step.phase.out), pad.size)
+            way = self._way(part, step, pad.size)
             high = own.weights.shape[2]
             reach = (part.rows - 1) * own.stride[0] + (high - 1) * own.dilation[0] + 1
             tables, sources = [], []
+            seen = range(part.read, part.read + reach)
             for rows, piece in there:
-                tables.append(rows_read(rows, held, part.read, reach))
+                tables.append(rows_read(rows, held, seen, images))
                 sources.append(Source(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
             skipped = FLOAT * part.first[1] * apart
-            out = pointers([at + skipped for at in written[part.first[0] :: part.stride[0]]])
+            mine = [
+                at + skipped
+                for first in range(part.first[0], images * each, each)
+                for at in written[first : first - part.first[0] + each : part.stride[0]]
+            ]
+            out = pointers(mine)
             pieces = (Source * len(sources))(*sources)
             packed = self.packed(part.number, way)
             made = ConvStep(
@@ -400,7 +431,7 @@ class Convolution:
                 Target(
                     ctypes.addressof(out),
                     apart * part.stride[1],
-                    part.rows,
+                    len(mine),
                     0,
                     part.columns,
                     0,
@@ -411,6 +442,8 @@ class Convolution:
                 made.workspace = address_of(memory[pad.pool]) + pad.offset
                 made.workspace_bytes = pad.size
             made.tile, made.some = way.tile, way.some
+            if images > 1:
+                made.each, made.apart = part.rows, reach
             kept = packed, pieces, tables, out
             found.append(Native(f"{way.kernel}_of", made, *kept, packed=packed.kept))
         return found

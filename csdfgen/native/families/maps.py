@@ -75,6 +75,7 @@ class _Maps:
     operands: tuple[Operand, ...]
     own: tuple[int, float, float] | None = None
     repeated: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return not step.states and stretches(step, self.operands) is not None
@@ -176,7 +177,7 @@ def place(view: View, columns: int, low: int, high: int, count: int, memory: Mem
     rows = [at + shift for at in addresses(piece, memory)]
     if not is_row_of_pixels(piece):
         return Place(tuple(rows), size, True)
-    rows = rows * count if len(rows) == 1 else rows
+    rows = [at for at in rows for _ in range(count // len(rows))]
     wide = piece.shape[0] if len(piece.shape) == 3 else 1
     each = size > 1 or high - low == 1
     if wide == 1:
@@ -195,7 +196,7 @@ def stretches(step: Step, operands: Sequence[Operand]) -> list[tuple[int, int, i
     layer, out = step.layer, step.outputs[0]
     views = [step.inputs[one] for one in operands if isinstance(one, int)]
     every = [piece for v in (*views, out) if v is not None for piece in v.pieces or (v,)]
-    if any(v is None or v.count not in (1, out.count) for v in views):
+    if any(v is None or v.count not in (step.phase.images, out.count) for v in views):
         return None
     for one in operands:
         tensor = layer.inputs[one] if isinstance(one, int) else None

@@ -14,10 +14,10 @@ from typing import Any
 from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.native.families.common import addresses, pointers, rows_read
+from csdfgen.native.families.common import Taps, addresses, pointers
 from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
-from csdfgen.ops.base import Mode, Phase
+from csdfgen.ops.base import Mode
 
 __all__ = ["PoolWindows", "columns_of", "map_read", "window_pair"]
 
@@ -43,46 +43,40 @@ def columns_of(tensor: Tensor) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PoolWindows:
-    """The windows of a step. out: rows that it makes. width, columns: of what it reads, and of what it makes.
-
-    first, reach: the first row that a window sees, and how many rows from there on all of them see; padding
-    counts. high: rows of a window.
+    """The windows of a step. taps: the rows that they see. out: rows that it makes, of each of its images; made: of
+    all. width, columns: of what it reads, and of what it makes.
     """
 
     rows: Window
     across: Window
     accumulates: bool
+    taps: Taps
     out: Rows
+    made: int
     width: int
     columns: int
-    first: int
-    high: int
-    reach: int
 
     @classmethod
-    def of(cls, layer: Layer, phase: Phase) -> PoolWindows:
-        """Those of a phase of a pool."""
-        held, x = phase.ins[0], layer.inputs[0]
-        assert held is not None and x is not None
+    def of(cls, layer: Layer, step: Step) -> PoolWindows:
+        """Those of a step of a pool. layer: the pool, as the kernel knows it."""
+        x, phase = layer.inputs[0], step.phase
+        assert x is not None
         rows, across = window_pair(layer)
         accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
         out = Rows(0, 1) if accumulates else phase.out
-        first, high, reach = held.start, len(held), len(held)
-        if not accumulates:
-            first = out.start * rows.stride - rows.pad_top
-            high, reach = rows.kernel, (len(out) - 1) * rows.stride + rows.extent
         sizes = columns_of(x), columns_of(layer.output)
-        return cls(rows, across, accumulates, out, *sizes, first, high, reach)
+        made = step.outputs[0].count
+        return cls(rows, across, accumulates, Taps.of(step, rows), out, made, *sizes)
 
     @property
     def fields(self) -> tuple[int, ...]:
         """From `kernel_h` to `width`, as the structures of all kernels have them."""
         return (
-            self.high,
+            self.taps.kernel,
             self.across.kernel,
-            self.rows.stride,
+            self.taps.stride,
             self.across.stride,
-            1 if self.accumulates else self.rows.dilation,
+            self.taps.dilation,
             self.across.dilation,
             self.across.pad_top,
             self.width,
@@ -94,10 +88,10 @@ class PoolWindows:
         """For every piece of what is read, which has some of the channels: the piece, its rows, and where the
         step's rows of these channels are written.
         """
-        held, view, target = step.phase.ins[0], step.inputs[0], step.outputs[0]
-        assert held is not None and view is not None
+        view, target = step.inputs[0], step.outputs[0]
+        assert view is not None
         written, low = addresses(target, memory), 0
         for piece in view.pieces or (view,):
-            rows = rows_read(addresses(piece, memory), held, self.first, self.reach)
+            rows = self.taps.table(step, piece, memory)
             yield piece, rows, pointers([at + target.format.itemsize * low for at in written])
             low += piece.shape[-1]

@@ -22,6 +22,7 @@ class _Pool:
     """average: of what each window sees, else the greatest of it."""
 
     average: bool
+    joins = True
 
     def takes(self, step: Step) -> bool:
         return reads_a_map(step)
@@ -35,8 +36,8 @@ class _Pool:
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
         assert x is not None
-        windows, padded = PoolWindows.of(layer, phase), layer.attributes["count_include_pad"]
-        seen = _integers(counted(windows.rows, windows.out, x.shape[2], padded))
+        windows, padded = PoolWindows.of(layer, step), layer.attributes["count_include_pad"]
+        seen = _integers(counted(windows.rows, windows.out, x.shape[2], padded) * phase.images)
         columns = Rows(0, windows.columns)
         seen_across = _integers(counted(windows.across, columns, windows.width, padded))
         found = []
@@ -46,7 +47,7 @@ class _Pool:
                 *windows.fields,
                 int(phase.first or not windows.accumulates),
                 int(phase.last or not windows.accumulates),
-                len(windows.out),
+                windows.made,
                 windows.columns,
                 pixel(step.outputs[0]),
                 Source(ctypes.addressof(table), pixel(piece), piece.shape[-1]),

@@ -39,6 +39,7 @@ class _Product:
     inputs: int
     outputs: int
     packed: Callable[[], tuple[np.ndarray, np.ndarray]]
+    joins = True
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]
@@ -64,8 +65,10 @@ class _Product:
         accumulates = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
         elements = prod(view.shape)
         if accumulates:
-            table = addresses(view, memory)
-            first, parts, size = held.start * elements, len(table), elements
+            there, parts = addresses(view, memory), view.count // phase.images
+            # a part of the sum is a row of the map, in all images
+            table = [at for row in range(parts) for at in there[row::parts]]
+            first, size = held.start * elements, elements
         else:
             table = every(view, self.inputs, memory)
             first, parts, size = 0, 1, self.inputs

@@ -31,6 +31,7 @@ class Widened:
 
     family: Family
     twin: Layer
+    joins = False
 
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""

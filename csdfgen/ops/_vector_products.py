@@ -1,0 +1,199 @@
+"""How are vectors of several images multiplied by one matrix? Side by side, so that it is read once.
+
+One vector is a product that waits for the matrix, however fast the processor: of 16 images each takes a
+fifth of the time. Vectors are copied side by side into a panel unless they lie so, wherever their
+elements lie; elements that are summed up and outputs are cut as the workspace allows, at the least cost
+that it allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import inf, prod
+
+import numpy as np
+
+from csdfgen.ops._im2col import Store
+from csdfgen.ops._spread import Spread, Stack
+from csdfgen.ops._window_products import CALL, SLOWEST, halves
+from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
+
+__all__ = ["FEWEST", "vector_products"]
+
+FEWEST = 3
+"""Images that are worth it: OpenBLAS takes longer for a product with two vectors than for two with one."""
+
+LEAST = 128
+"""Elements and outputs that are not cut further."""
+
+PRODUCT, READ = 9 * CALL, 0.7
+"""What a product costs beside what it computes, and an element of the matrix, in elements copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A product as far as its workspace depends on it.
+
+    copied: whether vectors go through a panel. turned: whether the matrix has its outputs first in memory:
+    then it is the left one of a product, which makes sums output by output.
+    """
+
+    images: int
+    inputs: int
+    outputs: int
+    itemsize: int
+    copied: bool
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Most inputs and outputs at a time, and elements of the two arrays that this takes."""
+
+    inputs: int
+    outputs: int
+    panel: int
+    sums: int
+
+    def bytes(self, itemsize: int) -> int:
+        """What the arrays take one after the other."""
+        return aligned_size(self.panel * itemsize) + self.sums * itemsize
+
+
+@lru_cache(maxsize=1 << 10)
+def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
+    """(cost, bytes, blocks), cheapest first."""
+    found = []
+    for inputs, outputs in product(*(halves(n, LEAST) for n in (shape.inputs, shape.outputs))):
+        parts = -(-shape.inputs // inputs)
+        sums = shape.turned or parts > 1
+        one = _Blocks(
+            inputs,
+            outputs,
+            shape.images * inputs if shape.copied else 0,
+            shape.images * outputs if sums else 0,
+        )
+        cost = READ * shape.inputs * shape.outputs
+        cost += parts * -(-shape.outputs // outputs) * (PRODUCT + (2 * CALL if sums else 0))
+        cost += 2 * shape.images * shape.outputs * (parts if sums else 0)
+        if shape.copied:
+            cost += shape.images * (parts * CALL + shape.inputs)
+        found.append((cost, one.bytes(shape.itemsize), one))
+    return tuple(sorted(found, key=lambda way: way[:2]))
+
+
+def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
+    """The cheapest blocks that fit into the workspace. While a plan is made: no slower ones than `SLOWEST`
+    allows, unless the least is asked for.
+    """
+    ways = _ways(shape)
+    cheapest = next((cost for cost, size, _ in ways if size <= PREFERRED), ways[0][0])
+    bound = SLOWEST * cheapest if scratch.declares and not scratch.at_any_price else inf
+    allowed = [way for way in ways if way[0] <= bound]
+    fitting = (blocks for _, size, blocks in allowed if size <= scratch.room)
+    return next(fitting, None) or min(allowed, key=lambda way: way[1])[2]
+
+
+def vector_products(
+    vectors: Spread | Stack,
+    matrix: Callable[[], np.ndarray],
+    turned: bool,
+    out: np.ndarray,
+    bias: np.ndarray | None,
+    scratch: Scratch,
+) -> list[Call]:
+    """Calls for out (images, outputs) = vectors times a matrix (inputs, outputs), plus the bias (1 or
+    outputs). vectors: (images, rows, ...), of inputs in that order, in the type of the others. matrix: makes
+    it, when calls are wanted; turned: whether it has its outputs first in memory.
+    """
+    (images, outputs), inputs = out.shape, prod(vectors.shape[1:])
+    whole = _side_by_side(vectors)
+    shape = _Shape(images, inputs, outputs, out.itemsize, whole is None, turned)
+    blocks = _blocks(shape, scratch)
+    # half of the images take as long as all
+    scratch.indivisible = not scratch.at_any_price
+    panel = Store(scratch, (blocks.panel,), out.dtype)
+    sums = Store(scratch, (blocks.sums,), out.dtype)
+    if scratch.declares:
+        return []
+    calls: list[Call] = []
+    weights = matrix()
+    for start in range(0, inputs, blocks.inputs):
+        stop = min(inputs, start + blocks.inputs)
+        if whole is None:
+            left = panel.view((images, stop - start))
+            calls += _copied(vectors, start, stop, left)
+        else:
+            left = whole[:, start:stop]
+        for a in range(0, outputs, blocks.outputs):
+            b = min(outputs, a + blocks.outputs)
+            target, right = out[:, a:b], weights[start:stop, a:b]
+            if not blocks.sums:
+                calls.append((np.matmul, (left, right, target)))
+                continue
+            made = sums.view((b - a, images) if turned else (images, b - a))
+            calls.append((np.matmul, (right.T, left.T, made) if turned else (left, right, made)))
+            made = made.T if turned else made
+            calls.append((np.add, (target, made, target)) if start else (np.copyto, (target, made)))
+    return calls if bias is None else [*calls, (np.add, (out, bias, out))]
+
+
+def _side_by_side(vectors: Spread | Stack) -> np.ndarray | None:
+    """The vectors as a matrix (images, elements) where they lie; None where they are none."""
+    whole = None if isinstance(vectors, Stack) else vectors.at(0, vectors.shape[0])
+    if whole is None or not whole[0].flags.c_contiguous:
+        return None
+    return whole.reshape(len(whole), -1)
+
+
+def _copied(vectors: Spread | Stack, start: int, stop: int, panel: np.ndarray) -> Iterator[Call]:
+    """Calls that copy elements [start, stop) of every vector side by side."""
+    if isinstance(vectors, Spread):
+        whole = vectors.at(0, vectors.shape[0])
+        assert whole is not None, "images that lie evenly"
+        stacked = [(panel, 0, whole)]
+    else:
+        row = prod(vectors.shape[2:])
+        stacked = [
+            (panel[k : k + 1], row * first, array[None])
+            for k, image in enumerate(vectors.images)
+            for piece in image.pieces
+            for (first, _), array in zip(piece.runs, piece.arrays, strict=True)
+        ]
+    for target, first, array in stacked:
+        size = prod(array.shape[1:])
+        low, high = max(start, first), min(stop, first + size)
+        if low < high:
+            for at, part in _between(array, low - first, high - first):
+                own = target[:, first + at - start :][:, : prod(part.shape[1:])]
+                yield np.copyto, (own.reshape(part.shape), part)
+
+
+def _between(array: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Elements [start, stop) of each of several arrays (first axis), in their order, as boxes: where each
+    of these begins.
+
+    >>> [(at, part.shape) for at, part in _between(np.zeros((2, 4, 5)), 3, 17)]
+    [(3, (2, 2)), (5, (2, 2, 5)), (15, (2, 2))]
+    """
+    if array.ndim == 2:
+        yield start, array[:, start:stop]
+        return
+    each = prod(array.shape[2:])
+    first, last = -(-start // each), stop // each
+    if first > last:  # inside one
+        inner = _between(array[:, last], start - last * each, stop - last * each)
+        yield from ((last * each + at, part) for at, part in inner)
+        return
+    if start < first * each:
+        row = first - 1
+        inner = _between(array[:, row], start - row * each, each)
+        yield from ((row * each + at, part) for at, part in inner)
+    if first < last:
+        yield first * each, array[:, first:last]
+    if last * each < stop:
+        inner = _between(array[:, last], 0, stop - last * each)
+        yield from ((last * each + at, part) for at, part in inner)

@@ -1,0 +1,56 @@
+"""Several whole images in one step: what every operator makes of them is what it makes of each, wherever
+their rows lie and in however little workspace, by either backend.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.native.kernel_set import NativeKernels
+from csdfgen.native.library import load
+from tests.native_steps import compiler_missing
+from tests.op_harness import run_in_slabs
+from tests.op_samples import SAMPLES
+from tests.scattered import Layout, declared, run_together
+
+LAYOUTS = (
+    Layout(block=99),
+    Layout(block=2, pieces=3),
+    Layout(block=3, together=True),
+    Layout(block=99, pieces=2, onnx=True),
+)
+"""Images apart, each whole; in blocks of rows and in pieces; one behind the other; in ONNX axis order."""
+
+
+def _backend(name: str) -> KernelSet:
+    if name == "numpy":
+        return NUMPY
+    if compiler_missing():
+        pytest.skip(compiler_missing())
+    return NativeKernels(load(), fallback=True)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
+def test_every_operator_makes_of_images_what_it_makes_of_one(number: int, backend: str) -> None:
+    sample, kernels = SAMPLES[number], _backend(backend)
+    layer = sample.layer()
+    count = (2, 3, 8)[number % 3]
+    feeds = [sample.feeds(seed) for seed in range(count)]
+    with np.errstate(all="ignore"):
+        wanted = [run_in_slabs(sample, layer, one, 10**6) for one in feeds]
+    for limit, layout in ((None, LAYOUTS[number % 4]), (0, LAYOUTS[(number + 1) % 4])):
+        sizes = declared(layer, 10**6, layout, limit, kernels, count)
+        found = run_together(layer, feeds, layout, limit, sizes, kernels)
+        for got, want in zip(found, wanted, strict=True):
+            check(got, want)
+
+
+def check(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+    for got, want in zip(found, wanted, strict=True):
+        half = want.dtype == np.float16
+        tolerance = {"rtol": 2e-3, "atol": 2e-3} if half else {"rtol": 2e-4, "atol": 1e-4}
+        np.testing.assert_allclose(got.astype(float), want.astype(float), **tolerance)

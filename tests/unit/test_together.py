@@ -1,0 +1,388 @@
+"""Layers that compute several whole images in one step: random shapes against onnxruntime, in scattered
+memory and in little workspace; how often weights are read; and plans of networks that do so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
+from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.options import PlanOptions
+from csdfgen.native.kernel_set import NativeKernels
+from csdfgen.native.library import load
+from csdfgen.native.strided import Native
+from csdfgen.native.ways import Ways
+from csdfgen.ops.linear import flattened_gemm
+from csdfgen.phases.conversion import convert
+from csdfgen.planning.buffers import buffers_of
+from csdfgen.planning.ordering import named_order
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import Prepared, plan_for
+from csdfgen.planning.sharing import share
+from csdfgen.rewriting.fuse import fuse
+from tests.builder import Graph, reference
+from tests.native_steps import compiler_missing
+from tests.networks import check_touched
+from tests.op_harness import Arg, Sample
+from tests.scattered import Layout, declared, run_scattered, run_together
+
+COUNTS = (1, 2, 3, 8)
+WHOLE = 10**6
+
+
+class Counting(NativeKernels):
+    """Says which kernels it has bound."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(load(), **settings)
+        self.bound: list[str] = []
+
+    def bind(self, step: Step, memory: Memory) -> list[Call]:
+        calls = super().bind(step, memory)
+        self.bound += [function.kernel for function, _ in calls if isinstance(function, Native)]
+        return calls
+
+
+@pytest.fixture(params=["numpy", "native"])
+def kernels(request: pytest.FixtureRequest) -> KernelSet:
+    if request.param == "numpy":
+        return NUMPY
+    if compiler_missing():
+        pytest.skip(compiler_missing())
+    return NativeKernels(load())
+
+
+# Layers ------------------------------------------------------------------------------------------
+
+
+def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+
+def image(rng: np.random.Generator, channels: int, low: int = 4, high: int = 12) -> Arg:
+    return Arg((1, channels, *(int(n) for n in rng.integers(low, high, 2))), 2)
+
+
+def dense(rng: np.random.Generator) -> Sample:
+    kernel, (ins, outs) = rng.integers(1, 5, 2), rng.integers(3, 70, 2)
+    given = {
+        "pads": [int(n) for n in rng.integers(0, 3, 4)],
+        "strides": [int(n) for n in rng.integers(1, 3, 2)],
+        "dilations": [int(n) for n in rng.integers(1, 3, 2)],
+    }
+    x = image(rng, int(ins), 8, 14)
+    return Sample(
+        "Conv", (x, weights(rng, int(outs), int(ins), *kernel), weights(rng, int(outs))), given
+    )
+
+
+def square(rng: np.random.Generator) -> Sample:
+    """What products of tiles may compute."""
+    ins, outs = (int(n) for n in rng.integers(16, 150, 2))
+    given = {"pads": [1, 1, 1, 1]}
+    return Sample("Conv", (image(rng, ins, 5, 15), weights(rng, outs, ins, 3, 3)), given)
+
+
+def grouped(rng: np.random.Generator) -> Sample:
+    groups, ins, outs = (int(n) for n in rng.integers(2, 20, 3))
+    given = {"group": groups, "pads": [1, 1, 1, 1]}
+    x = image(rng, groups * ins)
+    return Sample("Conv", (x, weights(rng, groups * outs, ins, 3, 3)), given)
+
+
+def pointwise(rng: np.random.Generator) -> Sample:
+    ins, outs = (int(n) for n in rng.integers(3, 200, 2))
+    return Sample("Conv", (image(rng, ins), weights(rng, outs, ins, 1, 1), weights(rng, outs)))
+
+
+def depthwise(rng: np.random.Generator) -> Sample:
+    channels, (high, wide) = int(rng.integers(2, 140)), (int(n) for n in rng.integers(1, 6, 2))
+    stride = int(rng.integers(1, 3))
+    given = {"group": channels, "pads": [1, 2, 1, 0], "strides": [stride, stride]}
+    x = image(rng, channels, 6, 12)
+    return Sample("Conv", (x, weights(rng, channels, 1, high, wide), weights(rng, channels)), given)
+
+
+def signal(rng: np.random.Generator) -> Sample:
+    ins, outs = (int(n) for n in rng.integers(2, 40, 2))
+    x = Arg((1, ins, int(rng.integers(8, 30))), 2)
+    return Sample("Conv", (x, weights(rng, outs, ins, 3)), {"pads": [1, 1]})
+
+
+def one_window(rng: np.random.Generator) -> Sample:
+    """A convolution as large as its map, which sums up rows."""
+    ins, outs, side = (int(n) for n in rng.integers(2, 40, 3))
+    side = side % 5 + 2
+    return Sample("Conv", (Arg((1, ins, side, side), 2), weights(rng, outs, ins, side, side)))
+
+
+def pooled(rng: np.random.Generator) -> Sample:
+    given = {
+        "kernel_shape": [3, 2],
+        "strides": [int(n) for n in rng.integers(1, 3, 2)],
+        "pads": [int(n) for n in rng.integers(0, 2, 4)],
+    }
+    kind = str(rng.choice(["MaxPool", "AveragePool"]))
+    return Sample(kind, (image(rng, int(rng.integers(1, 40))),), given)
+
+
+def everywhere(rng: np.random.Generator) -> Sample:
+    kind = str(rng.choice(["GlobalAveragePool", "GlobalMaxPool"]))
+    return Sample(kind, (image(rng, int(rng.integers(1, 70))),))
+
+
+def summed(rng: np.random.Generator) -> Sample:
+    x = image(rng, int(rng.integers(1, 40)))
+    return Sample(str(rng.choice(["Add", "Mul", "Sub"])), (x, x))
+
+
+def gated(rng: np.random.Generator) -> Sample:
+    """A map times a value a channel of the same image."""
+    x = image(rng, int(rng.integers(1, 40)))
+    return Sample("Mul", (x, Arg((*x.shape[:2], 1, 1), 2)))
+
+
+def multiplied(rng: np.random.Generator) -> Sample:
+    inputs, outputs = (int(n) for n in rng.integers(1, 700, 2))
+    turned = bool(rng.integers(2))
+    right = weights(rng, outputs, inputs) if turned else weights(rng, outputs, inputs).T.copy()
+    given = {"transB": int(turned), "alpha": 0.7}
+    return Sample("Gemm", (Arg((1, inputs)), right, weights(rng, outputs)), given)
+
+
+def vector_times_matrix(rng: np.random.Generator) -> Sample:
+    inputs, outputs = (int(n) for n in rng.integers(1, 300, 2))
+    return Sample("MatMul", (Arg((1, inputs)), weights(rng, inputs, outputs)))
+
+
+def several_rows(rng: np.random.Generator) -> Sample:
+    inputs, outputs = (int(n) for n in rng.integers(1, 90, 2))
+    return Sample("MatMul", (Arg((1, 7, inputs), 1), weights(rng, inputs, outputs)))
+
+
+KINDS = (
+    *(dense, square, grouped, pointwise, depthwise, signal, one_window, pooled, everywhere),
+    *(summed, gated, multiplied, vector_times_matrix, several_rows),
+)
+
+LAYOUTS = (Layout(block=99), Layout(block=2, pieces=2), Layout(block=3, together=True))
+
+
+def followed(layer: Layer) -> Layer:
+    """The layer with a Relu behind it in its slab."""
+    after = Sample("Relu", (Arg(layer.output.shape, layer.output.row_axis),)).layer()
+    return replace(layer, epilogue=(after,))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("make", KINDS)
+def test_images_are_what_onnxruntime_makes_of_each(
+    make: Any, seed: int, kernels: KernelSet
+) -> None:
+    rng = np.random.default_rng(seed)
+    sample = make(rng)
+    layer, relu = sample.layer(), bool(seed % 2)
+    used = followed(layer) if relu else layer
+    for number, count in enumerate(COUNTS):
+        feeds = [sample.feeds(seed + k) for k in range(count)]
+        wanted = [sample.reference(layer, one)[0] for one in feeds]
+        layout = LAYOUTS[(number + seed) % 3]
+        limit = (None, 20_000, 0)[(number + seed // 2) % 3]
+        sizes = declared(used, WHOLE, layout, limit, kernels, count)
+        found = run_together(used, feeds, layout, limit, sizes, kernels)
+        for (got,), want in zip(found, wanted, strict=True):
+            compare(got, np.maximum(want, 0) if relu else want)
+
+
+def compare(got: np.ndarray, want: np.ndarray) -> None:
+    scale = max(1e-3, float(np.abs(want).max(initial=0)))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5 * scale)
+
+
+def flattened(rng: np.random.Generator, turned: bool) -> tuple[Layer, Sample]:
+    """A Gemm that reads a map row by row, and one of the flattened map."""
+    channels, high, wide, outputs = (int(n) for n in rng.integers(2, 12, 4))
+    inputs, outputs = channels * high * wide, 40 * outputs
+    right = weights(rng, outputs, inputs)
+    given = {"transB": int(turned)}
+    operands = (Arg((1, inputs)), right if turned else right.T.copy(), weights(rng, outputs))
+    sample = Sample("Gemm", operands, given)
+    source = Tensor("i0", (1, channels, high, wide), row_axis=2)
+    return flattened_gemm(sample.layer(), source), sample
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_flattened_map_is_multiplied_for_all_images(
+    seed: int, turned: bool, kernels: KernelSet
+) -> None:
+    rng = np.random.default_rng(seed)
+    layer, sample = flattened(rng, turned)
+    shape = layer.inputs[0].shape  # type: ignore[union-attr]
+    for count in COUNTS:
+        flat = [sample.feeds(seed + k) for k in range(count)]
+        wanted = [sample.reference(sample.layer(), one)[0] for one in flat]
+        feeds = [{0: one[0].reshape(shape)} for one in flat]
+        # without pieces: what a Concat joins is gathered for it, image by image
+        for layout in (Layout(block=2), Layout(block=99), Layout(block=1, together=True)):
+            for limit in (None, 9_000, 3_000, 0):
+                sizes = declared(layer, WHOLE, layout, limit, kernels, count)
+                found = run_together(layer, feeds, layout, limit, sizes, kernels)
+                for (got,), want in zip(found, wanted, strict=True):
+                    compare(got, want)
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", KINDS)
+def test_native_images_are_the_same_to_the_last_bit(make: Any, seed: int) -> None:
+    """Sums of products are made in one order, however many images there are."""
+    rng = np.random.default_rng(seed)
+    sample, exact = make(rng), NativeKernels(load(), ways=Ways(exact=True))
+    layer, layout = sample.layer(), LAYOUTS[seed % 3]
+    if make is one_window:
+        pytest.skip("numpy's calls, translated: products of several images are cut in another way")
+    feeds = [sample.feeds(k) for k in range(5)]
+    found = run_together(layer, feeds, layout, None, None, exact)
+    for one, (got,) in zip(feeds, found, strict=True):
+        (want,) = run_scattered(layer, one, WHOLE, layout, None, None, exact)
+        assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+@pytest.mark.parametrize("make", [dense, square, depthwise, pooled, everywhere, summed, multiplied])
+def test_images_are_one_native_kernel(make: Any) -> None:
+    sample = make(np.random.default_rng(1))
+    native = Counting()
+    feeds = [sample.feeds(k) for k in range(4)]
+    run_together(sample.layer(), feeds, Layout(block=99), None, None, native)
+    assert len(native.bound) == 1, native.bound
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+@pytest.mark.parametrize("size", [6, 13, 14])
+def test_fewer_products_serve_several_images(size: int) -> None:
+    """Tiles and rows of all images are computed at a time, in as much workspace as there is."""
+    rng = np.random.default_rng(size)
+    operands = Arg((1, 96, size, size), 2), weights(rng, 80, 96, 3, 3)
+    sample = Sample("Conv", operands, {"pads": [1, 1, 1, 1]})
+    layer, feeds = sample.layer(), [sample.feeds(k) for k in range(6)]
+    wanted = [sample.reference(layer, one)[0] for one in feeds]
+    used = set()
+    for limit in (None, 150_000, 60_000, 30_000, 10_000):
+        native = Counting()
+        found = run_together(layer, feeds, Layout(block=99), limit, None, native)
+        used |= set(native.bound)
+        for (got,), want in zip(found, wanted, strict=True):
+            compare(got, want)
+    assert used >= {"winograd_row_of", "conv_of"} and (size == 6 or "winograd_of" in used)
+
+
+@pytest.mark.parametrize("limit", [None, 200_000, 50_000, 20_000, 8192, 5000, 0])
+def test_vectors_are_multiplied_in_the_workspace_that_there_is(limit: int | None) -> None:
+    """Never in more, unless a plan would be much slower; with none one image after the other."""
+    layer = Sample(
+        "Gemm", (Arg((1, 3000)), np.ones((2000, 3000), np.float32)), {"transB": 1}
+    ).layer()
+    (size,) = declared(layer, WHOLE, Layout(), limit, NUMPY, 8)
+    if limit is None or limit > 100_000:
+        assert 0 < size <= (limit or 256 * 1024)
+    elif limit >= 8192:
+        assert 0 < size < 100_000, "a fifth of the time is worth some workspace"
+    else:
+        assert size <= limit
+    (alone,) = declared(layer, WHOLE, Layout(), limit, NUMPY, 1)
+    assert alone == 0
+
+
+# Bytes -------------------------------------------------------------------------------------------
+
+
+def byte_convolution(rng: np.random.Generator, group: bool) -> Sample:
+    """QLinearConv, depthwise or not."""
+    ins, outs = (24, 24) if group else (17, 35)
+    filters = rng.integers(-128, 128, (outs, 1 if group else ins, 3, 3)).astype(np.int8)
+    scales = [np.float32(value) for value in (0.02, 0.03, 0.5)]
+    x = Arg((1, ins, 9, 8), 2, "uint8", 0, 255)
+    zero, signed = np.uint8(120), np.int8(0)
+    operands = (x, scales[0], zero, filters, scales[1], signed, scales[2], np.uint8(100))
+    arrays = tuple(one if isinstance(one, Arg) else np.asarray(one) for one in operands)
+    given = {"pads": [1, 1, 1, 1], "group": ins if group else 1}
+    return Sample("QLinearConv", arrays, given)
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_images_of_bytes_are_exact(group: bool, kernels: KernelSet) -> None:
+    sample = byte_convolution(np.random.default_rng(2), group)
+    layer = sample.layer()
+    for count in COUNTS:
+        feeds = [sample.feeds(k) for k in range(count)]
+        for layout in LAYOUTS:
+            for limit in (None, 0):
+                found = run_together(layer, feeds, layout, limit, None, kernels)
+                for one, (got,) in zip(feeds, found, strict=True):
+                    np.testing.assert_array_equal(got, sample.reference(layer, one)[0])
+
+
+# Networks ----------------------------------------------------------------------------------------
+
+
+def classifier(batch: int) -> onnx.ModelProto:
+    """Convolutions of every kind, pools, a skip, a concatenation, and a classifier on the flattened map."""
+    g = Graph()
+    x = g.input("x", (batch, 3, 18, 14))
+    a = g.node("Relu", g.conv(x, 24))
+    b = g.node("Add", g.conv(a, 24), a)
+    c = g.node("MaxPool", b, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    d = g.node("Concat", g.conv(c, 16, 1), c, channels=40, axis=1)
+    e = g.node("Relu", g.conv(d, 40, group=40))
+    f = g.node("Flatten", e, axis=1)
+    rng = np.random.default_rng(0)
+    h = g.node(
+        "Gemm", f, g.constant(weights(rng, 60, 40 * 9 * 7)), g.constant(weights(rng, 60)), transB=1
+    )
+    i = g.node("Gemm", g.node("Relu", h), g.constant(weights(rng, 60, 10)))
+    return g.model(i, g.node("GlobalAveragePool", e))
+
+
+def planned(network: Network, together: Mapping[str, int], **given: Any) -> Plan:
+    options = PlanOptions("1", frames=network.batch, **given)
+    fused = fuse(network, options.fuse)
+    conversion = convert(fused, options.rows, frames=options.frames, together=together)
+    sharing = share(fused)
+    prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
+    return plan_for(prepared, "demand", named_order(conversion, "demand"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("batch", [2, 3, 8])
+def test_networks_compute_images_together(batch: int, backend: str) -> None:
+    """All layers, some that read what others made image by image, and the last ones."""
+    if backend == "native" and compiler_missing():
+        pytest.skip(compiler_missing())
+    model = classifier(batch)
+    network = csdfgen.load(model)
+    feeds = {"x": np.random.default_rng(1).standard_normal((batch, 3, 18, 14)).astype(np.float32)}
+    wanted = reference(model, feeds)
+    names = [layer.name for layer in fuse(network).layers]
+    for chosen in (names, names[::2], names[-3:]):
+        for goal in ("balanced", "memory"):
+            given = {"goal": goal} if goal == "memory" else {}
+            plan = planned(
+                network, MappingProxyType(dict.fromkeys(chosen, batch)), backend=backend, **given
+            )
+            got, measured = runtime.compile(plan, backend=backend).measure(feeds)
+            for name, want in wanted.items():
+                compare(got[name], want)
+            check_touched(plan, measured.touched_bytes)
