@@ -24,11 +24,12 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "fuse": ("none", "fold", "full"),
         "image": ("streamed", "resident"),
-        "policy": ("demand", "eager", "layers", "bounded", "best", "overlap"),
+        "policy": ("demand", "eager", "layers", "bounded", "best", "overlap", "batches"),
         "goal": ("balanced", "memory", "speed"),
         "pack": ("fast", "exact"),
         "result": ("auto", "stored", "arena", "streamed"),
         "backend": ("numpy", "native"),
+        "batching": ("", "fbs", "greedy", "vbs-paper", "vbs", "joint"),
     }
 )
 """Option -> the words that it takes."""
@@ -38,7 +39,7 @@ CONVERSION = ("rows", "fuse", "image")
 
 WISHES = (
     "goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles",
-    "fast", "slow", "backend", "exact", "fallback", "tuning", "ways",
+    "fast", "slow", "backend", "exact", "fallback", "tuning", "ways", "batches", "batching",
 )  # fmt: skip
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
 files and graphs made without them stay as they were.
@@ -58,7 +59,7 @@ class PlanOptions:
     image: "streamed" (input rows arrive as they are needed) or "resident" (all are there from the
     start, and count). policy: the order of firings, "best" for the one of least peak that is found,
     "overlap" for that of one image, after which the next one enters as soon as it can
-    (`planning.overlapping`).
+    (`planning.overlapping`), "batches" for groups of images that pass through parts of the network.
     frames: images that one order of firings covers; a batch repeats the order.
     goal: "balanced", "memory" or "speed": what heights are chosen for (see `goals.choice`). memory:
     bytes that the plan may take, 0 for any number; latency: seconds that a frame may take on
@@ -74,7 +75,8 @@ class PlanOptions:
     otherwise. fallback: what native code lacks is computed by numpy, instead of refused. tuning: a file
     of measured variants (`csdfgen.tuning`), by which times are predicted where no device is named;
     ways: the variants of kernels that were taken from it (`native.ways`), as text, "" for those that
-    are estimated.
+    are estimated. batches: whole images that layers work on in a phase, as text (`phases.batches`), ""
+    for one; batching: how they were chosen, "" if they were given.
 
     Raises InputError for values that do not exist.
 
@@ -103,12 +105,16 @@ class PlanOptions:
     fallback: bool = False
     tuning: str = ""
     ways: str = ""
+    batches: str = ""
+    batching: str = ""
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
             value = getattr(self, name)
             if value not in words:
-                raise InputError(f"{option(name, value)}: not one of {', '.join(words)}")
+                raise InputError(
+                    f"{option(name, value)}: not one of {', '.join(filter(None, words))}"
+                )
         if type(self.frames) is not int or self.frames < 1:
             raise InputError(
                 f"{option('frames', self.frames)}: a number of images above 0 is needed"
@@ -174,6 +180,8 @@ class PlanOptions:
             "backend",
             "tuning",
             "ways",
+            "batches",
+            "batching",
         ):
             texts[name] = fields.text(name, _default(name))
         return cls(

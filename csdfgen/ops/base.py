@@ -92,6 +92,7 @@ class Phase:
     first, last: an accumulating layer initialises its state in the first phase, finishes in the
         last.
     image, images: which images; all rows are counted within one. Several are whole images.
+    group: the how manieth it is of the layer's groups of images that share phases.
     """
 
     out: Rows
@@ -100,6 +101,7 @@ class Phase:
     last: bool = True
     image: int = 0
     images: int = 1
+    group: int = 0
 
     def slab(self, rows: Rows) -> Slab:
         """Rows of an operand or a result of this phase, with their images."""

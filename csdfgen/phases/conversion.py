@@ -13,9 +13,10 @@ leaves these rows in the producer's buffer instead (docs/model.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Literal
 
@@ -29,6 +30,7 @@ from csdfgen.model.options import DEFAULTS
 from csdfgen.model.rows import Rows, Slab, differences, needs, releases, slabs
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
+from csdfgen.phases.batches import AskedBatches, BatchSpec, parse_batches
 from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows, with_low_ends
 
 __all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph", "fed_slices"]
@@ -115,13 +117,14 @@ class ActorWork:
 class Conversion(Pickled):
     """A network cut into phases: actors in an order in which every tensor is written before it is
     read. frames: images that one iteration covers; rows are counted through all of them
-    (`model.rows.Slab`).
+    (`model.rows.Slab`). batches: of these, images that a phase of a layer works on.
     """
 
     network: Network
     actors: tuple[ActorWork, ...]
     rows: RowSpec
     frames: int = 1
+    batches: BatchSpec = field(default_factory=BatchSpec)
 
     def _facts(self) -> dict[str, object]:
         phases = sum(len(work.phases) for work in self.actors)
@@ -242,58 +245,87 @@ def _state(operator: Operator, layer: Layer, count: int) -> State | None:
 # Several images -----------------------------------------------------------------------------------
 
 
-def _of_frames(work: ActorWork, frames: int, together: int) -> ActorWork:
-    """The actor of one image for several, `together` of them in a phase (then all their rows)."""
-    if frames == 1:
+def _of_frames(work: ActorWork, groups: tuple[int, ...]) -> ActorWork:
+    """The actor of one image for several, in groups of images: of one image as it is cut, of several all of
+    their rows in a phase.
+    """
+    if groups == (1,):
         return work
-    if together > 1:
-        work = _whole(work)
-    groups = range(frames // together)
+    alone, whole = work, _whole(work) if max(groups) > 1 else work
+    firsts = (0, *accumulate(groups))[: len(groups)]
+    parts = [
+        _of_group(whole if images > 1 else alone, number, first, images)
+        for number, (first, images) in enumerate(zip(firsts, groups, strict=True))
+    ]
+    state = None
+    if work.state is not None:
+        held = [(whole if images > 1 else alone).state for images in groups]
+        state = replace(
+            work.state,
+            claimed=_counted_on([one.claimed for one in held if one], [1] * len(groups)),
+            released=_counted_on([one.released for one in held if one], [1] * len(groups)),
+        )
+    reads, writes = [], []
+    for at, read in enumerate(work.reads):
+        each = [part.reads[at] for part in parts]
+        totals = [read.tensor.rows * images for images in groups]
+        reads.append(
+            replace(
+                read,
+                rows=tuple(rows for one in each for rows in one.rows),
+                need=_counted_on([one.need for one in each], totals),
+                release=_counted_on([one.release for one in each], totals),
+            )
+        )
+    for at, write in enumerate(work.writes):
+        made = [part.writes[at] for part in parts]
+        totals = [write.tensor.rows * images for images in groups]
+        writes.append(
+            replace(
+                write,
+                complete=_counted_on([one.complete for one in made], totals),
+                claimed=_counted_on([one.claimed for one in made], totals),
+            )
+        )
+    return replace(
+        work,
+        phases=tuple(phase for part in parts for phase in part.phases),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        times=tuple(time for part in parts for time in part.times),
+        state=state,
+    )
+
+
+def _of_group(work: ActorWork, number: int, first: int, images: int) -> ActorWork:
+    """One group's phases; rows read are counted through all images, running counts within the group."""
     return replace(
         work,
         phases=tuple(
-            replace(phase, image=g * together, images=together)
-            for g in groups
-            for phase in work.phases
+            replace(phase, image=first, images=images, group=number) for phase in work.phases
         ),
         reads=tuple(
             replace(
                 read,
-                rows=tuple(
-                    Slab(rows, g * together, together).span(read.tensor.rows)
-                    for g in groups
-                    for rows in read.rows
-                ),
-                need=_counted_on(read.need, read.tensor.rows * together, groups),
-                release=_counted_on(read.release, read.tensor.rows * together, groups),
+                rows=tuple(Slab(rows, first, images).span(read.tensor.rows) for rows in read.rows),
             )
             for read in work.reads
         ),
-        writes=tuple(
-            replace(
-                write,
-                complete=_counted_on(write.complete, write.tensor.rows * together, groups),
-                claimed=_counted_on(write.claimed, write.tensor.rows * together, groups),
-            )
-            for write in work.writes
-        ),
-        times=tuple(time * together for _ in groups for time in work.times),
-        state=None
-        if work.state is None
-        else replace(
-            work.state,
-            claimed=_counted_on(work.state.claimed, 1, groups),
-            released=_counted_on(work.state.released, 1, groups),
-        ),
+        times=tuple(time * images for time in work.times),
     )
 
 
-def _counted_on(running: tuple[int, ...], total: int, groups: Iterable[int]) -> tuple[int, ...]:
-    """A running count of one group, `total` at its end, through all groups; the last phase of a
-    group of several images reaches its whole total.
+def _counted_on(runs: Sequence[tuple[int, ...]], totals: Sequence[int]) -> tuple[int, ...]:
+    """Running counts of groups, one after the other; the last phase of a group reaches its total, unless it
+    counts nothing.
     """
-    last = (*running[:-1], total if running[-1] else 0)
-    return tuple(g * total + count for g in groups for count in last)
+    found: list[int] = []
+    before = 0
+    for running, total in zip(runs, totals, strict=True):
+        last = (*running[:-1], total if running[-1] else 0)
+        found.extend(before + count for count in last)
+        before += total
+    return tuple(found)
 
 
 def _whole(work: ActorWork) -> ActorWork:
@@ -329,16 +361,15 @@ def convert(
     *,
     image: str = DEFAULTS.image,
     frames: int = DEFAULTS.frames,
-    together: Mapping[str, int] = MappingProxyType({}),
+    batches: AskedBatches = 1,
 ) -> Conversion:
     """Cut a network into phases.
 
     rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
     needed) or "resident" (the whole input is there from the start and counts). frames: images of
-    an iteration, which divide the network's batch. together: layer name -> whole images that it
-    works on in one phase, which divide `frames`.
-    Raises InputError for a row specification that names no layer, or for more than `MAX_PHASES`
-    phases.
+    an iteration, which divide the network's batch. batches: of these, whole images that layers work on
+    in one phase, see `batches.parse_batches`.
+    Raises InputError for a specification that names no layer, or for more than `MAX_PHASES` phases.
     """
     asked = parse_rows(rows)
     asked.check_names(network)
@@ -347,11 +378,8 @@ def convert(
         raise InputError(
             f"{option('frames', frames)}: does not divide a batch of {network.batch} images"
         )
-    for name, images in together.items():
-        if images < 1 or frames % images:
-            raise InputError(
-                f"layer '{name}' takes {images} images at a time; that must divide {frames}"
-            )
+    asked_batches = parse_batches(batches)
+    asked_batches.check_names(network)
     _check_phases(network, spec, frames)
     taken = {layer.name for layer in network.layers}
     fed = fed_slices(network, image)
@@ -374,8 +402,13 @@ def convert(
     for output in network.outputs:
         if output.tensor is not None:
             actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))
-    cut = tuple(_of_frames(work, frames, together.get(work.name, 1)) for work in actors)
-    return Conversion(network, cut, asked, frames)
+    cut = tuple(
+        _of_frames(
+            work, asked_batches.groups(work.name, frames) if work.kind == "layer" else (1,) * frames
+        )
+        for work in actors
+    )
+    return Conversion(network, cut, asked, frames, asked_batches)
 
 
 def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from math import prod
-from operator import index
 from types import MappingProxyType
-from typing import Any
 
-from csdfgen.errors import InputError, option
-from csdfgen.files import quoted
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, height_along
+from csdfgen.phases.by_layer import Asked, ByLayer, Wording
 
 __all__ = [
-    "ALL_LAYERS",
     "AUTO_PIXELS",
     "AskedRows",
     "RowSpec",
@@ -29,15 +23,7 @@ __all__ = [
     "with_low_ends",
 ]
 
-Asked = int | str | tuple[int, ...]
-"""What is asked for a layer: rows a phase, one of `_WORDS`, or the rows of each phase, of which the
-last is repeated.
-"""
-
-ALL_LAYERS = "*"
-"""The name that stands for all other layers in a mapping of slab heights."""
-
-_WORDS = ("auto", "whole", "paper")
+_ROWS = Wording("rows", "rows", ("auto", "whole", "paper"), "auto")
 
 _DOUBLED = (1, 7)
 """The least of the heights that are worth trying, which are these doubled again and again."""
@@ -79,13 +65,7 @@ class RowSpec(Pickled):
     def check_names(self, network: Network) -> None:
         """Refuse names that are no layer of the network."""
         known = [layer.name for layer in network.layers] + [t.name for t in network.inputs]
-        unknown = sorted(set(self.layers) - set(known))
-        if unknown:
-            near = get_close_matches(unknown[0], known, 3) or known[:3]
-            raise InputError(
-                f"{option('rows')} names '{unknown[0]}', which is no layer at this {option('fuse')} level; "
-                f"{len(known)} layers are known, such as {', '.join(near)}"
-            )
+        _ROWS.check_names(self.layers, known)
 
     @property
     def brief(self) -> str:
@@ -95,59 +75,11 @@ class RowSpec(Pickled):
         return f"{self.general} ({len(self.layers)} layers differ)"
 
     def __str__(self) -> str:
-        layers = (
-            f"{_escaped(name)}={_written(value)}" for name, value in sorted(self.layers.items())
-        )
-        return ",".join([str(self.general), *layers])
+        return _ROWS.written(self.general, self.layers)
 
 
-_ITEMS = re.compile(r"(?:^|,)((?:\\[\\,]|[^,])*)")
-"""What stands between commas; a comma behind a backslash is part of a name."""
-
-_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|([\\,]))")
-
-
-def _escaped(name: str) -> str:
-    """A layer's name as it stands in a specification: no bare comma, no blank at an end."""
-    text = re.sub(r"[\\,]", r"\\\g<0>", name)
-    return re.sub(
-        r"^\s+|\s+\Z", lambda blanks: "".join(f"\\u{ord(blank):04x}" for blank in blanks[0]), text
-    )
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[2], text)
-
-
-def _written(value: Asked) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-AskedRows = int | str | Mapping[str, int | str | Sequence[int]] | RowSpec
+AskedRows = ByLayer | RowSpec
 """What `parse_rows` reads."""
-
-
-def _number(text: str, whole: object) -> int | str:
-    if text in _WORDS:
-        return text
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
-        raise InputError(
-            f"{option('rows', whole)}: '{text}' is not a number of rows above 0, nor one of {', '.join(_WORDS)}"
-        )
-    return int(text)
-
-
-def _of_layer(text: str, whole: object) -> Asked:
-    """What stands behind "LAYER=": as in general, or rows of each phase such as 24+8."""
-    if "+" not in text:
-        return _number(text, whole)
-    parts = [_number(part.strip(), whole) for part in text.split("+")]
-    numbers = tuple(part for part in parts if isinstance(part, int))
-    if len(numbers) < len(parts):
-        raise InputError(
-            f"{option('rows', whole)}: '{text}' adds up what is not a number of rows; write LAYER=24+8"
-        )
-    return numbers
 
 
 def parse_rows(rows: AskedRows) -> RowSpec:
@@ -164,65 +96,10 @@ def parse_rows(rows: AskedRows) -> RowSpec:
     '2,conv1=whole,image=24+8'
     """
     if isinstance(rows, RowSpec):
-        _of_mapping(rows.layers)  # made by hand, it may hold anything
-        _asked(rows.general, rows.general)
+        _ROWS.of_mapping(rows.layers)  # made by hand, it may hold anything
+        _ROWS.asked(rows.general, rows.general)
         return rows
-    if isinstance(rows, Mapping):
-        return _of_mapping(rows)
-    if not isinstance(rows, str):
-        return RowSpec(_asked(rows, rows))
-    return _of_text(rows.strip())
-
-
-def _asked(value: Any, whole: object) -> int | str:
-    """Rows a phase from a number or a word that a program gives."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError("no number of rows, though Python counts with it")
-        text = value.strip() if isinstance(value, str) else str(index(value))
-    except TypeError:
-        raise InputError(
-            f"{option('rows', whole)}: {quoted(value)} is not a number of rows above 0, nor one of "
-            f"{', '.join(_WORDS)}; or give a mapping from layers to these"
-        ) from None
-    return _number(text, whole)
-
-
-def _of_mapping(rows: Mapping[str, int | str | Sequence[int]]) -> RowSpec:
-    layers: dict[str, Asked] = {}
-    for name, value in rows.items():
-        whole = {name: value}  # a mapping may be long; the entry says what is wrong
-        if isinstance(value, str):
-            layers[name] = _of_layer(value.strip(), whole)
-        elif isinstance(value, Sequence) and value:
-            layers[name] = _of_layer("+".join(str(_asked(part, whole)) for part in value), whole)
-        else:
-            layers[name] = _asked(value, whole)
-    general = layers.pop(ALL_LAYERS, "auto")
-    if isinstance(general, tuple):
-        raise InputError(
-            f"{option('rows', {ALL_LAYERS: general})}: rows of each phase are for one layer, not for all"
-        )
-    return RowSpec(general, MappingProxyType(layers))
-
-
-def _of_text(text: str) -> RowSpec:
-    general: int | str | None = None
-    layers: dict[str, Asked] = {}
-    for item in _ITEMS.findall(text):
-        name, equals, value = item.rpartition("=")
-        if not equals:
-            if general is not None:
-                raise InputError(
-                    f"{option('rows', text)}: '{general}' and '{item.strip()}' are both for all layers; give one of them"
-                )
-            general = _number(item.strip(), text)
-            continue
-        layer = _unescaped(name.strip())
-        if layer in layers:
-            raise InputError(f"{option('rows', text)}: layer '{layer}' is given twice")
-        layers[layer] = _of_layer(value.strip(), text)
-    return RowSpec("auto" if general is None else general, MappingProxyType(layers))
+    return RowSpec(*_ROWS.read(rows))
 
 
 def auto_height(tensor: Tensor) -> int:

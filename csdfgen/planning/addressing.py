@@ -80,7 +80,7 @@ class Addresses:
         outputs = tuple(self.view(t, phase.slab(phase.out).span(t.rows)) for t in layer.outputs)
         states: tuple[View, ...] = ()
         if work.state is not None:
-            states = (self.state(work, phase.image // phase.images),)
+            states = (self.state(work, phase.group),)
         return Step(firing, work.name, layer, phase, tuple(inputs), outputs, states, workspace)
 
 

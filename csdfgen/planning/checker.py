@@ -281,7 +281,7 @@ class _Use:
                 continue
             groups: dict[int, list[int]] = {}
             for phase, at in zip(work.phases, self.times[work.name].tolist(), strict=True):
-                groups.setdefault(phase.image // phase.images, []).append(at)
+                groups.setdefault(phase.group, []).append(at)
             buffer = self.plan.by_name[state_name(work.name)]
             if work.state.nbytes > buffer.row_bytes:
                 raise PlanError(

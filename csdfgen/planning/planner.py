@@ -51,6 +51,7 @@ __all__ = [
     "plan_of",
     "prepare",
     "rough_bound",
+    "several",
 ]
 
 _ROUGH = 0.05
@@ -241,6 +242,23 @@ def _without_overlap(graph: CsdfGraph) -> CsdfGraph:
 _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 """Networks as their layers were joined before, so that plans at other heights share packed weights."""
 
+_SEVERAL: WeakKeyDictionary[Network, dict[int, Network]] = WeakKeyDictionary()
+"""Networks for other numbers of images."""
+
+
+def several(network: Network, images: int) -> Network:
+    """A network for so many images, which do not touch each other. Its layers are those of the network, joined
+    as they were so far, so that plans for any number of images share packed weights.
+    """
+    if network.batch == images:
+        return network
+    known = _SEVERAL.setdefault(network, {})
+    found = known.setdefault(images, replace(network, batch=images))
+    joined = _REWRITTEN.setdefault(found, {})
+    for level, fused in _REWRITTEN.get(network, {}).items():
+        joined.setdefault(level, replace(fused, batch=images))
+    return found
+
 
 def prepare(
     network: Network, options: PlanOptions, *, apart: bool = True, fine: bool = False
@@ -265,7 +283,13 @@ def prepare(
             f"{option('result', options.result)}: the arena holds the outputs of {options.frames} of {fused.batch} "
             f"images; take {option('frames', fused.batch)}, or a batch of {options.frames}"
         )
-    conversion = convert(fused, options.rows, image=options.image, frames=options.frames)
+    conversion = convert(
+        fused,
+        options.rows,
+        image=options.image,
+        frames=options.frames,
+        batches=options.batches or 1,
+    )
     fed = fed_slices(fused, options.image)
     kept = _kept(options)
     sharing = share(fused, together=options.fuse == "full", apart=apart, kept=kept, fed=fed)

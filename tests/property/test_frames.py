@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -87,11 +87,13 @@ def test_frames_that_do_not_divide_the_batch_are_refused() -> None:
         csdfgen.plan(classifier(4), frames=0)
 
 
-def together(network: Network, rows: int | str, images: dict[str, int], frames: int) -> Plan:
+def together(
+    network: Network, rows: int | str, images: Mapping[str, int | tuple[int, ...]], frames: int
+) -> Plan:
     """A plan in which layers work on several whole images in one phase."""
     options = PlanOptions(str(rows), frames=frames)
     fused = fuse(network, options.fuse)
-    conversion = convert(fused, rows, frames=frames, together=images)
+    conversion = convert(fused, rows, frames=frames, batches=images)
     sharing = share(fused)
     prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
     return plan_for(prepared, "demand", named_order(conversion, "demand"))
@@ -126,10 +128,34 @@ def test_a_phase_may_work_on_several_whole_images(
     equal(runtime.run(everything, x), want)
 
 
-def test_images_at_a_time_that_do_not_divide_are_refused() -> None:
+@pytest.mark.parametrize("make", [classifier, half])
+def test_groups_of_images_need_not_be_equal(make: Callable[[int], Network]) -> None:
+    """Groups of one image are cut into rows, larger ones are not; what is left is a group."""
+    network = make(5)
+    x = feeds(network)
+    want = runtime.run(csdfgen.plan(network, rows=2), x)
+    layers = fuse(network).layers
+    for layer in layers:
+        plan = together(network, 2, {layer.name: (3, 1)}, 5)
+        work = plan.conversion.actor[layer.name]
+        assert [p.images for p in work.phases if p.first][:2] == [3, 1]
+        assert {(p.group, p.image, p.images) for p in work.phases} == {
+            (0, 0, 3),
+            (1, 3, 1),
+            (2, 4, 1),
+        }
+        got, measured = runtime.compile(plan).measure(x)
+        assert measured.touched_bytes == plan.planned_bytes
+        for name, value in want.items():
+            np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_batches_of_layers_that_there_are_not_are_refused() -> None:
     network = classifier(4)
-    with pytest.raises(InputError, match="that must divide 4"):
-        convert(network, together={network.layers[0].name: 3}, frames=4)
+    with pytest.raises(InputError, match="batches names 'nothing', which is no layer"):
+        convert(network, batches={"nothing": 3}, frames=4)
+    with pytest.raises(InputError, match="'0' is not a number of images above 0, nor one of all"):
+        convert(network, batches="0", frames=4)
 
 
 def test_a_plan_for_frames_survives_its_file(tmp_path: object) -> None:

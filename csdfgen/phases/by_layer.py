@@ -1,0 +1,164 @@
+"""How are numbers for layers typed? A number or a word for all, others for layers by name: as a text such as
+"1,conv1=4,image=24+8", or as a mapping.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from operator import index
+from types import MappingProxyType
+from typing import Any
+
+from csdfgen.errors import InputError, option
+from csdfgen.files import quoted
+
+__all__ = ["ALL_LAYERS", "Asked", "ByLayer", "Layers", "Wording"]
+
+ALL_LAYERS = "*"
+"""The name that stands for all other layers in a mapping."""
+
+Asked = int | str | tuple[int, ...]
+"""What is asked for a layer: a number, a word, or numbers in turn, of which the last is repeated."""
+
+ByLayer = int | str | Mapping[str, int | str | Sequence[int]]
+"""What `Wording.read` reads."""
+
+Layers = Mapping[str, Asked]
+
+_ITEMS = re.compile(r"(?:^|,)((?:\\[\\,]|[^,])*)")
+"""What stands between commas; a comma behind a backslash is part of a name."""
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|([\\,]))")
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """An option with numbers for layers. unit: of what they are numbers. words: that may stand instead of
+    one. general: what holds for layers that nothing is said of.
+    """
+
+    option: str
+    unit: str
+    words: tuple[str, ...]
+    general: int | str
+
+    def read(self, given: ByLayer) -> tuple[int | str, Layers]:
+        """(what holds for all, what is said of layers). Raises InputError."""
+        if isinstance(given, Mapping):
+            return self.of_mapping(given)
+        if isinstance(given, str):
+            return self._of_text(given.strip())
+        return self.asked(given, given), MappingProxyType({})
+
+    def written(self, general: int | str, layers: Layers) -> str:
+        """The text that `read` reads as these."""
+        each = (f"{_escaped(name)}={_written(value)}" for name, value in sorted(layers.items()))
+        return ",".join([str(general), *each])
+
+    def check_names(self, layers: Iterable[str], known: Sequence[str]) -> None:
+        """Refuse names that are none of those known, at least one. Raises InputError."""
+        unknown = sorted(set(layers) - set(known))
+        if unknown:
+            near = get_close_matches(unknown[0], known, 3) or known[:3]
+            raise InputError(
+                f"{option(self.option)} names '{unknown[0]}', which is no layer at this {option('fuse')} level; "
+                f"{len(known)} layers are known, such as {', '.join(near)}"
+            )
+
+    def asked(self, value: Any, whole: object) -> int | str:
+        """A number or a word that a program gives."""
+        try:
+            if isinstance(value, bool):
+                raise TypeError("no number, though Python counts with it")
+            text = value.strip() if isinstance(value, str) else str(index(value))
+        except TypeError:
+            raise InputError(
+                f"{option(self.option, whole)}: {quoted(value)} is not {self._wanted}; or give a mapping from "
+                "layers to these"
+            ) from None
+        return self._number(text, whole)
+
+    def of_mapping(
+        self, given: Mapping[str, int | str | Sequence[int]]
+    ) -> tuple[int | str, Layers]:
+        """As `read`, of what a mapping has."""
+        layers: dict[str, Asked] = {}
+        for name, value in given.items():
+            whole = {name: value}  # a mapping may be long; the entry says what is wrong
+            if isinstance(value, str):
+                layers[name] = self._of_layer(value.strip(), whole)
+            elif isinstance(value, Sequence) and value:
+                text = "+".join(str(self.asked(part, whole)) for part in value)
+                layers[name] = self._of_layer(text, whole)
+            else:
+                layers[name] = self.asked(value, whole)
+        general = layers.pop(ALL_LAYERS, self.general)
+        if isinstance(general, tuple):
+            raise InputError(
+                f"{option(self.option, {ALL_LAYERS: general})}: {self.unit} of each phase are for one layer, "
+                "not for all"
+            )
+        return general, MappingProxyType(layers)
+
+    @property
+    def _wanted(self) -> str:
+        words = f", nor one of {', '.join(self.words)}" if self.words else ""
+        return f"a number of {self.unit} above 0{words}"
+
+    def _number(self, text: str, whole: object) -> int | str:
+        if text in self.words:
+            return text
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
+            raise InputError(f"{option(self.option, whole)}: '{text}' is not {self._wanted}")
+        return int(text)
+
+    def _of_layer(self, text: str, whole: object) -> Asked:
+        """What stands behind "LAYER=": as in general, or numbers of each phase such as 24+8."""
+        if "+" not in text:
+            return self._number(text, whole)
+        parts = [self._number(part.strip(), whole) for part in text.split("+")]
+        numbers = tuple(part for part in parts if isinstance(part, int))
+        if len(numbers) < len(parts):
+            raise InputError(
+                f"{option(self.option, whole)}: '{text}' adds up what is not a number of {self.unit}; "
+                "write LAYER=24+8"
+            )
+        return numbers
+
+    def _of_text(self, text: str) -> tuple[int | str, Layers]:
+        general: int | str | None = None
+        layers: dict[str, Asked] = {}
+        for item in _ITEMS.findall(text):
+            name, equals, value = item.rpartition("=")
+            if not equals:
+                if general is not None:
+                    raise InputError(
+                        f"{option(self.option, text)}: '{general}' and '{item.strip()}' are both for all layers; "
+                        "give one of them"
+                    )
+                general = self._number(item.strip(), text)
+                continue
+            layer = _unescaped(name.strip())
+            if layer in layers:
+                raise InputError(f"{option(self.option, text)}: layer '{layer}' is given twice")
+            layers[layer] = self._of_layer(value.strip(), text)
+        return self.general if general is None else general, MappingProxyType(layers)
+
+
+def _escaped(name: str) -> str:
+    """A layer's name as it stands in a text: no bare comma, no blank at an end."""
+    text = re.sub(r"[\\,]", r"\\\g<0>", name)
+    return re.sub(
+        r"^\s+|\s+\Z", lambda blanks: "".join(f"\\u{ord(blank):04x}" for blank in blanks[0]), text
+    )
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[2], text)
+
+
+def _written(value: Asked) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
