@@ -9,7 +9,7 @@ import runtime
 from csdfgen import __version__
 from csdfgen.cli.emit import for_native
 from csdfgen.cli.plans import Asked, Planned, planned
-from csdfgen.cli.profile import parse_heights
+from csdfgen.cli.profile import parse_counts
 from csdfgen.cli.terminal import Stage, console, counted, plain, stages
 from csdfgen.devices.boards import about_actors, about_network
 from csdfgen.devices.measure import HEIGHTS
@@ -43,7 +43,7 @@ class BundleRequest:
 def run_bundle(request: BundleRequest) -> None:
     """Write the archive. Raises CsdfgenError."""
     target_of(request.target)
-    heights = parse_heights(request.heights) if request.heights else HEIGHTS
+    heights = parse_counts(request.heights, "heights", "rows") if request.heights else HEIGHTS
     if request.file is not None:
         _check(request.file)
     with stages() as stage:

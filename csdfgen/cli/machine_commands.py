@@ -35,6 +35,7 @@ def profile(
     model: machine_options.MeasuredArgument = None,
     output: machine_options.ProfileFileOption = Path("host.toml"),
     heights: machine_options.HeightsOption = "1,2,3,6,12",
+    batches: machine_options.ImagesOption = None,
     repeats: machine_options.RepeatsOption = None,
     threads: machine_options.ThreadsOption = 1,
     backend: goal_options.BackendOption = None,
@@ -67,14 +68,15 @@ def profile(
 
         run_import(result, output)
         return
-    from csdfgen.cli.profile import ProfileRequest, parse_heights, run_profile
+    from csdfgen.cli.profile import ProfileRequest, parse_counts, run_profile
 
     options = ModelGroup(fuse=fuse, shape=shape, batch=batch).read()
     run_profile(
         ProfileRequest(
-            model, output, options, parse_heights(heights), repeats, threads,
+            model, output, options, parse_counts(heights, "heights", "rows"), repeats, threads,
             backend="auto" if backend is None else backend.value,
             formats="" if formats is None else formats.value,
+            batches=() if batches is None else parse_counts(batches, "batches", "images"),
         )
     )  # fmt: skip
 

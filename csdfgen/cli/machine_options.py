@@ -15,6 +15,7 @@ __all__ = [
     "DiffJsonOption",
     "DiffOption",
     "HeightsOption",
+    "ImagesOption",
     "ImportOption",
     "MeasuredArgument",
     "MeasuredFormatsOption",
@@ -45,6 +46,14 @@ ProfileFileOption = Annotated[
 ]
 HeightsOption = Annotated[
     str, typer.Option("--heights", metavar="N,N,...", help="Slab heights to measure.")
+]
+ImagesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--batches",
+        metavar="N,N,...",
+        help="Measure layers as a whole on so many images at once, too; times are then read from tables, not from the fit.",
+    ),
 ]
 RepeatsOption = Annotated[
     int | None,

@@ -31,7 +31,7 @@ from csdfgen.files import check_writable
 from csdfgen.model.network import Network
 from csdfgen.native.backends import AUTO, settled
 
-__all__ = ["ProfileRequest", "parse_heights", "run_difference", "run_import", "run_profile"]
+__all__ = ["ProfileRequest", "parse_counts", "run_difference", "run_import", "run_profile"]
 
 _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90
@@ -51,16 +51,17 @@ class ProfileRequest:
     threads: int
     backend: str = AUTO
     formats: str = ""
+    batches: tuple[int, ...] = ()
 
 
-def parse_heights(text: str) -> tuple[int, ...]:
-    """(1, 4) from "1,4". Raises InputError."""
+def parse_counts(text: str, name: str, unit: str) -> tuple[int, ...]:
+    """(1, 4) from "1,4". name: of the option; unit: of what they are numbers. Raises InputError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(
         part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts
     ):
         raise InputError(
-            f"--heights {text}: whole numbers of rows above 0 are needed, such as 1,2,4"
+            f"--{name} {text}: whole numbers of {unit} above 0 are needed, such as 1,2,4"
         )
     return tuple(sorted({int(part) for part in parts}))
 
@@ -96,6 +97,7 @@ def run_profile(request: ProfileRequest) -> None:
                     lambda done, total, part=part: stage(f"measuring{part}", done, total),  # type: ignore[misc]
                     seconds=0.0 if request.repeats else SECONDS,
                     backend=backend,
+                    images=request.batches,
                 )
             )
     told |= {
@@ -104,6 +106,7 @@ def run_profile(request: ProfileRequest) -> None:
         "model": Path(network.source or network.name).name,
         "heights": ", ".join(map(str, request.heights)),
         **({"formats": f"float32, {request.formats}"} if request.formats else {}),
+        **({"images": ", ".join(map(str, request.batches))} if request.batches else {}),
         "repeats": str(min(one.repeats for one in found)),
         "backend": backend,
         "clock read": "processor time of the one thread" if request.threads == 1 else "time of day",

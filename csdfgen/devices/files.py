@@ -173,23 +173,42 @@ def _formats(table: TomlTable) -> str:
 
 
 def _layer(table: TomlTable) -> LayerCost:
-    rows = table.get("rows", "a list of rows a phase")
-    if not isinstance(rows, list) or not all(type(row) is int and row > 0 for row in rows):
-        raise table.fault("rows", f"is {quoted(rows)}; a list of whole numbers above 0 is needed")
+    rows = _counts(table, "rows")
+    images = _counts(table, "images") if "images" in table.value else ()
     found = LayerCost(
         key=table.text("key"),
         launch=table.quantity("launch", units.TIMES),
         slope=table.quantity("slope", units.TIMES_A_ROW),
         error=table.quantity("error", units.FRACTIONS),
-        rows=tuple(rows),
+        rows=rows,
         times=table.series("times", units.TIMES),
         spread=table.series("spread", units.FRACTIONS),
+        images=images,
+        calls=table.series("calls", units.TIMES) if images else None,
     )
     table.finish()
     for name, series in (("times", found.times), ("spread", found.spread)):
         if len(series.values) != len(rows):
             raise table.fault(name, f"has {len(series.values)} values for {len(rows)} slab heights")
+    if found.calls is not None and len(found.calls.values) != len(images):
+        raise table.fault(
+            "calls", f"has {len(found.calls.values)} values for {len(images)} numbers of images"
+        )
     return found
+
+
+def _counts(table: TomlTable, name: str) -> tuple[int, ...]:
+    """Whole numbers from 1 on."""
+    found = table.get(name, f"a list of {name} a phase")
+    if (
+        not isinstance(found, list)
+        or not found
+        or not all(type(one) is int and one > 0 for one in found)
+    ):
+        raise table.fault(name, f"is {quoted(found)}; a list of whole numbers above 0 is needed")
+    if name == "images" and sorted(set(found)) != found:
+        raise table.fault(name, f"is {quoted(found)}; every number is needed once, in rising order")
+    return tuple(found)
 
 
 # Writing ----------------------------------------------------------------------------------------
@@ -233,7 +252,9 @@ def _lines(profile: DeviceProfile) -> Iterator[str]:
             f"key = {_string(layer.key)}",
             f"rows = {_list(map(str, layer.rows))}",
         )
-        yield from _numbers(layer, ("launch", "slope", "error", "times", "spread"))
+        if layer.images:
+            yield f"images = {_list(map(str, layer.images))}"
+        yield from _numbers(layer, ("launch", "slope", "error", "times", "spread", "calls"))
 
 
 def _numbers(owner: object, names: Iterable[str]) -> Iterator[str]:

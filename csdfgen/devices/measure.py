@@ -15,7 +15,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from types import MappingProxyType
 
@@ -40,7 +40,7 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan_of
+from csdfgen.planning.planner import plan_of, several
 from runtime.executor import Executable
 from runtime.images import random_inputs
 
@@ -104,7 +104,8 @@ class Point:
     """One layer shape at one slab height: phases and rows in all, seconds of all phases (median,
     quartiles), work.
 
-    layers: how many layers of a frame have this shape; all else is the mean of one of them.
+    layers: how many layers of a frame have this shape; all else is the mean of one of them. images: that
+    a phase worked on.
     """
 
     phases: int
@@ -115,6 +116,7 @@ class Point:
     high: float
     amount: float
     layers: int = 1
+    images: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +124,15 @@ class Measurements:
     """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside
     its firings.
 
-    repeats: frames that were timed at each height.
+    repeats: frames that were timed at each height. calls: points by layer shape of phases of all rows of
+    one and of several images, where those were measured.
     """
 
     points: Mapping[str, tuple[Point, ...]]
     layers: Mapping[str, Layer | None]
     frame: tuple[float, ...]
     repeats: int
+    calls: Mapping[str, tuple[Point, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Sampler:
@@ -144,6 +148,8 @@ class Sampler:
         self.programs, self.feeds = dict(programs), dict(feeds)
         self.samples: dict[int | str, list[np.ndarray]] = {name: [] for name in programs}
         self.beside: list[float] = []
+        counts = {program.plan.network.batch for program in programs.values()}
+        self._several = len(counts) > 1
         self._short: dict[int | str, bool] = {}
         self._excess: dict[int | str, list[int]] = {name: [] for name in programs}
 
@@ -155,8 +161,11 @@ class Sampler:
         fuse: str = "full",
         threads: int = 1,
         backend: str = "numpy",
+        images: Sequence[int] = (),
     ) -> Sampler:
-        """Programs of a network at several slab heights."""
+        """Programs of a network at several slab heights, and of so many images at once. Raises InputError
+        for a network that takes no single images.
+        """
         # plans of one network share its packed weights
         programs = {
             height: runtime.compile(
@@ -164,14 +173,21 @@ class Sampler:
             )
             for height in heights
         }
-        return cls(programs, random_inputs(network, SEED), threads)
+        for together in images:
+            asked = PlanOptions(
+                "whole", fuse, policy="demand", frames=together, backend=backend, batches="all"
+            )
+            plan = plan_of(several(network, together), asked)
+            programs[_of_images(together)] = runtime.compile(plan, threads=threads)
+        most = several(network, max(images)) if images else network
+        return cls(programs, random_inputs(most, SEED), threads)
 
     def warm_up(self) -> None:
         """Frames that do not count."""
         for height, program in self.programs.items():
             for _ in range(_WARM_UP):
                 start = self._clock()
-                program(self.feeds)
+                program(self._fed(height))
                 self._short[height] = self._clock() - start < _SHORT
 
     def sample(self) -> None:
@@ -179,21 +195,29 @@ class Sampler:
         plain ones in front of it.
         """
         for height, program in self.programs.items():
-            plain = self._plain_frame(program) if self._short[height] else None
+            plain = self._plain_frame(height) if self._short[height] else None
             start = self._clock()
-            ended = program.time_firings(self.feeds, self._clock)
+            ended = program.time_firings(self._fed(height), self._clock)
             whole = self._clock() - start
             self.samples[height].append(np.diff(np.array(ended, np.int64)))
             self.beside.append((whole - (ended[-1] - ended[0])) * 1e-9)
             if plain is not None:
                 self._excess[height].append(whole - plain)
 
-    def _plain_frame(self, program: Executable) -> int:
+    def _plain_frame(self, name: int | str) -> int:
         """Nanoseconds of a frame that follows one of its own."""
-        program(self.feeds)
+        program, feeds = self.programs[name], self._fed(name)
+        program(feeds)
         start = self._clock()
-        program(self.feeds)
+        program(feeds)
         return self._clock() - start
+
+    def _fed(self, name: int | str) -> Mapping[str, np.ndarray]:
+        """As many images as a program takes."""
+        if not self._several:
+            return self.feeds
+        batch = self.programs[name].plan.network.batch
+        return {name: array[:batch] for name, array in self.feeds.items()}
 
     def reading(self) -> float:
         """Nanoseconds that reading the clock adds to a firing: what frames with readings take more
@@ -218,7 +242,9 @@ class Sampler:
                 np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
             )
             rows, amount = rows_and_work(actor)
-            yield key, actor, Point(len(firings), sum(rows), max(rows), middle, low, high, amount)
+            images = actor.phases[0].images
+            point = Point(len(firings), sum(rows), max(rows), middle, low, high, amount, 1, images)
+            yield key, actor, point
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
         """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
@@ -231,19 +257,31 @@ class Sampler:
         }
 
     def measurements(self) -> Measurements:
-        """Points of all heights by layer shape."""
+        """Points of all heights by layer shape, and those of several images."""
         points: dict[str, list[Point]] = {}
+        calls: dict[str, list[Point]] = {}
         layers: dict[str, Layer | None] = {}
-        for height in self.programs:
-            for key, (layer, point) in self.points(height).items():
-                points.setdefault(key, []).append(point)
+        for name, program in self.programs.items():
+            images = program.plan.conversion.frames
+            of_images = name == _of_images(images)
+            for key, (layer, point) in self.points(name).items():
+                if not of_images:
+                    points.setdefault(key, []).append(point)
+                elif point.images == images:
+                    calls.setdefault(key, []).append(point)
                 layers[key] = layer
         return Measurements(
             MappingProxyType({key: tuple(found) for key, found in points.items()}),
             MappingProxyType(layers),
             tuple(self.beside),
             len(self.beside) // len(self.programs),
+            MappingProxyType({key: tuple(found) for key, found in calls.items()}),
         )
+
+
+def _of_images(count: int) -> str:
+    """What a program of several images is called among those of heights."""
+    return f"{count} images"
 
 
 def clock_of(threads: int) -> Callable[[], int]:
@@ -307,10 +345,11 @@ def measured_profile(
     facts: conditions of the measurement. The frame's time beside its firings joins the processor.
     """
     points = {key: points for one in found for key, points in one.points.items()}
+    calls = {key: points for one in found for key, points in one.calls.items()}
     layers = {key: layer for one in found for key, layer in one.layers.items()}
     beside = statistics.median(seconds for one in found for seconds in one.frame)
     kinds = {key: kinds_of(layers[key]) for key in points}
-    fitted = fitted_costs(points, kinds)
+    fitted = fitted_costs(points, kinds, calls)
     return DeviceProfile(
         name=name,
         title=title,
@@ -330,12 +369,14 @@ def measured_profile(
 
 
 def fitted_costs(
-    points: Mapping[str, Sequence[Point]], kinds: Mapping[str, Sequence[Kind]]
+    points: Mapping[str, Sequence[Point]],
+    kinds: Mapping[str, Sequence[Kind]],
+    calls: Mapping[str, Sequence[Point]] = MappingProxyType({}),
 ) -> tuple[tuple[OperatorCost, ...], Mapping[str, LayerCost]]:
     """Costs of operator kinds and of layer shapes, from the points of each shape and the kinds that it
-    takes part in.
+    takes part in. calls: of shapes on several images.
     """
-    costs = {key: _layer_cost(key, at) for key, at in points.items()}
+    costs = {key: _layer_cost(key, at, calls.get(key, ())) for key, at in points.items()}
     same: dict[Kind, list[Point]] = {}
     for key, at in points.items():
         for kind in kinds[key]:
@@ -364,12 +405,11 @@ def _quantity(written: float, unit: str, units: Mapping[str, float], source: str
     return Quantity(written, unit, written * units[unit], "measured", source)
 
 
-def _layer_cost(key: str, at: Sequence[Point]) -> LayerCost:
+def _layer_cost(key: str, at: Sequence[Point], calls: Sequence[Point]) -> LayerCost:
     """A layer shape's line through its points; heights that cut it alike are one point each all the
     same.
     """
     fit = fit_line([p.rows / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
-    times = tuple(1e6 * p.seconds / p.phases for p in at)
     spread = tuple(100 * (p.high - p.low) / max(p.seconds, 1e-9) for p in at)
     return LayerCost(
         key=key,
@@ -377,9 +417,16 @@ def _layer_cost(key: str, at: Sequence[Point]) -> LayerCost:
         slope=_quantity(fit.slope * 1e6, "us/row", units.TIMES_A_ROW, FIT),
         error=_quantity(100 * fit.largest, "%", units.FRACTIONS, FIT),
         rows=tuple(p.height for p in at),
-        times=Series(times, "us", tuple(t * 1e-6 for t in times), "measured", MEASURED),
+        times=_microseconds([p.seconds / p.phases for p in at]),
         spread=Series(spread, "%", tuple(s * 1e-2 for s in spread), "measured", MEASURED),
+        images=tuple(p.images for p in calls),
+        calls=_microseconds([p.seconds / p.phases for p in calls]) if calls else None,
     )
+
+
+def _microseconds(seconds: Sequence[float]) -> Series:
+    times = tuple(1e6 * one for one in seconds)
+    return Series(times, "us", tuple(one * 1e-6 for one in times), "measured", MEASURED)
 
 
 def _kind_cost(
@@ -420,12 +467,14 @@ def sample_network(
     progress: Sampled | None = None,
     seconds: float = 0.0,
     backend: str = "numpy",
+    images: Sequence[int] = (),
 ) -> Measurements:
-    """Measure a network at several slab heights: `repeats` rounds, more until `seconds` are over.
+    """Measure a network at several slab heights, and on several images at once: `repeats` rounds, more until
+    `seconds` are over.
 
     Needs the network's arena once a height, its weights once.
     """
-    sampler = Sampler.of(network, heights, fuse, threads, backend)
+    sampler = Sampler.of(network, heights, fuse, threads, backend, images)
     sampler.warm_up()
     for number in rounds(repeats, seconds):
         sampler.sample()

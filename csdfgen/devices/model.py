@@ -80,8 +80,8 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A frame on a device. frame: s beside the layers. stages: s of each core, layers dealt out in
-    their order.
+    """A frame on a device, or all images of an order of several. frame: s beside the layers. stages: s
+    of each core, layers dealt out in their order.
 
     pipelined: s between two frames that leave the pipeline. limit: what sets that.
     """
@@ -101,8 +101,8 @@ class Estimate:
 
 
 def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
-    """The time of a frame of one image. Raises InputError if the profile has no cost for an
-    operator of the network.
+    """The time of one order of firings: of a frame, or of all images that the order covers. Raises
+    InputError if the profile has no cost for an operator of the network.
     """
     check_costs(plan.network, plan.sharing.silent, profile)
     layers = tuple(
@@ -111,7 +111,7 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
         if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
     )
     processor = profile.processor
-    frame = _value(processor.frame)
+    frame = _value(processor.frame) * plan.conversion.frames
     parts = stages([layer.seconds for layer in layers], int(processor.cores.value))
     slowest = max(parts, default=0.0) + frame
     busy = (
@@ -259,11 +259,14 @@ def phase_seconds(work: ActorWork, profile: DeviceProfile, silent: bool) -> list
 
 
 def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
-    return _measured(profile.layers[input_key(work)], [len(phase.out) for phase in work.phases])
+    phases = [(len(phase.out), phase.images) for phase in work.phases]
+    return _measured(profile.layers[input_key(work)], phases)
 
 
-def _measured(cost: LayerCost, rows: list[int]) -> _Times:
-    seconds = [cost.seconds(n) for n in rows]
+def _measured(cost: LayerCost, phases: Sequence[tuple[int, int]]) -> _Times:
+    """phases: rows and images of each."""
+    seconds = [cost.seconds(*phase) for phase in phases]
+    rows = [phase[0] for phase in phases]
     return _launched(seconds, rows, cost.launch, cost.slope.origin, "its own shape")
 
 
@@ -279,7 +282,7 @@ def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Time
     works = list(phase_works(work))
     own = profile.layers.get(layer_key(layer))
     if own is not None:
-        return _measured(own, [one.rows for one in works])
+        return _measured(own, [(one.rows, one.images) for one in works])
     rule = rule_of(profile, layer)
     return (
         _roofline(layer, profile, works) if rule is None else _by_rule(rule, layer, profile, works)
@@ -293,10 +296,10 @@ def _by_rule(
     launch = rule.launch if rule.launch is not None else profile.processor.launch
     if rule.time.value == 0 and rule.launch is None:
         launch = None
-    fetched = _value(rule.weights) * layer.parameter_bytes
+    fetched = _value(rule.weights)
     seconds = [
         _value(launch)
-        + fetched
+        + fetched * one.weights
         + rule.time.value * one.amounts[rule.work]
         + _value(rule.access) * one.moved
         + _in_slab(profile, one, layer)
@@ -338,10 +341,12 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
     peak = own if own is not None else profile.processor.peak
     bandwidth, launch = profile.processor.bandwidth, profile.processor.launch
     assert peak is not None and bandwidth is not None
-    weights, cache = layer.parameter_bytes, _value(profile.memory.cache)
+    stays = layer.parameter_bytes <= _value(profile.memory.cache)
     seconds, bound = [], 0.0
     for number, work in enumerate(works):
-        fetched = work.moved + (weights if weights > cache or number == 0 else 0)
+        # what stays in the cache is fetched once, or, by a layer that accumulates, part by part
+        again = not stays or number == 0 or work.weights < layer.parameter_bytes
+        fetched = work.moved + (work.weights if again else 0)
         computing = work.operations / (peak.value * _busy(layer, profile, work))
         moving = fetched / bandwidth.value
         seconds.append(_value(launch) + max(computing, moving))

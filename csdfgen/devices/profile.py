@@ -9,7 +9,7 @@ equation 2 of paper 002.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
@@ -132,6 +132,9 @@ class LayerCost:
 
     rows: rows a phase of each point; times: mean s of a phase; spread: between the quartiles of the
     repeats, over the median; error: largest distance of the fit from a point.
+    images, calls: s of a phase of all rows of so many images. Where that was measured, times are read
+    from both tables, between two neighbours on the line through them, and the fit counts for nothing: a
+    product of two rows may take longer than two of one.
     """
 
     key: str
@@ -141,9 +144,18 @@ class LayerCost:
     rows: tuple[int, ...]
     times: Series
     spread: Series
+    images: tuple[int, ...] = ()
+    calls: Series | None = None
 
-    def seconds(self, rows: int) -> float:
-        """Of a phase of so many rows."""
+    def seconds(self, rows: int, images: int = 1) -> float:
+        """Of a phase of so many rows; of all rows of several images."""
+        if self.calls is None:
+            return self._of_rows(rows) * images
+        if images > 1:
+            return _between(tuple(zip(self.images, self.calls.values, strict=True)), images)
+        return _between(tuple(sorted(zip(self.rows, self.times.values, strict=True))), rows)
+
+    def _of_rows(self, rows: int) -> float:
         return self.launch.value + self.slope.value * rows
 
 
@@ -156,18 +168,22 @@ class PointwiseCost(LayerCost):
     points: tuple[tuple[float, float], ...] = ()
     """(rows of a phase, its seconds), by rows."""
 
-    def seconds(self, rows: int) -> float:
-        """Of a phase of so many rows: on the straight line between its neighbours; beyond the ends as
-        much a row as there.
-        """
-        (low, first), (high, last) = self.points[0], self.points[-1]
-        if rows <= low:
-            return first * rows / low
-        if rows >= high:
-            return last * rows / high
-        at = bisect_right(self.points, (rows, inf))
-        (a, before), (b, after) = self.points[at - 1], self.points[at]
-        return before + (after - before) * (rows - a) / (b - a)
+    def _of_rows(self, rows: int) -> float:
+        return _between(self.points, rows)
+
+
+def _between(points: Sequence[tuple[float, float]], amount: float) -> float:
+    """Seconds on the straight line between the neighbours of an amount; beyond the ends as much a unit as
+    there. points: (amount, seconds), by amount.
+    """
+    (low, first), (high, last) = points[0], points[-1]
+    if amount <= low:
+        return first * amount / low
+    if amount >= high:
+        return last * amount / high
+    at = bisect_right(points, (amount, inf))
+    (a, before), (b, after) = points[at - 1], points[at]
+    return before + (after - before) * (amount - a) / (b - a)
 
 
 @dataclass(frozen=True, eq=False)

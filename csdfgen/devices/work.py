@@ -7,6 +7,7 @@ knows a device.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -52,10 +53,13 @@ _BOUNDS = "range"
 class PhaseWork:
     """One phase: rows that it writes (or reads, where it accumulates), amounts of `profile.WORK`,
     floating point operations of the layer and of what is applied in its slab, and bytes that it
-    reads anew and writes.
+    reads anew and writes. images: that it works on; rows are then those of each. weights: bytes of
+    weights and biases that it reads.
     """
 
     rows: int
+    images: int
+    weights: float
     amounts: Mapping[str, float]
     operations: float
     moved: int
@@ -172,12 +176,15 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
     layer = work.layer
     assert layer is not None
     multiplies = operator_of(layer).multiplies
-    count, by_rows = len(work.phases), operator_of(layer).mode(layer) is Mode.ROWS
+    by_rows = operator_of(layer).mode(layer) is Mode.ROWS
+    counts = Counter(phase.group for phase in work.phases)
     elements, written = sum(t.elements for t in layer.outputs), sum(t.nbytes for t in layer.outputs)
     in_slab = len(layer.epilogue)
     for number, phase in enumerate(work.phases):
         # an accumulating layer writes its output once, over all its phases
-        part = len(phase.out) / layer.output.rows if by_rows else 1 / count
+        part = len(phase.out) / layer.output.rows if by_rows else 1 / counts[phase.group]
+        weights = layer.parameter_bytes * (1.0 if by_rows else part)
+        part *= phase.images
         own = work.times[number]
         amounts = {
             "MAC": own if multiplies else 0,
@@ -191,6 +198,8 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
         )
         yield PhaseWork(
             rows=_rows(work, number),
+            images=phase.images,
+            weights=weights,
             amounts=MappingProxyType(amounts),
             operations=own * (2 if multiplies else 1) + in_slab * elements * part,
             moved=moved + round(written * part),
