@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         save_plan,
         schedule,
     )
-    from csdfgen.goals.choice import pareto, plan
+    from csdfgen.goals.choice import pareto, plan, plan_table
     from csdfgen.precision.calibrate import calibrate
     from csdfgen.precision.quantize import quantize, sensitivity
     from csdfgen.reading.loader import load
@@ -42,6 +42,7 @@ __all__ = [
     "load",
     "pareto",
     "plan",
+    "plan_table",
     "quantize",
     "read_graph",
     "read_plan",
@@ -59,6 +60,7 @@ _HOMES = {
     "load": "csdfgen.reading.loader",
     "pareto": "csdfgen.goals.choice",
     "plan": "csdfgen.goals.choice",
+    "plan_table": "csdfgen.goals.choice",
     "quantize": "csdfgen.precision.quantize",
     "sensitivity": "csdfgen.precision.quantize",
 }

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from csdfgen.planning.plan import Plan
+    from csdfgen.planning.plan_table import PlanTable
+    from runtime.choosing import TableProgram
     from runtime.executor import Executable, OnRows, Watcher
 
-__all__ = ["compile", "run"]
+__all__ = ["compile", "compile_table", "run"]
 
 
 def compile(  # the verb of the road map; shadows a builtin nobody needs here
@@ -52,6 +54,19 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
         raise PlanError(
             f"{error}; it was made for {option('backend', made_for)}, run it there, or plan it anew"
         ) from None
+
+
+def compile_table(table: PlanTable, *, threads: int = 1, backend: str = "") -> TableProgram:
+    """A program for a table of plans: `serve = compile_table(table); y = serve(images, memory=free)`.
+
+    threads, backend: as in `compile`; the table's plans are for one backend. Raises as `compile`.
+    """
+    from csdfgen.native.backends import kernels_for, settled
+    from runtime.choosing import TableProgram
+
+    options = table.entries[0].plan.options
+    kernels = kernels_for(replace(options, backend=settled(backend or options.backend)))
+    return TableProgram(table, threads, kernels)
 
 
 def run(

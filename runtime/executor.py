@@ -127,7 +127,9 @@ class Executable:
     kernels: the backend. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
     `Watcher`; a tensor that nothing stores is none that could be watched. threads: that share a
     frame: native code large steps, numpy matrix products (those of phases are so small that sharing
-    one among threads takes several times as long as computing it).
+    one among threads takes several times as long as computing it). memory: bytes for its arena, of which
+    it uses the first, guard bytes behind it; its own by default. Who gives it takes care that programs which
+    share it take turns.
     """
 
     def __init__(
@@ -137,6 +139,7 @@ class Executable:
         threads: int = 1,
         kernels: KernelSet = NUMPY,
         watchers: Mapping[str, Watcher] | None = None,
+        memory: np.ndarray | None = None,
     ) -> None:
         self.plan = plan
         self._watchers = dict(watchers or {})
@@ -144,7 +147,7 @@ class Executable:
         self._pools, self._threads = ThreadpoolController(), threads
         kernels = kernels.shared(threads)
         self._program = lower(plan, kernels)
-        self._memory = _memory_of(self._program)
+        self._memory = _memory_of(self._program, memory)
         self._sink: Sink = _nowhere
         self._running_in: int | None = None
         self._kernels, self._lends = kernels, bool(self._program.results)
@@ -569,8 +572,12 @@ class Executable:
         return outputs, Measurement(touched, firing, whole)
 
 
-def _memory_of(program: Program) -> dict[str, np.ndarray]:
-    return {name: aligned_bytes(size + GUARD_BYTES) for name, size in program.pools.items()}
+def _memory_of(program: Program, given: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """The bytes of every pool, guard bytes behind them: of those that are given, or new ones."""
+    if given is None:
+        return {name: aligned_bytes(size + GUARD_BYTES) for name, size in program.pools.items()}
+    ((name, size),) = program.pools.items()
+    return {name: given[: size + GUARD_BYTES]}
 
 
 def _frames(plan: Plan) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,17 @@ __all__ = ["ItemsOption", "MemoriesGroup", "OffsetsOption"]
 
 _PANEL = "Memories and frames"
 """Heading in the help."""
+
+
+class Batching(str, enum.Enum):
+    """`PlanOptions.batching`."""
+
+    joint = "joint"
+    vbs = "vbs"
+    vbs_paper = "vbs-paper"
+    greedy = "greedy"
+    fbs = "fbs"
+
 
 FastOption = Annotated[
     str | None,
@@ -45,6 +57,38 @@ FramesOption = Annotated[
         show_default=False,
     ),
 ]
+RequestsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--requests",
+        metavar="R",
+        min=1,
+        max=1_000_000,
+        rich_help_panel=_PANEL,
+        help="Plan R images that come together: which layers work on how many at once is chosen by --batching; --memory and "
+        "--latency are those of all of them.",
+    ),
+]
+BatchingOption = Annotated[
+    Batching | None,
+    typer.Option(
+        "--batching",
+        rich_help_panel=_PANEL,
+        help="joint: images and slab heights together; vbs: a batch for each layer as in paper 000, corrected; vbs-paper: as "
+        "printed; greedy: layer after layer; fbs: one batch for all. \\[default: joint, with --requests]",
+        show_default=False,
+    ),
+]
+BatchesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--batches",
+        metavar="IMAGES",
+        rich_help_panel=_PANEL,
+        help="Of --frames images those that layers work on at once, whole: a number, all, or by name behind commas: "
+        "1,fc6=all,conv5=6+2.",
+    ),
+]
 ItemsOption = Annotated[
     Path | None,
     typer.Option(
@@ -72,6 +116,9 @@ class MemoriesGroup:
     fast: FastOption = None
     slow: SlowOption = None
     frames: FramesOption = None
+    requests: RequestsOption = None
+    batching: BatchingOption = None
+    batches: BatchesOption = None
 
     def read(self) -> Mapping[str, Any]:
         """What was given, by the name in `PlanOptions`. Raises InputError for a value that is none."""
@@ -84,5 +131,31 @@ class MemoriesGroup:
                 found[name] = size_of(text, name)
         if self.frames is not None:
             found["frames"] = self.frames
+        found |= self._several()
         PlanOptions(**found)
         return found
+
+    def _several(self) -> Mapping[str, Any]:
+        """What is said of requests and batches. Raises InputError for what contradicts itself."""
+        from csdfgen.errors import InputError
+        from csdfgen.phases.batches import parse_batches
+
+        if self.requests is not None:
+            for name, given in (("frames", self.frames), ("batches", self.batches)):
+                if given is not None:
+                    raise InputError(
+                        f"--requests {self.requests} chooses what --{name} {given} gives; leave one of them out"
+                    )
+            way = Batching.joint if self.batching is None else self.batching
+            return {"frames": self.requests, "batching": way.value}
+        if self.batching is not None:
+            raise InputError(
+                f"--batching {self.batching.value} needs images to share out; say how many come together with --requests R"
+            )
+        if self.batches is None:
+            return {}
+        if self.frames is None:
+            raise InputError(
+                f"--batches {self.batches} is of several images; say how many with --frames N"
+            )
+        return {"batches": str(parse_batches(self.batches))}

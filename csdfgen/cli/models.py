@@ -8,7 +8,7 @@ from dataclasses import replace
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, InputError, ModelError
 from csdfgen.goals.choice import chosen
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.formats import Format
@@ -40,13 +40,20 @@ def load_network(model: str, options: ModelOptions) -> Network:
     """The network of an ONNX file, or of a name of the zoo; for one image, as a batch of `--frames`
     where that is given. Raises ModelError.
     """
+    from csdfgen.reading.batching import obstacle
     from csdfgen.reading.loader import load
 
     network = load(model, shapes=dict(options.shapes), batch=options.batch)
     frames = options.wishes.get("frames", 1)
-    if frames > 1 and network.batch == 1 and options.batch is None:
-        return load(model, shapes=dict(options.shapes), batch=frames)
-    return network
+    if frames == 1 or network.batch > 1 or options.batch is not None:
+        return network
+    whole = load(model, shapes=dict(options.shapes), batch=frames)
+    if whole.batch == 1 and "batching" in options.wishes:
+        raise InputError(
+            f"--requests {frames} are images that do not touch each other; in this network {obstacle(whole, network, frames)}",
+            where=model,
+        )
+    return whole
 
 
 def input_span(model: str) -> tuple[float, float]:
@@ -81,7 +88,7 @@ def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOp
     given = {name: value for name, value in given.items() if value is not None}
     rows = str(parse_rows(given.pop("rows", DEFAULTS.rows)))
     if policy == DEFAULTS.policy and options.wishes.get("frames", 1) > 1:
-        policy = "overlap"
+        policy = "demand" if "batches" in options.wishes else "overlap"
     return PlanOptions(rows, policy=policy, **given, **options.wishes)
 
 

@@ -11,7 +11,7 @@ line.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from csdfgen.devices.model import estimate
@@ -19,6 +19,8 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
 from csdfgen.goals.balance import few_phases, raised_rows
+from csdfgen.goals.batching.choice import of_requests, plan_for_request
+from csdfgen.goals.batching.tables import tabled
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
@@ -28,13 +30,24 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_size, shown_time, size_of, time_of
 from csdfgen.native.backends import AUTO, settled
+from csdfgen.phases.batches import AskedBatches, parse_batches
 from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_table import PlanTable
 from csdfgen.planning.planner import plan_of
 from csdfgen.planning.replacing import shared_out
 from csdfgen.tuning.use import predicting, tuned
 
-__all__ = ["check_together", "chosen", "front", "pareto", "plan", "profile_for", "usual"]
+__all__ = [
+    "check_together",
+    "chosen",
+    "front",
+    "pareto",
+    "plan",
+    "plan_table",
+    "profile_for",
+    "usual",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,6 +75,9 @@ def plan(
     exact: bool = False,
     fallback: bool = False,
     tuning: str = "",
+    requests: int | None = None,
+    batching: str | None = None,
+    batches: AskedBatches | None = None,
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> Plan:
@@ -91,12 +107,28 @@ def plan(
         of refused. tuning: a file that `csdfgen tune` has written on this machine: the variants of
         kernels that were the fastest there, whose times are predicted where no device is named.
         kernels: these instead.
+    requests: images that are given to the program together, in place of `frames`; which layers work on
+        how many of them at once is chosen by `batching`: "joint" (batches and heights together, the
+        default), or as paper 000 does, layers as a whole: "vbs" (its program, corrected), "vbs-paper",
+        "greedy", "fbs" (one batch for all); `memory` and `latency` are those of the whole request.
+        batches: images that layers work on at once as given, such as {"fc6": 16} (see
+        `phases.batches`), in the order that needs the least of each.
     progress: called as progress("what", done, total).
     Raises InputError for options that do not exist or contradict each other, and for what is no
     network; PlanError for a budget that no plan keeps, with what does.
     """
     if tiles and recompute != DEFAULTS.recompute:
         raise InputError(f"{option('recompute', recompute)}: tiles '{tiles}' are given already")
+    if requests is not None:
+        if frames != DEFAULTS.frames:
+            raise InputError(
+                f"{option('requests', requests)} and {option('frames', frames)} both say how many images one order "
+                "covers; leave one of them out"
+            )
+        network, frames = of_requests(network, requests), requests
+        batching = batching or ("joint" if batches is None else "")
+    if batches is not None and policy == DEFAULTS.policy:
+        policy = "demand"
     options = PlanOptions(
         str(parse_rows(rows)), fuse, image, policy, frames, goal,
         size_of(memory) if memory is not None else 0,
@@ -106,8 +138,39 @@ def plan(
         slow=size_of(slow, "slow") if slow is not None else 0,
         backend=settled(backend),
         exact=exact, fallback=fallback, tuning=tuning,
+        batches="" if batches is None else str(parse_batches(batches)), batching=batching or "",
     )  # fmt: skip
     return chosen(network, options, _planner(kernels), progress, kernels)
+
+
+def plan_table(
+    network: Network,
+    *,
+    requests: Sequence[int],
+    memory: Sequence[str | int] = (),
+    batching: str = "joint",
+    device: str | None = None,
+    fuse: str = DEFAULTS.fuse,
+    image: str = DEFAULTS.image,
+    effort: str | float = DEFAULTS.effort,
+    backend: str = AUTO,
+    exact: bool = False,
+    fallback: bool = False,
+    progress: Progress | None = None,
+) -> PlanTable:
+    """Plans for several numbers of images in several budgets, of which a program chooses by what is free
+    (`runtime.compile_table`): `csdfgen schedule --requests 1,4,16 --memory 1MiB,2MiB`.
+
+    requests: numbers of images; one for 1 image is always there. memory: bytes, or "512KB" or "512KiB";
+    none for any memory. Other options are those of `plan`. Raises as `plan`.
+    """
+    options = PlanOptions(
+        fuse=fuse, image=image, device=device or "", effort=str(effort), backend=settled(backend),
+        exact=exact, fallback=fallback, batching=batching,
+    )  # fmt: skip
+    return tabled(
+        network, options, requests, [size_of(one) for one in memory] or [0], chosen, progress
+    )
 
 
 def usual() -> PlanOptions:
@@ -154,6 +217,13 @@ def chosen(
     kernels: KernelSet | None = None,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
+    if options.batching:
+        check_together(options)
+
+        def one_image(one: Network, asked: PlanOptions) -> Plan:
+            return chosen(one, asked, planner, progress, kernels)
+
+        return plan_for_request(network, options, one_image, progress, kernels)
     options = tuned(network, with_result(network, options))
     made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
     # shared out to two memories, a plan may take more than it was chosen for

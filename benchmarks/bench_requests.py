@@ -1,0 +1,275 @@
+"""What do requests of several images gain in one memory? `make bench-requests`.
+
+Each network is profiled here, on rows and on 1 to 16 images at once. In twice the arena of its plan of one image,
+and in once and four times that, plans are made for the request by every way, and the fastest of one image by
+rows alone. Frames of all of them are timed in turn, by the thread's processor time; those of AlexNet in 2.0 MiB
+beside onnxruntime's at 1 to 32 images. The tables go between markers into docs/requests.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import numpy_helper
+from threadpoolctl import threadpool_limits
+
+import csdfgen
+import runtime
+from benchmarks.pages import ROOT, machine, write_between
+from csdfgen.devices import facts
+from csdfgen.devices.files import read_profile, write_profile
+from csdfgen.devices.measure import HEIGHTS, measured_profile, sample_network
+from csdfgen.devices.model import estimate
+from csdfgen.errors import PlanError
+from csdfgen.goals.search import bytes_of
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+from csdfgen.reading.zoo import build
+
+PAGE = ROOT / "docs" / "requests.md"
+
+NAMES = ("alexnet", "vgg19", "squeezenet1_1", "mobilenet_v1", "googlenet", "resnet50")
+
+IMAGES = 8
+COUNTS = (1, 2, 4, 8)
+WAYS = ("fbs", "greedy", "vbs-paper", "vbs", "joint")
+BUDGETS = (1, 2, 4)
+"""Memories, in arenas of the plan of one image."""
+
+SINGLE, ROWS = "one image", "rows alone"
+
+ALEXNET, MOST = 16, 2 * 2**20
+"""Images of AlexNet's request, and bytes of its arena at most."""
+
+THEIRS = (1, 2, 4, 8, 16, 32)
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Result:
+    """A way of passing a request through a network. seconds: an image, predicted and measured; search: s."""
+
+    network: str
+    budget: float
+    way: str
+    bytes: int
+    predicted: float
+    measured: float
+    search: float
+
+
+def measured(runs: Sequence[tuple[Callable[[], object], int]], rounds: int) -> list[float]:
+    """Median seconds an image of functions that are called in turn, in another order each time, by the
+    thread's processor time. runs: functions, and how many images each takes.
+    """
+    found: list[list[float]] = [[] for _ in runs]
+    order, chance = list(range(len(runs))), random.Random(0)
+    for number in range(rounds + 1):
+        chance.shuffle(order)
+        for at in order:
+            function, images = runs[at]
+            start = time.thread_time()
+            function()
+            if number:
+                found[at].append((time.thread_time() - start) / images)
+    return [statistics.median(one) for one in found]
+
+
+def profiled(network: Network, path: Path, backend: str, repeats: int) -> None:
+    """The profile of a network here, on rows and on several images."""
+    found = sample_network(network, HEIGHTS, repeats, backend=backend, images=COUNTS)
+    write_profile(path, measured_profile([found], "host", "this machine", *facts.machine(), {}))
+
+
+def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Result]:
+    """Profile, plan, time."""
+    network = csdfgen.load(f"zoo:{name}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "host.toml"
+        profiled(network, path, backend, repeats)
+        profile = read_profile(path)
+        wishes = {"backend": backend, "device": str(path)}
+        single = csdfgen.plan(network, **wishes)
+        arena = bytes_of(single)
+        plans: list[tuple[float, str, Plan, float]] = [(0, SINGLE, single, 0.0)]
+        for budget in BUDGETS:
+            memory = arena * budget
+            start = time.perf_counter()
+            plans.append(
+                (
+                    budget,
+                    ROWS,
+                    csdfgen.plan(network, memory=memory, **wishes),
+                    time.perf_counter() - start,
+                )
+            )
+            for way in WAYS:
+                start = time.perf_counter()
+                try:
+                    plan = csdfgen.plan(
+                        network, requests=IMAGES, memory=memory, batching=way, **wishes
+                    )
+                except PlanError:
+                    continue
+                plans.append((budget, way, plan, time.perf_counter() - start))
+    x = (
+        np.random.default_rng(0)
+        .standard_normal((IMAGES, *network.inputs[0].shape[1:]))
+        .astype(np.float32)
+    )
+    runs = []
+    for _, _, plan, _ in plans:
+        program, images = runtime.compile(plan), plan.network.batch
+        runs.append((lambda program=program, images=images: program(x[:images]), images))
+    times = measured(runs, rounds)
+    for (budget, way, plan, search), seconds in zip(plans, times, strict=True):
+        predicted = estimate(plan, profile).seconds / plan.network.batch
+        yield Result(name, budget, way, bytes_of(plan), predicted, seconds, search)
+
+
+def lines_of(found: Sequence[Result], backend: str) -> list[str]:
+    """Markdown: a row for each network at twice its arena, and what there is to be said of all budgets."""
+    lines = [
+        "| network | arena, MiB | one image, ms | rows alone | fbs | vbs | joint | joint is faster than one image | than rows alone |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    gains: list[tuple[float, float]] = []
+    for name in dict.fromkeys(one.network for one in found):
+        at = {(one.budget, one.way): one for one in found if one.network == name}
+        single, joint, rows = at[0, SINGLE], at[2, "joint"], at[2, ROWS]
+        gains.append((single.measured / joint.measured, rows.measured / joint.measured))
+        others = (
+            f"{1e3 * at[2, way].measured:.2f}" if (2, way) in at else "-" for way in ("fbs", "vbs")
+        )
+        cells = (
+            name, f"{single.bytes / MIB:.2f}", f"{1e3 * single.measured:.2f}", f"{1e3 * rows.measured:.2f}", *others,
+            f"{1e3 * joint.measured:.2f}", f"{gains[-1][0]:.2f}", f"{gains[-1][1]:.2f}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    means = [exp(statistics.fmean(map(log, column))) for column in zip(*gains, strict=True)]
+    lines.append(f"| **geometric mean** | | | | | | | **{means[0]:.2f}** | **{means[1]:.2f}** |")
+    return [*lines, "", *_said(found, backend)]
+
+
+def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
+    worst, short = 0.0, ""
+    for name, budget in dict.fromkeys((one.network, one.budget) for one in found if one.budget):
+        there = {one.way: one for one in found if (one.network, one.budget) == (name, budget)}
+        for way, than in (("joint", (*WAYS[:-1], ROWS)), ("vbs", ("fbs", "greedy"))):
+            for other in than:
+                if way in there and other in there:
+                    ratio = there[way].measured / there[other].measured
+                    if ratio > worst:
+                        worst, short = (
+                            ratio,
+                            f"{way} of {name} in {budget:g} arenas, beside {other}",
+                        )
+    off = [
+        abs(one.predicted / one.measured - 1)
+        for one in found
+        if one.budget == 2 and one.way == "joint"
+    ]
+    search = max(one.search for one in found if one.way == "joint")
+    yield (
+        f"{IMAGES} images, ms an image; twice the arena of the plan of one image. In once, twice and four times that, the "
+        f"slowest of joint and vbs beside the others takes {worst:.2f} times as long ({short}). Predicted and measured times of "
+        f"joint are {100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s."
+    )
+    yield ""
+    yield f"One thread, {backend}, medians of plans in turn; {machine('onnxruntime')}."
+
+
+def alexnet(backend: str, rounds: int) -> list[str]:
+    """AlexNet's request of 16 images beside its plan of one, and onnxruntime at 1 to 32."""
+    network = csdfgen.load("zoo:alexnet")
+    plan = csdfgen.plan(network, requests=ALEXNET, memory=MOST, backend=backend)
+    alone = csdfgen.plan(network, backend=backend)
+    name = network.inputs[0].name
+    x = np.random.default_rng(0).standard_normal((max(THEIRS), 3, 224, 224)).astype(np.float32)
+    ours, one, session = runtime.compile(plan), runtime.compile(alone), _session("alexnet")
+    runs: list[tuple[Callable[[], object], int]] = [
+        (lambda: ours(x[:ALEXNET]), ALEXNET),
+        (lambda: one(x[:1]), 1),
+        *((lambda count=count: session.run(None, {name: x[:count]}), count) for count in THEIRS),  # type: ignore[misc]
+    ]
+    request, single, *theirs = measured(runs, rounds)
+    best = min(theirs)
+    told = ", ".join(f"{1e3 * one:.1f}" for one in theirs)
+    return [
+        f"AlexNet, {ALEXNET} images: **{1e3 * request:.1f} ms** an image in an arena of {plan.planned_bytes / MIB:.2f} MiB, "
+        f"**{single / request:.2f}** times as fast as its plan of one image ({1e3 * single:.1f} ms, "
+        f"{alone.planned_bytes / MIB:.2f} MiB), and **{request / best:.2f}** of onnxruntime's best time ({told} ms at "
+        f"{', '.join(map(str, THEIRS))} images). One thread, {backend}; {machine('onnxruntime')}.",
+    ]
+
+
+def _session(name: str) -> ort.InferenceSession:
+    """onnxruntime on any number of images: shapes that fix one are made free."""
+    model = build(f"zoo:{name}")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "images"
+    constants = [*model.graph.initializer]
+    constants += [
+        a.t for node in model.graph.node if node.op_type == "Constant" for a in node.attribute
+    ]
+    for tensor in constants:
+        shape = numpy_helper.to_array(tensor)
+        if shape.dtype == np.int64 and shape.ndim == 1 and shape.size > 1 and shape[0] == 1:
+            free = np.concatenate([[-1], shape[1:]])
+            tensor.CopyFrom(numpy_helper.from_array(free, tensor.name))
+    onnx.checker.check_model(model)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bench_requests", description=__doc__
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="networks of the zoo; those of the page by default"
+    )
+    parser.add_argument("--backend", choices=("native", "numpy"), default="native")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5, help="frames a height of the profile")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    with threadpool_limits(1):
+        lines = alexnet(options.backend, options.rounds)
+        print("\n".join(lines), flush=True)
+        if options.write:
+            write_between(PAGE, f"bench-requests-alexnet-{options.backend}", lines)
+        found: list[Result] = []
+        for name in options.names or NAMES:
+            for one in measure(name, options.backend, options.rounds, options.repeats):
+                found.append(one)
+                print(
+                    f"{name} x{one.budget:g} {one.way}: {one.bytes / MIB:.2f} MiB, {1e3 * one.predicted:.2f} ms predicted, "
+                    f"{1e3 * one.measured:.2f} measured, search {one.search:.0f} s",
+                    flush=True,
+                )
+    lines = lines_of(found, options.backend)
+    print("\n" + "\n".join(lines))
+    if options.write:
+        write_between(PAGE, f"bench-requests-{options.backend}", lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

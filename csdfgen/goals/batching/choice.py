@@ -1,0 +1,278 @@
+"""Which plan does a request of several images get? The fastest within the memory that packing really takes, or
+the smallest within a time.
+
+Estimates of `search` count images that wait as whole maps, and know no addresses; so the memory that they are
+allowed is corrected by what the plans that are made take, until no better one is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from csdfgen.devices.model import check_costs, estimate
+from csdfgen.errors import InputError, PlanError, option
+from csdfgen.goals.batching.search import Candidate, Request, candidates
+from csdfgen.goals.batching.stages import plan_of_request
+from csdfgen.goals.results import with_result
+from csdfgen.goals.search import Planner, Progress, bytes_of
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.describe import plain, sizes
+from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.units import shown_size, shown_time
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import several
+from csdfgen.tuning.use import predicting
+
+__all__ = ["Chooser", "Requested", "of_requests", "plan_for_request"]
+
+_ANY = 2**62
+"""Bytes of a request that no memory limits."""
+
+_TRIES = 4
+"""How often estimates are corrected by the plans that are made of them."""
+
+_MADE = 2
+"""Plans that are made of the candidates of one estimate."""
+
+_WORTH = 1.02
+"""Memory that is left, from which on estimates are allowed more."""
+
+_MORE = 1.1
+"""Of memory that estimates are allowed where they find nothing: packing may take less than they say."""
+
+_HALVINGS = 7
+"""How exactly the least memory within a time is looked for."""
+
+_JOINT = "joint"
+
+
+@dataclass(frozen=True, eq=False)
+class Requested:
+    """A plan of a request with the seconds that all of its images are predicted to take."""
+
+    plan: Plan
+    seconds: float
+
+    @property
+    def bytes(self) -> int:
+        """Of the arena, and of outputs beside it."""
+        return bytes_of(self.plan)
+
+
+def plan_for_request(
+    network: Network,
+    options: PlanOptions,
+    one_image: Planner,
+    progress: Progress | None = None,
+    kernels: KernelSet | None = None,
+) -> Plan:
+    """The plan for `options.frames` images of a network, whose batches are chosen as `options.batching` says.
+
+    network: of which so many images do not touch each other (`csdfgen.load(model, batch=...)`). options:
+    with `memory` the fastest plan that takes no more bytes; with `latency` one whose images are all done
+    by then, without a memory the smallest. one_image: chooses a plan of one image. Raises PlanError for a
+    budget that no plan keeps, with the least that does; InputError for wishes that contradict each other.
+    """
+    chooser = Chooser(network, options, one_image, progress, kernels)
+    return chooser.best(options.memory, options.latency).plan
+
+
+def of_requests(network: Network, images: int) -> Network:
+    """The network for so many requests, each of one image, at a time. Raises InputError for a number that is
+    none, and for a network whose inputs and outputs are not those of one image.
+    """
+    if type(images) is not int or images < 1:
+        raise InputError(f"{option('requests', images)}: a number of images above 0 is needed")
+    if not isinstance(network, Network) or network.batch % images == 0:
+        return network
+    ends = [*network.inputs, *(o.tensor for o in network.outputs if o.tensor is not None)]
+    wrong = next((one for one in ends if one.shape[:1] != (1,)), None)
+    if network.batch != 1 or wrong is not None:
+        found = (
+            f"a batch of {network.batch}"
+            if wrong is None
+            else f"'{plain(wrong.name)}' {sizes(wrong.shape)}"
+        )
+        raise InputError(
+            f"{option('requests', images)} are images of a network that takes one; this one has {found}"
+        )
+    return replace(several(network, images), lifted=True)
+
+
+def _check(network: Network, options: PlanOptions) -> None:
+    if network.batch % options.frames:
+        raise InputError(
+            f"{option('requests', options.frames)}: does not divide a batch of {network.batch} images"
+        )
+    fixed = {
+        "rows": options.rows != DEFAULTS.rows,
+        "batches": bool(options.batches),
+        "goal": options.goal != DEFAULTS.goal,
+        "recompute": options.recompute != 1 or bool(options.tiles),
+        "fast": bool(options.fast),
+        "policy": options.policy not in ("best", "overlap"),
+    }
+    for name, given in fixed.items():
+        if given:
+            raise InputError(
+                f"{option('batching', options.batching)} chooses batches, heights and the order itself; leave "
+                f"{option(name)} out"
+            )
+    if options.result == "arena":
+        raise InputError(
+            f"{option('result', 'arena')} is for one image; the outputs of a request are handed on, leave it out"
+        )
+
+
+class Chooser:
+    """Plans that were made for a request, and which is taken; what was found out about its layers serves every
+    budget. Parameters are those of `plan_for_request`, which raises the same.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        options: PlanOptions,
+        one_image: Planner,
+        progress: Progress | None = None,
+        kernels: KernelSet | None = None,
+    ) -> None:
+        _check(network, options)
+        self.network, self.one_image = network, one_image
+        self.options = with_result(network, replace(options, rows=DEFAULTS.rows, policy="best"))
+        self.kernels, self.progress = kernels, progress
+        self.profile = predicting(options)
+        one = several(network, 1)
+        bare = replace(self.options, frames=1, batching="", memory=0, latency=0.0, result="stored")
+        self.request = Request(one, bare, self.profile, options.frames, self._looked)
+        self._known: dict[str, Requested] = {}
+        check_costs(self.request.ranks.prepared.conversion.network, (), self.profile)
+
+    @property
+    def found(self) -> list[Requested]:
+        """All plans that were made."""
+        return list(self._known.values())
+
+    def best(self, memory: int, latency: float = 0.0) -> Requested:
+        """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
+        0 for any. Raises PlanError.
+        """
+        if memory or not latency:
+            self.within(memory or _ANY)
+        else:
+            self.in_time(latency)
+        kept = [one for one in self.found if not memory or one.bytes <= memory]
+        if not kept:
+            raise self._too_little(memory)
+        quick = min(kept, key=lambda one: (one.seconds, one.bytes))
+        if not latency:
+            return quick
+        in_time = [one for one in kept if one.seconds <= latency]
+        if not in_time:
+            raise self._too_late(quick, memory, latency)
+        return quick if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
+
+    def within(self, memory: int) -> None:
+        """Make plans that take no more, and the best of them."""
+        allowed = memory
+        if self.options.batching == _JOINT:
+            self._rows_alone(memory)
+        for _ in range(_TRIES):
+            tried = candidates(self.request, allowed, self.options.batching)[:_MADE]
+            if not tried:
+                allowed = int(allowed * _MORE)
+                continue
+            made = [self._made(candidate) for candidate in tried]
+            fitting = [one.bytes for one in made if one.bytes <= memory]
+            if memory == _ANY or (fitting and max(fitting) * _WORTH >= memory):
+                break
+            if fitting:
+                allowed = allowed * memory // max(fitting)
+            else:
+                least = min(one.bytes for one in made)
+                allowed = min(int(allowed / _WORTH), allowed * memory // least)
+
+    def in_time(self, latency: float) -> None:
+        """Make plans that are done by then, of as little memory as the estimates find."""
+        self.within(_ANY)
+        done = [one.bytes for one in self.found if one.seconds <= latency]
+        if not done:
+            return
+        frame = self.profile.processor.frame
+        left = latency - (0.0 if frame is None else self.options.frames * frame.value)
+        low, high = 0, min(done)
+        for _ in range(_HALVINGS):
+            middle = (low + high) // 2
+            found = candidates(self.request, middle, self.options.batching)
+            low, high = (low, middle) if found and found[0].seconds <= left else (middle, high)
+        self.within(high)
+
+    def _rows_alone(self, memory: int) -> None:
+        """Let stages choose among the heights of the best plan of one image in this memory, too."""
+        asked = replace(self.request.options, memory=0 if memory == _ANY else memory)
+        if memory == _ANY:
+            asked = replace(asked, goal="speed")
+        try:
+            made = self.one_image(self.request.network, asked)
+        except PlanError:
+            return  # images and rows together may do with less
+        self.request.add(made)
+
+    def _made(self, candidate: Candidate) -> Requested:
+        """The plan of a candidate."""
+        text = candidate.staged.text
+        if text not in self._known:
+            self._tell("planning")
+            plan = plan_of_request(self.network, self.options, candidate.staged, self.kernels)
+            plan = replace(plan, notes=(*plan.notes, f"stages: {candidate.staged.said}"))
+            self._known[text] = Requested(plan, estimate(plan, self.profile).seconds)
+        return self._known[text]
+
+    def _looked(self, images: int) -> None:
+        self._tell("looking at layers")
+
+    def _tell(self, what: str) -> None:
+        if self.progress is not None:
+            self.progress(what)
+
+    # What is said ----------------------------------------------------------------------------------
+
+    def _too_little(self, memory: int) -> PlanError:
+        """The least memory with which this way finds a plan."""
+        way, least = option("batching", self.options.batching), self._least(memory)
+        said = f"{option('memory')} of {memory:,} bytes is too little for {way}"
+        if least is None:
+            return PlanError(
+                f"{said}, which finds no plan in any memory; take {option('batching', _JOINT)}"
+            )
+        return PlanError(
+            f"{said} on {self.options.frames} images: the least that was found is {least:,} bytes; ask for "
+            f"{option('memory', shown_size(least))} or more"
+        )
+
+    def _least(self, allowed: int) -> int | None:
+        """Bytes of the smallest plan that was made, or can be by ever more memory."""
+        if not self.found:
+            for _ in range(64):
+                allowed *= 2
+                found = candidates(self.request, allowed, self.options.batching)
+                if found:
+                    break
+            else:
+                return None
+            low, high = allowed // 2, allowed
+            for _ in range(_HALVINGS):
+                middle = (low + high) // 2
+                smaller = candidates(self.request, middle, self.options.batching)
+                found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
+            self._made(found[-1])
+        return min((one.bytes for one in self.found), default=None)
+
+    def _too_late(self, quick: Requested, memory: int, latency: float) -> PlanError:
+        within = f" within {memory:,} bytes" if memory else ""
+        return PlanError(
+            f"{option('latency')} of {1e3 * latency:.6g} ms is not kept{within}: all {self.options.frames} images are "
+            f"predicted to take {1e3 * quick.seconds:.4g} ms at least on {self.profile.name}; ask for "
+            f"{option('latency', shown_time(quick.seconds))} or more, or for fewer images"
+        )

@@ -1,0 +1,244 @@
+"""Which ways of passing a request through a network are worth a plan? Cuts, batches and heights together.
+
+For every few cuts that are worth it, stages get the heights that are the fastest beside the images that wait,
+and the corrected program of paper 000 (`schedules.batches`) the batches; all on tables (`variants`), in
+milliseconds each. What packing gives is found for the best of them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, pairwise
+from math import inf
+
+from csdfgen.devices.profile import DeviceProfile
+from csdfgen.goals.batching.chains import calls_of, layer_of
+from csdfgen.goals.batching.cuts import Cut, Ranks
+from csdfgen.goals.batching.stages import Call, Stage, StagedRequest, stages_of
+from csdfgen.goals.batching.variants import Variant, of_images, of_rows
+from csdfgen.goals.heights import heights_of
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.plan import Plan
+from schedules.batches.baselines import greedy
+from schedules.batches.chain import Chain, ChainLayer
+from schedules.batches.planning import cheapest, printed
+from schedules.batches.plans import ChainPlan
+
+__all__ = ["Candidate", "Request", "candidates"]
+
+_CUTS = 10
+"""Cuts of which some are tried together."""
+
+_AT_ONCE = 3
+"""Of them at most at one time."""
+
+_HEIGHTS = 10
+"""Heights of the whole network among which those of each stage are chosen."""
+
+_KEPT = 3
+"""Candidates beyond which one is not looked for whose stages could not be faster."""
+
+_STEPS = 40
+"""Steps of memory of the printed program: as fine beside small budgets as 2 MB beside 80."""
+
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Images at once that are looked at, and the whole request."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way for a request. seconds: predicted, of all its images."""
+
+    staged: StagedRequest
+    seconds: float
+
+
+@dataclass(eq=False)
+class Request:
+    """A request of so many images of a network, and what was found out about it.
+
+    network: of one image. options: how it is cut and computed.
+    """
+
+    network: Network
+    options: PlanOptions
+    profile: DeviceProfile
+    images: int
+    tell: Callable[[int], None]
+    _added: dict[str, Variant] = field(default_factory=dict)
+    _layers: dict[tuple[object, ...], ChainLayer] = field(default_factory=dict)
+
+    @cached_property
+    def whole(self) -> Variant:
+        """One image in layers as a whole."""
+        return self._variant(1)
+
+    @property
+    def ranks(self) -> Ranks:
+        """Of the network's actors."""
+        return self.whole.ranks
+
+    @cached_property
+    def several(self) -> dict[int, Variant]:
+        """Variants of several images, by how many."""
+        sizes = {size for size in (*_SIZES, self.images) if 1 < size <= self.images}
+        return {size: self._variant(size) for size in sorted(sizes)}
+
+    @property
+    def rows(self) -> tuple[Variant, ...]:
+        """Variants of one image: heights from the least memory to the least time, and those that were added."""
+        return (*self._ladder, self.whole, *self._added.values())
+
+    def add(self, plan: Plan) -> None:
+        """Let stages have the heights and the order of a plan of one image."""
+        rows = plan.options.rows
+        self._added[rows] = of_rows(self.network, self.options, rows, self.profile, plan.order)
+
+    def chain(self, cuts: Sequence[Cut], ones: Sequence[Variant]) -> Chain:
+        """The stages between these cuts, as the algorithms see them."""
+        stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
+        between = [0, *(cut.bytes for cut in cuts), 0]
+        found = []
+        for stage, ends in zip(stages, pairwise(between), strict=True):
+            key = stage.start, stage.stop, id(stage.one)
+            if key not in self._layers:
+                self._layers[key] = layer_of(stage, self.several, self.images, ends)
+            found.append(self._layers[key])
+        return Chain(tuple(found))
+
+    @cached_property
+    def _ladder(self) -> tuple[Variant, ...]:
+        heights = heights_of(self.network, self.options, self.profile)
+        ladder = heights.ladder()
+        chosen = sorted({round(k * (len(ladder) - 1) / (_HEIGHTS - 1)) for k in range(_HEIGHTS)})
+        texts = [heights.rows(ladder[at]) for at in chosen]
+        found = []
+        for text in dict.fromkeys((*texts, "auto")):
+            found.append(of_rows(self.network, self.options, text, self.profile, None))
+            self.tell(len(found))
+        return tuple(found)
+
+    def _variant(self, images: int) -> Variant:
+        found = of_images(self.network, self.options, images, self.profile)
+        self.tell(images)
+        return found
+
+    def staged(
+        self, cuts: Sequence[Cut], ones: Sequence[Variant], plan: ChainPlan
+    ) -> StagedRequest:
+        """A plan of the chain between these cuts."""
+        stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
+        return self.called(stages, calls_of(plan, self.several))
+
+    def called(self, stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> StagedRequest:
+        """These calls of stages."""
+        return StagedRequest(self.images, stages, calls, self.several, self.ranks)
+
+
+def candidates(request: Request, memory: int, batching: str) -> list[Candidate]:
+    """What a way of choosing batches gives within so many bytes, the fastest first."""
+    found = list(_WAYS[batching](request, memory))
+    return sorted(found, key=lambda one: one.seconds)
+
+
+# Ways of paper 000: whole layers on the main path --------------------------------------------------
+
+
+def _fixed(request: Request, memory: int) -> Iterator[Candidate]:
+    """All layers with one batch, for every one that fits."""
+    count = request.ranks.count
+    stages = stages_of((), count, (request.whole,))
+    for size, variant in [(1, request.whole), *request.several.items()]:
+        if variant.inside(0, count) <= memory:
+            firsts = range(0, request.images, size)
+            sizes = [min(size, request.images - first) for first in firsts]
+            if all(one == 1 or one in request.several for one in sizes):
+                calls = tuple(Call(0, a, b) for a, b in zip(firsts, sizes, strict=True))
+                yield Candidate(request.called(stages, calls), _seconds(request, stages, calls))
+
+
+def _seconds(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -> float:
+    total = 0.0
+    for call in calls:
+        stage = stages[call.stage]
+        variant = stage.one if call.images == 1 else request.several[call.images]
+        total += float(variant.seconds[stage.start : stage.stop].sum())
+    return total
+
+
+def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> Way:
+    """A way that chooses batches of the layers of the main path, which it takes as a whole."""
+
+    def found(request: Request, memory: int) -> Iterator[Candidate]:
+        cuts = request.ranks.single()
+        ones = [request.whole] * (len(cuts) + 1)
+        plan = choose(request.chain(cuts, ones), request.images, memory)
+        if plan is not None:
+            yield Candidate(request.staged(cuts, ones, plan), plan.cost)
+
+    return found
+
+
+# Images and rows together ---------------------------------------------------------------------------
+
+
+def _joint(request: Request, memory: int) -> Iterator[Candidate]:
+    """Cuts, batches and heights at once; layers as a whole on several images are among them."""
+    ways = []
+    for number in range(_AT_ONCE + 1):
+        for cuts in combinations(request.ranks.worth(_CUTS), number):
+            for ones in dict.fromkeys(_heights(request, cuts, memory)):
+                chain = request.chain(cuts, ones)
+                ways.append((_at_best(chain, request.images), cuts, ones, chain))
+    kept = [inf] * _KEPT
+    for bound, cuts, ones, chain in sorted(ways, key=lambda way: way[0]):
+        if bound >= kept[-1]:
+            break
+        plan = cheapest(chain, request.images, memory, searched=0)
+        if plan is not None:
+            kept = sorted([*kept, plan.cost])[:_KEPT]
+            yield Candidate(request.staged(cuts, ones, plan), plan.cost)
+
+
+def _at_best(chain: Chain, images: int) -> float:
+    """What no plan of a chain is below: every stage with its best number of images."""
+    return images * sum(
+        min(cost / (k + 1) for k, cost in enumerate(layer.costs[:images])) for layer in chain.layers
+    )
+
+
+def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tuple[Variant, ...]]:
+    """Heights of stages: the fastest beside all images that may wait at both ends, or beside one."""
+    ends = (0, *(cut.at for cut in cuts), request.ranks.count)
+    waiting = (0, *(cut.bytes for cut in cuts), 0)
+    for images in dict.fromkeys((request.images, 1)):
+        chosen = []
+        for at in range(len(ends) - 1):
+            start, stop = ends[at], ends[at + 1]
+            before, behind = waiting[at], waiting[at + 1]
+            room = memory - max(images * before + behind, before + images * behind)
+            fitting = [one for one in request.rows if one.inside(start, stop) <= room]
+            if not fitting:
+                break
+            chosen.append(
+                min(fitting, key=lambda one, a=start, b=stop: one.seconds[a:b].sum())  # type: ignore[misc]
+            )
+        else:
+            yield tuple(chosen)
+
+
+Way = Callable[[Request, int], Iterator[Candidate]]
+
+_WAYS: dict[str, Way] = {
+    "fbs": _fixed,
+    "greedy": _by_layers(greedy),
+    "vbs-paper": _by_layers(
+        lambda chain, images, memory: printed(chain, images, memory, unit=max(1, memory // _STEPS))
+    ),
+    "vbs": _by_layers(lambda chain, images, memory: cheapest(chain, images, memory)),
+    "joint": _joint,
+}
+"""What users call a way of choosing batches -> how it chooses."""

@@ -1,0 +1,53 @@
+"""Which plans are worth a place in a table? One for every number of images and budget that is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from csdfgen.devices.model import estimate
+from csdfgen.errors import PlanError
+from csdfgen.goals.batching.choice import Chooser, of_requests
+from csdfgen.goals.search import Planner, Progress
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.plan_table import Entry, PlanTable
+from csdfgen.tuning.use import predicting
+
+__all__ = ["tabled"]
+
+
+def tabled(
+    network: Network,
+    options: PlanOptions,
+    requests: Sequence[int],
+    budgets: Sequence[int],
+    one_image: Planner,
+    progress: Progress | None = None,
+) -> PlanTable:
+    """Plans for all these numbers of images in all these budgets (bytes; 0 for any), each once; for one image
+    too, so that any number can be made up of them. A number that a budget is too small for is left out of it.
+
+    Raises PlanError where not even one image fits the smallest budget, and what `plan_for_request` raises.
+    """
+    profile = predicting(options)
+    single = of_requests(network, 1)
+    alone = replace(options, batching="", result="stored", frames=1)
+    choosers = {
+        images: Chooser(
+            of_requests(network, images), replace(options, frames=images), one_image, progress
+        )
+        for images in sorted({*requests} - {1})
+    }
+    found: dict[tuple[int, int, float], Entry] = {}
+    for budget in sorted(budgets, key=lambda size: size or float("inf")):
+        plans = [one_image(single, replace(alone, memory=budget))]
+        for chooser in choosers.values():
+            with contextlib.suppress(PlanError):
+                plans.append(chooser.best(budget).plan)
+        for plan in plans:
+            seconds = estimate(plan, profile).seconds
+            key = plan.network.batch, plan.planned_bytes, seconds
+            found.setdefault(key, Entry(plan, seconds))
+    return PlanTable(tuple(found.values()), profile.name)

@@ -1,0 +1,168 @@
+"""Which of several plans fits what is free now? Plans of one network for numbers of images and budgets, in one
+file.
+
+{"format": "csdfgen-plans", "version": 1, "device": "native-core",
+ "plans": [{"seconds": 0.0123, "plan": {"format": "csdfgen-plan", ...}}, ...]}
+
+A request is made up of the plans' requests: the rounds that are predicted to be the fastest in the memory that
+is free. Every plan goes through the checks of a plan from a file of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from csdfgen.errors import InputError, PlanError, option
+from csdfgen.files import Fields, load_json, quoted, write_json
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.network import Network
+from csdfgen.model.units import shown_size
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_file import PlanFile, from_json, to_json, to_plan
+from csdfgen.planning.planner import several
+
+__all__ = ["FORMAT", "Entry", "PlanTable", "TableFile", "read_table", "write_table"]
+
+FORMAT = "csdfgen-plans"
+VERSION = 1
+
+_MOST = 10_000
+"""Plans of one table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A plan with the seconds that its images are predicted to take together."""
+
+    plan: Plan
+    seconds: float
+
+    @property
+    def images(self) -> int:
+        """Images that one run takes."""
+        return self.plan.network.batch
+
+    @property
+    def bytes(self) -> int:
+        """Of the arena, and of outputs beside it."""
+        return self.plan.planned_bytes + self.plan.figures.get("outputs", 0)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanTable:
+    """Plans of one network, for numbers of images and budgets. device: where their times are predicted.
+
+    Raises InputError for a table without plans.
+    """
+
+    entries: tuple[Entry, ...]
+    device: str
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            raise InputError("a table without plans; at least one is needed")
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the largest arena."""
+        return max(entry.plan.planned_bytes for entry in self.entries)
+
+    def rounds(self, images: int, memory: int | None = None) -> tuple[int, ...]:
+        """Numbers of the entries that take so many images in the least time, one after the other, in at most
+        `memory` bytes each (None: any). Raises PlanError where none fits, InputError for numbers of images
+        that they do not add up to.
+        """
+        fitting = [
+            (at, entry)
+            for at, entry in enumerate(self.entries)
+            if memory is None or entry.bytes <= memory
+        ]
+        if not fitting:
+            least = min(entry.bytes for entry in self.entries)
+            raise PlanError(
+                f"{option('memory')} of {memory:,} bytes is less than the {least:,} that the smallest of "
+                f"{len(self.entries)} plans takes; free that much, or add a plan for {option('memory', shown_size(memory or 0))}"
+            )
+        best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+        for count in range(1, images + 1):
+            ways = [
+                (
+                    best[count - entry.images][0] + entry.seconds,
+                    (at, *best[count - entry.images][1]),
+                )
+                for at, entry in fitting
+                if entry.images <= count and best[count - entry.images][0] < math.inf
+            ]
+            best.append(min(ways, default=(math.inf, ())))
+        if images < 1 or best[images][0] == math.inf:
+            sizes = sorted({entry.images for _, entry in fitting})
+            raise InputError(
+                f"{images} images are not made up of requests of {', '.join(map(str, sizes))}, which the plans take in "
+                "this memory; add a plan for 1 image"
+            )
+        return tuple(sorted(best[images][1], key=lambda at: -self.entries[at].images))
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A table as read from a file, before it is held against a network."""
+
+    where: str
+    device: str
+    plans: tuple[tuple[PlanFile, float], ...]
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Shapes of the inputs of one image."""
+        first = self.plans[0][0]
+        one = {
+            name: (1, *shape[1:]) if first.batch > 1 else shape
+            for name, shape in first.inputs.items()
+        }
+        return MappingProxyType(one)
+
+    @property
+    def batch(self) -> int:
+        """Images that the network is to be loaded for: those of the largest request."""
+        return max(plan.batch for plan, _ in self.plans)
+
+    def table(self, network: Network, kernels: KernelSet | None = None) -> PlanTable:
+        """The table for a network, loaded for any number of images. Raises what a plan from a file raises."""
+        one = several(network, 1)
+        return PlanTable(
+            tuple(
+                Entry(to_plan(plan, several(one, plan.batch), kernels), seconds)
+                for plan, seconds in self.plans
+            ),
+            self.device,
+        )
+
+
+def write_table(path: str | os.PathLike[str], table: PlanTable) -> None:
+    """Write a table; the same table gives the same bytes. Raises InputError."""
+    plans = [{"seconds": entry.seconds, "plan": to_json(entry.plan)} for entry in table.entries]
+    write_json(path, {"format": FORMAT, "version": VERSION, "device": table.device, "plans": plans})
+
+
+def read_table(path: str | os.PathLike[str]) -> TableFile:
+    """Read a table. Raises InputError or PlanError, one line with place, key and what is there."""
+    where = str(path)
+    fields = Fields(load_json(path), where, PlanError)
+    fields.check_header(FORMAT, VERSION)
+    found = []
+    for item in fields.children("plans"):
+        found.append((from_json(item.child("plan").value, where), _seconds(item)))
+    if not 1 <= len(found) <= _MOST:
+        raise fields.fault(f"'plans' has {len(found)} plans; 1 to {_MOST:,} are needed")
+    return TableFile(where, fields.text("device"), tuple(found))
+
+
+def _seconds(item: Fields) -> float:
+    found = item.value.get("seconds")
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < math.inf:
+        raise item.fault(f"'seconds' is {quoted(found)}; a number from 0 on is needed")
+    return float(found)

@@ -1,0 +1,301 @@
+"""Requests of several images: which layers work on how many of them at once, in one memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.devices.model import estimate
+from csdfgen.errors import InputError, PlanError, ScheduleError
+from csdfgen.goals.batching.cuts import Ranks
+from csdfgen.goals.batching.search import Request, candidates
+from csdfgen.goals.batching.stages import Call, plan_of_request
+from csdfgen.goals.choice import profile_for
+from csdfgen.goals.search import bytes_of
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.batches import parse_batches
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_table import PlanTable, read_table, write_table
+from csdfgen.planning.planner import graph_of, prepare
+from schedules.static import static_schedule
+from tests.builder import Graph
+
+WAYS = ("fbs", "greedy", "vbs-paper", "vbs", "joint")
+IMAGES = 4
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    """Convolutions, and a classifier that reads far more weights than values."""
+    g = Graph()
+    x = g.input("x", (1, 3, 24, 24))
+    for outs in (16, 24, 24):
+        x = g.node("Relu", g.conv(x, outs, 3, pads=[1] * 4))
+    x = g.node("Flatten", g.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
+    for rows, columns in ((24 * 144, 512), (512, 10)):
+        weights = g.rng.standard_normal((rows, columns)).astype(np.float32) / rows
+        x = g.node("Gemm", x, g.constant(weights))
+    return csdfgen.load(g.model(x))
+
+
+@pytest.fixture(scope="module")
+def branches() -> Network:
+    """Fire modules: Concat, which the main path goes through."""
+    return csdfgen.load("zoo:squeezenet1_1@48x48")
+
+
+def pictures(network: Network, images: int) -> np.ndarray:
+    shape = (images, *network.inputs[0].shape[1:])
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def one_by_one(network: Network, x: np.ndarray) -> Mapping[str, np.ndarray]:
+    program = runtime.compile(csdfgen.plan(network, backend="numpy"))
+    each = [program(image[None]) for image in x]
+    return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+
+
+def seconds(plan: Plan) -> float:
+    return estimate(plan, profile_for(plan.options)).seconds
+
+
+# Plans ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("which", ["network", "branches"])
+def test_every_image_is_what_it_is_alone(
+    way: str, which: str, request: pytest.FixtureRequest
+) -> None:
+    network: Network = request.getfixturevalue(which)
+    plan = csdfgen.plan(network, requests=IMAGES, memory="2MiB", batching=way, backend="numpy")
+    assert plan.conversion.frames == IMAGES and plan.policy == "batches"
+    assert bytes_of(plan) <= 2 * 2**20
+    x = pictures(network, IMAGES)
+    got, measured = runtime.compile(plan).measure({network.inputs[0].name: x})
+    assert measured.touched_bytes == plan.planned_bytes
+    for name, want in one_by_one(network, x).items():
+        np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-6)
+
+
+def test_joint_is_the_fastest_of_all_ways(network: Network) -> None:
+    """By what is predicted; beside the plan of one image in the same memory, too."""
+    for memory in (100_000, 300_000):
+        joint = csdfgen.plan(network, requests=IMAGES, memory=memory, backend="numpy")
+        assert bytes_of(joint) <= memory
+        alone = csdfgen.plan(network, memory=memory, backend="numpy")
+        assert seconds(joint) <= 1.001 * IMAGES * seconds(alone)
+        for way in WAYS[:-1]:
+            try:
+                other = csdfgen.plan(
+                    network, requests=IMAGES, memory=memory, batching=way, backend="numpy"
+                )
+            except PlanError:
+                continue
+            assert bytes_of(other) <= memory
+            assert seconds(joint) <= 1.001 * seconds(other), way
+
+
+def test_images_wait_for_the_classifier(network: Network) -> None:
+    """Where memory is short, convolutions take one image at a time and the products of weights all."""
+    plan = csdfgen.plan(network, requests=IMAGES, memory=160_000, backend="numpy")
+    images = {
+        work.layer.op_type: {phase.images for phase in work.phases}
+        for work in plan.conversion.actors
+        if work.layer is not None
+    }
+    assert images["Conv"] == {1} and max(images["Gemm"]) > 1
+    assert "stages: 4x1 images from 'Conv_" in " ".join(plan.notes)
+
+
+def test_the_smallest_plan_within_a_time(network: Network) -> None:
+    fast = csdfgen.plan(network, requests=IMAGES, backend="numpy")
+    device = "numpy-core"
+    kept = 1.3 * seconds(fast)
+    small = csdfgen.plan(network, requests=IMAGES, latency=kept, device=device, backend="numpy")
+    assert seconds(small) <= kept and bytes_of(small) < bytes_of(fast)
+
+
+def test_a_request_survives_its_file(network: Network, tmp_path: Path) -> None:
+    plan = csdfgen.plan(network, requests=4, memory="200KiB", backend="numpy")
+    csdfgen.save_plan(plan, tmp_path / "plan.json")
+    again = csdfgen.read_plan(tmp_path / "plan.json", plan.network)
+    assert again.order == plan.order and again.regions == plan.regions
+    assert again.options == plan.options and again.options.batching == "joint"
+
+
+def test_a_request_is_a_graph_of_all_its_images(network: Network) -> None:
+    """The order of a plan is one of the graph's, in its capacities; its phases are those of all images."""
+    plan = csdfgen.plan(network, requests=4, memory="200KiB", backend="numpy")
+    graph = graph_of(plan.conversion, plan.options, overlap=False)
+    assert {actor.name: actor.phases for actor in graph.actors} == {
+        work.name: len(work.phases) for work in plan.conversion.actors
+    }
+    assert len(static_schedule(graph).firings) == len(plan.order)
+
+
+# What is not possible ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"requests": 0}, "requests=0: a number of images above 0"),
+        ({"requests": 2, "frames": 2}, "leave one of them out"),
+        (
+            {"requests": 2, "rows": 4},
+            "chooses batches, heights and the order itself; leave rows out",
+        ),
+        ({"requests": 2, "goal": "speed"}, "leave goal out"),
+        ({"requests": 2, "result": "arena"}, "outputs of a request are handed on"),
+        ({"requests": 2, "batching": "best"}, "batching='best': not one of fbs, greedy"),
+        ({"requests": 2, "latency": "5ms"}, "name it with device"),
+    ],
+)
+def test_wishes_that_do_not_go_together(
+    network: Network, wish: Mapping[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        csdfgen.plan(network, backend="numpy", **wish)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_too_little_memory_says_the_least_that_does(network: Network, way: str) -> None:
+    with pytest.raises(PlanError, match="the least that was found is") as caught:
+        csdfgen.plan(network, requests=4, memory=10_000, batching=way, backend="numpy")
+    least = int(re.search(r"found is ([\d,]+) bytes", caught.value.message)[1].replace(",", ""))  # type: ignore[index]
+    plan = csdfgen.plan(network, requests=4, memory=least, batching=way, backend="numpy")
+    assert bytes_of(plan) <= least
+
+
+def test_a_time_that_nobody_keeps_says_the_least(network: Network) -> None:
+    wish = {"requests": 4, "device": "numpy-core", "backend": "numpy"}
+    with pytest.raises(PlanError, match="images are predicted to take") as caught:
+        csdfgen.plan(network, latency="10us", **wish)  # type: ignore[arg-type]
+    least = re.search(r"ask for latency='([\d.]+ms)' or more", caught.value.message)
+    assert least is not None
+    csdfgen.plan(network, latency=least[1], **wish)  # type: ignore[arg-type]
+
+
+def test_networks_of_several_images_take_no_requests() -> None:
+    several = csdfgen.load("zoo:lenet5", batch=3)
+    with pytest.raises(
+        InputError,
+        match="requests=2 are images of a network that takes one; this one has a batch of 3",
+    ):
+        csdfgen.plan(several, requests=2)
+
+
+def test_calls_that_do_not_follow_from_each_other(network: Network) -> None:
+    options = PlanOptions(backend="numpy")
+    asked = Request(network, options, profile_for(options), 4, lambda images: None)
+    staged = candidates(asked, 10**7, "fbs")[0].staged
+    for calls in ((Call(0, 1, 3),), (Call(0, 0, 2),), (Call(0, 0, 4), Call(0, 0, 4))):
+        with pytest.raises(ScheduleError):
+            plan_of_request(network, options, replace(staged, calls=calls))
+
+
+# Parts ------------------------------------------------------------------------------------------
+
+
+def test_cuts_are_where_few_bytes_cross(network: Network, branches: Network) -> None:
+    ranks = Ranks(prepare(network, PlanOptions(backend="numpy")))
+    layers = ranks.prepared.conversion.network.layers
+    assert len(ranks.cuts) == len(layers) - 1 == len(ranks.single())
+    for cut in ranks.cuts:
+        assert cut.bytes == layers[cut.at - 1].output.nbytes
+    assert {layers[cut.at].op_type for cut in ranks.worth(2)} == {"Gemm"}
+    ranks = Ranks(prepare(branches, PlanOptions(backend="numpy")))
+    for cut in ranks.cuts:
+        if len(cut.tensors) > 1:
+            assert cut not in ranks.single()
+
+
+def test_batches_as_text() -> None:
+    assert str(parse_batches("fc=all,2,conv=6+2")) == "2,conv=6+2,fc=all"
+    assert parse_batches(3).groups("any", 7) == (3, 3, 1)
+    assert parse_batches("1").is_single and not parse_batches("1,x=2").is_single
+    for text, said in (
+        ("1,x=2+all", "adds up what is not a number of images"),
+        ("1,2", "both for all layers"),
+    ):
+        with pytest.raises(InputError, match=said):
+            parse_batches(text)
+
+
+# Tables of plans --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table(network: Network) -> PlanTable:
+    return csdfgen.plan_table(
+        network, requests=(4, 2), memory=("60KiB", "300KiB"), backend="numpy", device="numpy-core"
+    )
+
+
+def test_a_program_follows_the_memory_that_is_free(network: Network, table: PlanTable) -> None:
+    small, large = (min, max)[0](e.bytes for e in table.entries), table.most_bytes
+    assert small < large and {entry.images for entry in table.entries} == {1, 2, 4}
+    serve = runtime.compile_table(table)
+    x = pictures(network, 7)
+    want = one_by_one(network, x)
+    for memory in (None, small, 300 * 2**10):
+        got = serve(x, memory)
+        rounds = table.rounds(7, memory)
+        assert sum(table.entries[at].images for at in rounds) == 7
+        assert memory is None or all(table.entries[at].bytes <= memory for at in rounds)
+        assert serve.held_bytes == max(table.entries[at].plan.planned_bytes for at in rounds)
+        for name, array in want.items():
+            np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-6)
+    with pytest.raises(PlanError, match="is less than the"):
+        serve(x, 1000)
+    with pytest.raises(InputError, match="one number of images is needed"):
+        serve(np.float32(1))
+
+
+def test_less_memory_is_never_faster(table: PlanTable) -> None:
+    budgets = sorted({entry.bytes for entry in table.entries})
+    times = [sum(table.entries[at].seconds for at in table.rounds(8, one)) for one in budgets]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_table_survives_its_file(network: Network, table: PlanTable, tmp_path: Path) -> None:
+    path = tmp_path / "plans.json"
+    write_table(path, table)
+    again = read_table(path).table(network)
+    assert [entry.plan.order for entry in again.entries] == [e.plan.order for e in table.entries]
+    write_table(tmp_path / "twice.json", again)
+    assert path.read_bytes() == (tmp_path / "twice.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("seconds", -1, "'seconds' is -1; a number from 0 on"),
+        ("seconds", "soon", "a number from 0 on"),
+        ("plan", 3, "plan"),
+    ],
+)
+def test_damaged_tables_are_refused(
+    table: PlanTable, tmp_path: Path, key: str, value: object, said: str
+) -> None:
+    path = tmp_path / "plans.json"
+    write_table(path, table)
+    data = json.loads(path.read_text())
+    data["plans"][0][key] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(PlanError, match=said):
+        read_table(path)
+    data["plans"] = []
+    path.write_text(json.dumps(data))
+    with pytest.raises(PlanError, match="has 0 plans"):
+        read_table(path)
