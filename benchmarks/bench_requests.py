@@ -143,7 +143,8 @@ def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Resu
 def lines_of(found: Sequence[Result], backend: str) -> list[str]:
     """Markdown: a row for each network at twice its arena, and what there is to be said of all budgets."""
     lines = [
-        "| network | arena, MiB | one image, ms | rows alone | fbs | vbs | joint | joint is faster than one image | than rows alone |",
+        "| network | arena, MiB | one image, ms | rows alone | fbs | vbs | joint | times faster than one image "
+        "| than rows alone |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     gains: list[tuple[float, float]] = []

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from csdfgen.model.network import Network
     from csdfgen.phases.heights import AskedRows
     from csdfgen.planning.plan import Plan
+    from csdfgen.planning.plan_table import PlanTable
     from runtime.report import Report
     from schedules.analysis import Analysis, Buffers
     from schedules.schedule import Schedule
@@ -46,6 +47,7 @@ __all__ = [
     "convert",
     "read_graph",
     "read_plan",
+    "read_plan_table",
     "report",
     "save_graph",
     "save_plan",
@@ -201,11 +203,28 @@ def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
 # Plans ------------------------------------------------------------------------------------------
 
 
-def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Write a plan as JSON, for `read_plan` and `csdfgen run MODEL --plan`. Raises InputError."""
+def save_plan(plan: Plan | PlanTable, path: str | os.PathLike[str]) -> None:
+    """Write a plan as JSON, for `read_plan` and `csdfgen run MODEL --plan`; or a table of plans, for
+    `read_plan_table`. Raises InputError.
+    """
     from csdfgen.planning.plan_file import write_plan
+    from csdfgen.planning.plan_table import PlanTable, write_table
 
-    write_plan(path, plan)
+    if isinstance(plan, PlanTable):
+        write_table(path, plan)
+    else:
+        write_plan(path, plan)
+
+
+def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
+    """The table of plans in a file, each checked against its network, for `runtime.compile_table`.
+
+    network: of one image. Raises as `read_plan`.
+    """
+    from csdfgen.planning.plan_table import read_table
+
+    file = read_table(path)
+    return file.table(_network(network, shapes=file.inputs))
 
 
 def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:

@@ -133,6 +133,7 @@ def convert(
     network: ModelGroup,
     goals: goal_options.GoalGroup,
     device: goal_options.DeviceOption = None,
+    memories: memory_options.MemoriesGroup,
 ) -> None:
     """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
     without -o.
@@ -147,7 +148,7 @@ def convert(
         output,
         rates.value if rates else None,
         tokens.value if tokens else None,
-        network.read(goals.read(device)),
+        network.read({**goals.read(device), **memories.read()}),
         FormOptions(serial, overlap, gcd, room, capacities_as.value if capacities_as else None),
     )
 
@@ -157,6 +158,7 @@ def convert(
     epilog="Examples:\n\n  csdfgen schedule model.onnx -o plan.json --rows 4\n\n"
     "  csdfgen schedule model.onnx --chart memory -o memory.svg\n\n"
     "  csdfgen schedule model.onnx --memory 512KiB -o plan.json\n\n"
+    "  csdfgen schedule model.onnx --requests 16 --memory 2MiB -o plan.json\n\n"
     "  csdfgen schedule model.onnx --memory 256KiB --formats mixed --calibrate x.npz -o plan.json\n\n"
     "  csdfgen schedule model.onnx --fast 256KiB --slow 8MiB\n\n"
     "  csdfgen schedule model.onnx --pareto --device host -o plans\n\n  csdfgen schedule graph.xml",
@@ -208,6 +210,7 @@ def schedule(
             items,
             offsets,
             formats.read(),
+            memories.table(),
         )
     )
 

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["ItemsOption", "MemoriesGroup", "OffsetsOption"]
+__all__ = ["ItemsOption", "MemoriesGroup", "OffsetsOption", "Table"]
 
 _PANEL = "Memories and frames"
 """Heading in the help."""
+
+_MOST_IMAGES = 1_000_000
 
 
 class Batching(str, enum.Enum):
@@ -58,15 +60,23 @@ FramesOption = Annotated[
     ),
 ]
 RequestsOption = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--requests",
-        metavar="R",
-        min=1,
-        max=1_000_000,
+        metavar="R[,R...]",
         rich_help_panel=_PANEL,
         help="Plan R images that come together: which layers work on how many at once is chosen by --batching; --memory and "
-        "--latency are those of all of them.",
+        "--latency are those of all of them. Several numbers make a table of plans.",
+    ),
+]
+BudgetsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budgets",
+        metavar="SIZE,SIZE...",
+        rich_help_panel=_PANEL,
+        help="With --requests: a table of plans, one for each number of images in each memory, of which a program takes "
+        "what fits when it runs.",
     ),
 ]
 BatchingOption = Annotated[
@@ -110,6 +120,14 @@ OffsetsOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers of images and budgets in bytes (none: any memory) of a table of plans."""
+
+    requests: tuple[int, ...]
+    budgets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MemoriesGroup:
     """These options as typed; `--items` and `--offsets` are of `schedule` alone."""
 
@@ -117,6 +135,7 @@ class MemoriesGroup:
     slow: SlowOption = None
     frames: FramesOption = None
     requests: RequestsOption = None
+    budgets: BudgetsOption = None
     batching: BatchingOption = None
     batches: BatchesOption = None
 
@@ -147,7 +166,11 @@ class MemoriesGroup:
                         f"--requests {self.requests} chooses what --{name} {given} gives; leave one of them out"
                     )
             way = Batching.joint if self.batching is None else self.batching
-            return {"frames": self.requests, "batching": way.value}
+            return {"frames": max(self.counts()), "batching": way.value}
+        if self.budgets is not None:
+            raise InputError(
+                f"--budgets {self.budgets} is of a table; say for how many images with --requests"
+            )
         if self.batching is not None:
             raise InputError(
                 f"--batching {self.batching.value} needs images to share out; say how many come together with --requests R"
@@ -159,3 +182,26 @@ class MemoriesGroup:
                 f"--batches {self.batches} is of several images; say how many with --frames N"
             )
         return {"batches": str(parse_batches(self.batches))}
+
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of images of requests, in rising order. Raises InputError for what is none."""
+        from csdfgen.errors import InputError
+
+        parts = [part.strip() for part in (self.requests or "").split(",")]
+        if not all(
+            part.isascii() and part.isdigit() and 0 < int(part[:8]) <= _MOST_IMAGES
+            for part in parts
+        ):
+            raise InputError(
+                f"--requests {self.requests}: numbers of images from 1 to {_MOST_IMAGES:,} are needed, such as 16 or 1,4,16"
+            )
+        return tuple(sorted({int(part) for part in parts}))
+
+    def table(self) -> Table | None:
+        """What a table of plans is asked for; None where one plan is. Raises InputError."""
+        from csdfgen.model.units import size_of
+
+        if self.requests is None or (self.budgets is None and "," not in self.requests):
+            return None
+        budgets = (self.budgets or "").split(",") if self.budgets else []
+        return Table(self.counts(), tuple(size_of(one.strip(), "budgets") for one in budgets))

@@ -62,6 +62,9 @@ _SHOWN_IMAGES = 4
 _COMPUTED_BY = frozenset({"backend", "fallback"})
 """Options that say who computes a plan, not what it is."""
 
+_OF_TABLES = frozenset({"memory", "frames", "batching"})
+"""Options that say which plan of a table is run."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
@@ -207,7 +210,8 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
         network = load_network(request.model, request.options)
         stage("planning")
         return plan_network(network, request.options, stage=stage), network
-    saved = read_saved(request.plan)
+    wishes = request.options.wishes
+    saved = read_saved(request.plan, wishes.get("memory", 0), wishes.get("frames", 0))
     _check_agreement(saved, request.options)
     try:
         network = load_network(request.model, ModelOptions(shapes=saved.inputs))
@@ -229,7 +233,8 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    for name in (name for name in options.wishes if name not in _COMPUTED_BY):
+    free = _COMPUTED_BY | (_OF_TABLES if saved.of_table else frozenset())
+    for name in (name for name in options.wishes if name not in free):
         raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]

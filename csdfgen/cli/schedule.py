@@ -6,10 +6,13 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rich.table import Table as RichTable
+
 from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
 from csdfgen.cli.graph_file import read_graph_file
+from csdfgen.cli.memory_options import Table
 from csdfgen.cli.models import built, load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.picture_options import check_picture
@@ -36,14 +39,16 @@ from csdfgen.cli.terminal import (
 )
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.errors import InputError
+from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.goals.choice import profile_for
+from csdfgen.goals.batching.tables import tabled
+from csdfgen.goals.choice import chosen, profile_for
 from csdfgen.goals.facts import given_up, placement_said, schedule_facts
 from csdfgen.model.network import Network
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
+from csdfgen.planning.plan_table import PlanTable, write_table
 from csdfgen.planning.replacing import with_offsets, write_plan_items
 from csdfgen.precision.quantize import Quantized
 from schedules.demand import POLICIES
@@ -70,6 +75,7 @@ class ScheduleRequest:
     items: Path | None = None
     offsets: Path | None = None
     formats: Formats | None = None
+    table: Table | None = None
 
     @property
     def quantized(self) -> Path | None:
@@ -143,6 +149,9 @@ def run_schedule(request: ScheduleRequest) -> None:
         check_picture("gantt", request.graph.gantt)
     request.check_files()
     request.check_formats()
+    if request.table is not None:
+        _schedule_table(request, request.table)
+        return
     if is_graph_file(request.model):
         graph = read_graph_file(
             request.model, request.options.given(), request.graph.capacities.file
@@ -232,6 +241,63 @@ def _schedule_model(request: ScheduleRequest) -> None:
         if said:
             console().print(f"\n{said}")
         _say_formats(request, made, plan, profile)
+
+
+def _schedule_table(request: ScheduleRequest, asked: Table) -> None:
+    """Write the plans for several numbers of images and memories."""
+    flags = {
+        "memory": "memory" in request.options.wishes,
+        "latency": "latency" in request.options.wishes,
+        "formats": request.formats is not None,
+        "pareto": request.pareto,
+        "chart": request.chart is not None,
+        "items": request.items is not None,
+        "policy": request.policy is not None,
+    }
+    for name, given in flags.items():
+        if given:
+            raise InputError(
+                f"a table has many plans; --{name} is of one, leave it out (--budgets has several memories)"
+            )
+    if is_graph_file(request.model):
+        raise InputError("is a graph; --requests is for models", where=request.model)
+    with stages() as stage:
+        options = built(request.options, stage)
+        stage("loading")
+        network = load_network(request.model, request.options)
+        stage("planning")
+        with about(request.model):
+            made = tabled(network, options, asked.requests, asked.budgets or (0,), chosen, stage)
+    if request.output is not None:
+        write_table(request.output, made)
+    if request.as_json:
+        entries = [
+            {
+                "images": entry.images,
+                "bytes": entry.bytes,
+                "arena": entry.plan.planned_bytes,
+                "predicted_ms": 1e3 * entry.seconds,
+            }
+            for entry in made.entries
+        ]
+        print(
+            json.dumps({"model": request.model, "device": made.device, "plans": entries}, indent=2)
+        )
+        return
+    out = console()
+    out.print(_of_plans(made))
+    if request.output is not None:
+        out.print(f"{request.output}: {counted(len(made.entries), 'plan')}", soft_wrap=True)
+
+
+def _of_plans(found: PlanTable) -> RichTable:
+    """A row for each plan."""
+    rows = table("images", "bytes", "ms an image", right=("images", "bytes", "ms an image"))
+    for entry in found.entries:
+        each = 1e3 * entry.seconds / entry.images
+        rows.add_row(str(entry.images), f"{entry.bytes:,}", f"{each:.4g}")
+    rows.caption = f"predicted on {found.device}"
+    return rows
 
 
 def _say_formats(

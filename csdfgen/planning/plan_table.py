@@ -25,7 +25,15 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, from_json, to_json, to_plan
 from csdfgen.planning.planner import several
 
-__all__ = ["FORMAT", "Entry", "PlanTable", "TableFile", "read_table", "write_table"]
+__all__ = [
+    "FORMAT",
+    "Entry",
+    "PlanTable",
+    "TableFile",
+    "read_table",
+    "table_from_json",
+    "write_table",
+]
 
 FORMAT = "csdfgen-plans"
 VERSION = 1
@@ -130,6 +138,25 @@ class TableFile:
         """Images that the network is to be loaded for: those of the largest request."""
         return max(plan.batch for plan, _ in self.plans)
 
+    def chosen(self, memory: int = 0, images: int = 0) -> PlanFile:
+        """Of the plans of at most so many bytes (0: any) and of so many images (0: any) the one that takes the least
+        time an image. Raises PlanError where there is none.
+        """
+        fitting = [
+            (seconds / plan.batch, plan)
+            for plan, seconds in self.plans
+            if (not memory or plan.arena <= memory) and images in (0, plan.batch)
+        ]
+        if not fitting:
+            sizes = ", ".join(str(size) for size in sorted({plan.batch for plan, _ in self.plans}))
+            least = min(plan.arena for plan, _ in self.plans)
+            raise PlanError(
+                f"has {len(self.plans)} plans, of {sizes} images, the smallest of {least:,} bytes; none is of "
+                f"{images or 'any number of'} images in {memory:,} bytes",
+                where=self.where,
+            )
+        return min(fitting, key=lambda one: (one[0], one[1].arena))[1]
+
     def table(self, network: Network, kernels: KernelSet | None = None) -> PlanTable:
         """The table for a network, loaded for any number of images. Raises what a plan from a file raises."""
         one = several(network, 1)
@@ -150,8 +177,12 @@ def write_table(path: str | os.PathLike[str], table: PlanTable) -> None:
 
 def read_table(path: str | os.PathLike[str]) -> TableFile:
     """Read a table. Raises InputError or PlanError, one line with place, key and what is there."""
-    where = str(path)
-    fields = Fields(load_json(path), where, PlanError)
+    return table_from_json(load_json(path), str(path))
+
+
+def table_from_json(data: object, where: str) -> TableFile:
+    """The table in JSON values. Raises as `read_table`."""
+    fields = Fields(data, where, PlanError)
     fields.check_header(FORMAT, VERSION)
     found = []
     for item in fields.children("plans"):

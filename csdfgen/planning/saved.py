@@ -21,7 +21,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION
 from csdfgen.native.backends import AUTO
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.planning import plan_file
+from csdfgen.planning import plan_file, plan_table
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, to_plan
 from csdfgen.planning.planner import plan_from_schedule
@@ -36,7 +36,8 @@ __all__ = ["SavedPlan", "read_saved"]
 class SavedPlan:
     """A plan or a schedule from a file, before it is held against a network.
 
-    model: file name of the network that it was made for; inputs and batch: as it is to be loaded.
+    model: file name of the network that it was made for; inputs and batch: as it is to be loaded. of_table:
+    whether it is one of several plans in its file.
     """
 
     where: str
@@ -45,6 +46,7 @@ class SavedPlan:
     inputs: Mapping[str, tuple[int, ...]]
     options: Mapping[str, str]
     content: PlanFile | Schedule
+    of_table: bool = False
 
     def plan(self, network: Network, backend: str = AUTO) -> Plan:
         """The plan for the network, loaded with `inputs`. backend: of the schedule of a graph, which
@@ -61,9 +63,12 @@ class SavedPlan:
             raise error.at(self.where) from None
 
 
-def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
+def read_saved(path: str | os.PathLike[str], memory: int = 0, images: int = 0) -> SavedPlan:
     """Read a plan or a schedule of a network. Raises InputError, PlanError, ScheduleError, one line
     each.
+
+    memory, images: which plan of a table of plans: the fastest of at most so many bytes, of so many images; 0
+    for any.
     """
     where = str(path)
     data = load_json(path)
@@ -71,11 +76,16 @@ def read_saved(path: str | os.PathLike[str]) -> SavedPlan:
     form = fields.text("format")
     if form == schedule_json.FORMAT:
         return _of_schedule(where, schedule_json.from_json(data, where, MAX_PHASES))
-    if form == plan_file.FORMAT:
-        plan = plan_file.from_json(data, where)
+    if form in (plan_file.FORMAT, plan_table.FORMAT):
+        table = form == plan_table.FORMAT
+        plan = (
+            plan_table.table_from_json(data, where).chosen(memory, images)
+            if table
+            else plan_file.from_json(data, where)
+        )
         options = {name: getattr(plan.options, name) for name in CONVERSION}
         return SavedPlan(
-            where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan
+            where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan, table
         )
     hint = (
         "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph"

@@ -13,6 +13,7 @@ from csdfgen.goals.search import Planner, Progress
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan_table import Entry, PlanTable
+from csdfgen.planning.planner import several
 from csdfgen.tuning.use import predicting
 
 __all__ = ["tabled"]
@@ -32,11 +33,11 @@ def tabled(
     Raises PlanError where not even one image fits the smallest budget, and what `plan_for_request` raises.
     """
     profile = predicting(options)
-    single = of_requests(network, 1)
+    single = several(network, 1)
     alone = replace(options, batching="", result="stored", frames=1)
     choosers = {
         images: Chooser(
-            of_requests(network, images), replace(options, frames=images), one_image, progress
+            of_requests(single, images), replace(options, frames=images), one_image, progress
         )
         for images in sorted({*requests} - {1})
     }
