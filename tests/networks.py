@@ -13,13 +13,22 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from csdfgen.demo.centerface import packaged_file
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.conversion import convert
+from csdfgen.planning.buffers import buffers_of
+from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import Prepared, plan_for
+from csdfgen.planning.sharing import share
+from csdfgen.rewriting.fuse import fuse
 
 __all__ = [
     "LIGHT",
@@ -28,6 +37,7 @@ __all__ = [
     "check_touched",
     "feeds",
     "light",
+    "planned_together",
     "trained",
     "with_last_scores",
 ]
@@ -174,6 +184,22 @@ def _random(rng: np.random.Generator, role: str, shape: tuple[int, ...]) -> np.n
         return rng.normal(0, 0.1, shape).astype(np.float32)
     gain = 2 if role == "rectified" else 1
     return rng.standard_normal(shape, np.float32) * np.float32((gain / prod(shape[1:])) ** 0.5)
+
+
+def planned_together(
+    network: Network,
+    rows: int | str,
+    images: Mapping[str, int | tuple[int, ...]],
+    frames: int,
+    **given: Any,
+) -> Plan:
+    """A plan in which layers, by name, work on several whole images in one phase. given: other options."""
+    options = PlanOptions(str(rows), frames=frames, **given)
+    fused = fuse(network, options.fuse)
+    conversion = convert(fused, rows, frames=frames, batches=images)
+    sharing = share(fused)
+    prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
+    return plan_for(prepared, "demand", named_order(conversion, "demand"))
 
 
 def check_touched(plan: Plan, touched: int) -> None:

@@ -11,17 +11,16 @@ emitting its calls once for every structure, into memory that is never touched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
 from csdfgen.errors import PlanError
 from csdfgen.kernels.arrays import array_of, copies, matched
+from csdfgen.kernels.parts import as_rows, at_once, halves, is_array, parts_of
 from csdfgen.kernels.ports import NumpyPort
-from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, some_images
-from csdfgen.model.network import Layer, Tensor, remembered
+from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
+from csdfgen.model.network import Layer, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops._spread import Piece, Spread, Stack
@@ -33,10 +32,9 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     presented,
-    stored_rows,
 )
 
-__all__ = ["NUMPY", "NumpyKernels", "halves"]
+__all__ = ["NUMPY", "NumpyKernels"]
 
 
 @remembered
@@ -64,7 +62,7 @@ class NumpyKernels:
         """See `KernelSet.workspace`."""
         memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
         return max(
-            (self._declared(p, memory, limit) for one in _at_once(step) for p in _parts(one)),
+            (self._declared(p, memory, limit) for one in at_once(step) for p in parts_of(one)),
             default=0,
         )
 
@@ -84,8 +82,8 @@ class NumpyKernels:
         block = memory[pad.pool][pad.offset : pad.offset + pad.size]
         calls: list[Call] = []
         try:
-            for one in _at_once(step):
-                for part in _parts(one):
+            for one in at_once(step):
+                for part in parts_of(one):
                     calls.extend(self._fitted(part, memory, block))
         except PlanError as error:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
@@ -139,7 +137,7 @@ class NumpyKernels:
                 calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
             mark = scratch.mark
             for after in layer.following:
-                calls.extend(self._epilogue(after, _as_rows(phase), outputs[0], scratch))
+                calls.extend(self._epilogue(after, as_rows(phase), outputs[0], scratch))
                 scratch.rewind(mark)
             if step.states:
                 calls.extend(_stored(step.outputs, outputs, memory))
@@ -235,7 +233,7 @@ def _target(
     """Where a kernel writes rows: the rows themselves, or an array of the workspace, filled with what
     the rows hold if the kernel goes on from there.
     """
-    if _is_array(view):
+    if is_array(view):
         return array_of(view, memory)
     array = scratch.take((view.count, *view.shape), view.format.dtype)
     if load:
@@ -243,180 +241,14 @@ def _target(
     return array
 
 
-def _is_array(view: View) -> bool:
-    return not view.pieces and len(view.runs) <= 1
-
-
 def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory) -> list[Call]:
     """Calls that put results which were made in the workspace where their rows lie."""
     return [
         (np.copyto, (where, made))
         for view, array in zip(views, arrays, strict=True)
-        if not _is_array(view)
+        if not is_array(view)
         for made, where in matched(array, view, memory)
     ]
-
-
-# Several images -----------------------------------------------------------------------------------
-
-
-def _as_rows(phase: Phase) -> Rows:
-    """The rows that a phase writes, counted through its images."""
-    return Rows(phase.out.start, phase.out.start + phase.images * len(phase.out))
-
-
-def _at_once(step: Step) -> tuple[Step, ...]:
-    """The step, if all of its images can be computed at once; else one for each of them.
-
-    Where elements depend on those at their place alone, images are more rows.
-    """
-    layer, phase, images = step.layer, step.phase, step.phase.images
-    if images == 1:
-        return (step,)
-    operator, out = operator_of(layer), _as_rows(phase)
-    alone = all(_is_pointwise(one) for one in layer.following)
-    if operator.mode(layer) is Mode.ROWS and _is_pointwise(layer):
-        ins = operator.input_rows(layer, out)
-        tensors = (*layer.inputs, *layer.outputs)
-        high = all(t is None or t.rows == len(phase.out) for t in tensors)
-        natural = layer.input_axes == tuple(t and t.row_axis for t in layer.inputs)
-        if alone and high and natural and all(rows in (None, out) for rows in ins):
-            return (replace(step, phase=replace(phase, out=out, ins=ins, images=1)),)
-    lies = all(_is_array(view) for view in step.outputs)
-    lies = lies and all(_is_stacked(layer, k, view) for k, view in enumerate(step.inputs))
-    if alone and lies and not step.states and operator.joins(layer, images):
-        return (step,)
-    return by_image(step)
-
-
-def _is_pointwise(layer: Layer) -> bool:
-    """Whether it does the same to every row."""
-    operator = operator_of(layer)
-    return operator.pointwise and operator.repeats(layer)
-
-
-def _is_stacked(layer: Layer, position: int, view: View | None) -> bool:
-    """Whether a kernel that takes several images is handed the rows of an operand as they lie."""
-    tensor = layer.inputs[position]
-    if view is None or tensor is None:
-        return True
-    if layer.input_axes[position] != tensor.row_axis or not view.shape:
-        return False
-    pieces = operator_of(layer).takes(layer, position) is not Takes.EVEN
-    return not view.pieces or (pieces and view.along == len(view.shape) - 1)
-
-
-# A phase in parts --------------------------------------------------------------------------------
-
-
-def _parts(step: Step) -> list[Step]:
-    """The step cut so that the rows of no output jump, and of no input either where rows are
-    independent; an accumulating one so that those it adds up do not jump.
-    """
-    operator = operator_of(step.layer)
-    mode = operator.mode(step.layer)
-    if mode is Mode.WHOLE or step.phase.images > 1:
-        return [step]
-    if mode is Mode.ACCUMULATE:
-        return _accumulating_parts(step, operator.accumulate_over)
-    out = step.phase.out
-    cuts = {0, len(out)}
-    for view in step.outputs:
-        for one in view.pieces or (view,):
-            cuts.update(stop for _, stop in one.runs)
-    if operator.rowwise:
-        for position, rows in enumerate(step.phase.ins):
-            tensor, held = step.layer.inputs[position], step.inputs[position]
-            if held is not None and tensor is not None and _runs_along(tensor, rows, step):
-                for one in held.pieces or (held,):
-                    cuts.update(stop for _, stop in one.runs)
-    if len(cuts) == 2:
-        return [step]
-    return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
-
-
-def _runs_along(tensor: Tensor, rows: Rows | None, step: Step) -> bool:
-    """Whether an operand is read row by row, as the result is written."""
-    return rows == step.phase.out and tensor.rows == step.layer.output.rows
-
-
-def _cut(step: Step, start: int, stop: int) -> Step:
-    """Rows [start, stop) of what the step writes, with the rows that they read."""
-    layer, phase = step.layer, step.phase
-    out = Rows(phase.out.start + start, phase.out.start + stop)
-    ins = operator_of(layer).input_rows(layer, out)
-    inputs: list[View | None] = []
-    for position, (held, rows, before) in enumerate(zip(step.inputs, ins, phase.ins, strict=True)):
-        if held is None or rows is None or before is None:
-            inputs.append(None)
-            continue
-        first = stored_rows(layer, position, before).start
-        stored = stored_rows(layer, position, rows)
-        inputs.append(held.part(stored.start - first, stored.stop - first))
-    outputs = tuple(view.part(start, stop) for view in step.outputs)
-    return _changed(step, Phase(out, ins, phase.first, phase.last, phase.image), inputs, outputs)
-
-
-def halves(step: Step) -> list[Step]:
-    """The step in two, as one that takes less workspace; [] if it is as small as can be."""
-    images = step.phase.images
-    if images > 1:
-        half = images // 2
-        both = some_images(step, 0, half), some_images(step, half, images - half)
-        return [part for one in both for part in _at_once(one)]
-    operator = operator_of(step.layer)
-    mode = operator.mode(step.layer)
-    if mode is Mode.ROWS:
-        count = len(step.phase.out)
-        cuts = [0, count // 2, count]
-        return [_cut(step, a, b) for a, b in pairwise(cuts)] if count > 1 else []
-    if mode is Mode.ACCUMULATE:
-        rows = step.phase.ins[operator.accumulate_over]
-        count = 0 if rows is None else len(rows)
-        return _accumulating_cuts(step, [0, count // 2, count]) if count > 1 else []
-    return []
-
-
-def _accumulating_parts(step: Step, over: int) -> list[Step]:
-    view = step.inputs[over]
-    assert view is not None
-    stops = {b for one in view.pieces or (view,) for _, b in one.runs}
-    return _accumulating_cuts(step, [0, *sorted(stops)]) or [step]
-
-
-def _accumulating_cuts(step: Step, cuts: Sequence[int]) -> list[Step]:
-    """Parts of an accumulating step between positions of the rows that it adds up; [] if it cannot
-    be cut.
-    """
-    layer, phase, over = step.layer, step.phase, operator_of(step.layer).accumulate_over
-    view, rows = step.inputs[over], phase.ins[over]
-    assert view is not None and rows is not None
-    if len(cuts) <= 2 or stored_rows(layer, over, rows) != rows:
-        return []
-    last = len(cuts) - 2
-    found = []
-    for i, (start, stop) in enumerate(pairwise(cuts)):
-        piece = Rows(rows.start + start, rows.start + stop)
-        ins = (*phase.ins[:over], piece, *phase.ins[over + 1 :])
-        part = Phase(phase.out, ins, phase.first and i == 0, phase.last and i == last, phase.image)
-        inputs = [*step.inputs[:over], view.part(start, stop), *step.inputs[over + 1 :]]
-        found.append(_changed(step, part, inputs, step.outputs))
-    return found
-
-
-def _changed(
-    step: Step, phase: Phase, inputs: Sequence[View | None], outputs: tuple[View, ...]
-) -> Step:
-    return Step(
-        step.firing,
-        step.actor,
-        step.layer,
-        phase,
-        tuple(inputs),
-        outputs,
-        step.states,
-        step.workspace,
-    )
 
 
 # Copies among tensors that share buffers -----------------------------------------------------------

@@ -24,7 +24,9 @@ from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 __all__ = ["FEWEST", "vector_products"]
 
 FEWEST = 3
-"""Images that are worth it: OpenBLAS takes longer for a product with two vectors than for two with one."""
+"""Images that are worth it: OpenBLAS takes as long for a product with two vectors as for two with one, or
+longer (4096 x 4096: 3.9 ms an image with one, 4.4 with two, 3.3 with three, 0.8 with sixteen).
+"""
 
 LEAST = 128
 """Elements and outputs that are not cut further."""
@@ -38,7 +40,8 @@ class _Shape:
     """A product as far as its workspace depends on it.
 
     copied: whether vectors go through a panel. turned: whether the matrix has its outputs first in memory:
-    then it is the left one of a product, which makes sums output by output.
+    then it is the left one of a product, which makes sums output by output. Measured with OpenBLAS, 3 to 49
+    vectors: the matrix at the right takes 1.4 times as long there, at the left no less where it lies otherwise.
     """
 
     images: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,16 +12,10 @@ import csdfgen
 import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import convert
-from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.ordering import named_order
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, plan_for
-from csdfgen.planning.sharing import share
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph
-from tests.networks import check_touched
+from tests.networks import check_touched, planned_together
 from tests.small_models import residual_classifier
 
 
@@ -87,18 +81,6 @@ def test_frames_that_do_not_divide_the_batch_are_refused() -> None:
         csdfgen.plan(classifier(4), frames=0)
 
 
-def together(
-    network: Network, rows: int | str, images: Mapping[str, int | tuple[int, ...]], frames: int
-) -> Plan:
-    """A plan in which layers work on several whole images in one phase."""
-    options = PlanOptions(str(rows), frames=frames)
-    fused = fuse(network, options.fuse)
-    conversion = convert(fused, rows, frames=frames, batches=images)
-    sharing = share(fused)
-    prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
-    return plan_for(prepared, "demand", named_order(conversion, "demand"))
-
-
 def half(batch: int) -> Network:
     """float16: the mean is summed in float32, in a state of its own."""
     g = Graph()
@@ -118,13 +100,13 @@ def test_a_phase_may_work_on_several_whole_images(
     layers = fuse(network).layers
     for layer in layers:
         for images in (2, 4):
-            plan = together(network, rows, {layer.name: images}, 4)
+            plan = planned_together(network, rows, {layer.name: images}, 4)
             works = plan.conversion.actor[layer.name]
             assert len(works.phases) == 4 // images and works.phases[0].images == images
             got = runtime.run(plan, x)
             for name, value in want.items():
                 np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
-    everything = together(network, rows, {layer.name: 2 for layer in layers}, 4)
+    everything = planned_together(network, rows, {layer.name: 2 for layer in layers}, 4)
     equal(runtime.run(everything, x), want)
 
 
@@ -136,7 +118,7 @@ def test_groups_of_images_need_not_be_equal(make: Callable[[int], Network]) -> N
     want = runtime.run(csdfgen.plan(network, rows=2), x)
     layers = fuse(network).layers
     for layer in layers:
-        plan = together(network, 2, {layer.name: (3, 1)}, 5)
+        plan = planned_together(network, 2, {layer.name: (3, 1)}, 5)
         work = plan.conversion.actor[layer.name]
         assert [p.images for p in work.phases if p.first][:2] == [3, 1]
         assert {(p.group, p.image, p.images) for p in work.phases} == {

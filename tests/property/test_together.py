@@ -51,6 +51,5 @@ def test_every_operator_makes_of_images_what_it_makes_of_one(number: int, backen
 
 def check(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
     for got, want in zip(found, wanted, strict=True):
-        half = want.dtype == np.float16
-        tolerance = {"rtol": 2e-3, "atol": 2e-3} if half else {"rtol": 2e-4, "atol": 1e-4}
-        np.testing.assert_allclose(got.astype(float), want.astype(float), **tolerance)
+        near = 2e-3 if want.dtype == np.float16 else 2e-4
+        np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=near, atol=near)

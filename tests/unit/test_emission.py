@@ -28,11 +28,13 @@ from csdfgen.model.network import Network
 from csdfgen.native.build import find_compiler
 from csdfgen.native.strided import address_of
 from csdfgen.planning.plan import Plan
+from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.emitted import Program, differences
 from tests.models import onnxruntime_outputs
 from tests.native_steps import compiler_missing
+from tests.networks import planned_together
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 from tests.unit import test_outputs as outputs
 
@@ -176,6 +178,14 @@ def test_images_in_flight_have_no_form_by_rows(tmp_path: Path) -> None:
     assert not streams(program)
     assert "several images" in (program.folder / "small.h").read_text()
     check(program, model)
+
+
+def test_layers_compute_several_images_at_once(tmp_path: Path) -> None:
+    model = residual_classifier(batch="N")
+    network = csdfgen.load(model, batch=3)
+    names = [layer.name for layer in fuse(network).layers]
+    plan = planned_together(network, 2, dict.fromkeys(names, 3), 3, backend="native")
+    check(Program(plan, tmp_path / "c"), model)
 
 
 def test_tiles_take_parts_of_rows(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ memory and in little workspace; how often weights are read; and plans of network
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,23 +15,16 @@ import csdfgen
 import runtime
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
-from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.model.options import PlanOptions
+from csdfgen.model.network import Layer, Tensor
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import load
 from csdfgen.native.strided import Native
 from csdfgen.native.ways import Ways
 from csdfgen.ops.linear import flattened_gemm
-from csdfgen.phases.conversion import convert
-from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.ordering import named_order
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, plan_for
-from csdfgen.planning.sharing import share
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 from tests.native_steps import compiler_missing
-from tests.networks import check_touched
+from tests.networks import check_touched, planned_together
 from tests.op_harness import Arg, Sample
 from tests.scattered import Layout, declared, run_scattered, run_together
 
@@ -356,15 +347,6 @@ def classifier(batch: int) -> onnx.ModelProto:
     return g.model(i, g.node("GlobalAveragePool", e))
 
 
-def planned(network: Network, together: Mapping[str, int], **given: Any) -> Plan:
-    options = PlanOptions("1", frames=network.batch, **given)
-    fused = fuse(network, options.fuse)
-    conversion = convert(fused, options.rows, frames=options.frames, together=together)
-    sharing = share(fused)
-    prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
-    return plan_for(prepared, "demand", named_order(conversion, "demand"))
-
-
 @pytest.mark.parametrize("backend", ["numpy", "native"])
 @pytest.mark.parametrize("batch", [2, 3, 8])
 def test_networks_compute_images_together(batch: int, backend: str) -> None:
@@ -379,10 +361,21 @@ def test_networks_compute_images_together(batch: int, backend: str) -> None:
     for chosen in (names, names[::2], names[-3:]):
         for goal in ("balanced", "memory"):
             given = {"goal": goal} if goal == "memory" else {}
-            plan = planned(
-                network, MappingProxyType(dict.fromkeys(chosen, batch)), backend=backend, **given
-            )
+            together = dict.fromkeys(chosen, batch)
+            plan = planned_together(network, 1, together, batch, backend=backend, **given)
             got, measured = runtime.compile(plan, backend=backend).measure(feeds)
             for name, want in wanted.items():
                 compare(got[name], want)
             check_touched(plan, measured.touched_bytes)
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_several_images(threads: int) -> None:
+    network = csdfgen.load(classifier(4))
+    together = dict.fromkeys((layer.name for layer in fuse(network).layers), 4)
+    plan = planned_together(network, 1, together, 4, backend="native")
+    feeds = {"x": np.random.default_rng(1).standard_normal((4, 3, 18, 14)).astype(np.float32)}
+    alone, shared = (runtime.compile(plan, threads=n)(feeds) for n in (1, threads))
+    for name, want in alone.items():
+        np.testing.assert_array_equal(shared[name], want)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from csdfgen.kernels.arrays import matched
-from csdfgen.kernels.numpy_set import halves
+from csdfgen.kernels.parts import halves
 from csdfgen.kernels.steps import Call, Memory, Scratchpad, Step, View
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer
