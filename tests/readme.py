@@ -30,6 +30,7 @@ PROGRAMS = {
 MASKS = (
     (r"\d[\d.]* ms", "# ms"),
     (r"[\d,.]+ frames/s; .* measured", "#"),
+    (r"kernels for \w+", "kernels for #"),
     (r"median of the largest fit error of each [\d.]+ %", "#"),
     (r"\d(\.\d+)?e[-+]\d+", "#"),
     (r"[\d,]+ bytes allocated by Python .*, outputs", "# bytes allocated, outputs"),
@@ -37,8 +38,8 @@ MASKS = (
     (r"\w+, numpy \d.*", "#"),
     (r"[ ━─]+", " "),
 )
-"""What differs from machine to machine: times, rounding, measured memory, and the widths of columns
-that follow from them.
+"""What differs from machine to machine: times, rounding, measured memory, instructions, and the widths of
+columns that follow from them.
 """
 
 

@@ -132,7 +132,7 @@ def rounded_weights(
     live = alone > 0
     damped = products + (_DAMPING * np.where(live, alone, 1.0))[:, None, None] * np.eye(terms)
     # what is read most is fixed first, as long as much is free to make good what it loses
-    order = np.argsort(-diagonal, axis=1)
+    order = np.argsort(-diagonal, axis=1, kind="stable")
     each = np.arange(groups)[:, None]
     damped = damped[each[:, :, None], order[:, :, None], order[:, None, :]]
     inverse = np.linalg.inv(damped)

@@ -1,4 +1,6 @@
-"""Folders stand one on another like rooms of a house, and the light packages stay light."""
+"""Folders stand one on another like rooms of a house, and the light packages stay light; what numpy sorts
+is in one order on all processors.
+"""
 
 from __future__ import annotations
 
@@ -163,3 +165,24 @@ def test_light_packages_load_neither_onnx_nor_numpy(package: str) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert result.stdout.split() == []
+
+
+def test_equal_keys_keep_their_order() -> None:
+    """numpy's argsort leaves them as the processor's vectors come by them, unless it is told to be stable."""
+    calls = {
+        f"{path.relative_to(ROOT)}:{node.lineno}": node
+        for _, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("argsort", "argpartition")
+    }
+    assert calls
+    asked = ("kind", "stable")
+    stable = {
+        place
+        for place, call in calls.items()
+        for word in call.keywords
+        if (word.arg, getattr(word.value, "value", None)) == asked
+    }
+    assert calls.keys() == stable

@@ -108,7 +108,7 @@ class _Search:
         others = self._alive_with(i)
         others = others[placed[others]]
         low = at[others]
-        order = low.argsort()
+        order = low.argsort(kind="stable")
         others, low = others[order], low[order]
         high = -(-(low + self._items.sizes[others]) // step) * step
         gaps = np.zeros(len(others) + 1, np.int64)
@@ -127,7 +127,7 @@ class _Search:
         if not len(places):
             return None, others
         below = np.searchsorted(low, places + size)
-        by_end = high.argsort()
+        by_end = high.argsort(kind="stable")
         over = np.searchsorted(high[by_end], places, side="right")
         cost = _sums(weights[others])[below] - _sums(weights[others[by_end]])[over]
         cost *= 1 + 0.1 * self._random.random(len(cost))
