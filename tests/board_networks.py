@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache
 
@@ -68,10 +69,20 @@ def plan_of(name: str) -> Plan:
 
 
 def absent(*programs: str) -> None:
-    """Skip where a program is missing."""
+    """Skip where a program is missing, or the C library of a compiler for another machine."""
     missing = [program for program in programs if shutil.which(program) is None]
+    compilers = (one for one in programs if one.endswith("-gcc") and one not in missing)
+    missing += [f"the C library of {one}" for one in compilers if not _finds_headers(one)]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+@cache
+def _finds_headers(compiler: str) -> bool:
+    """Whether a compiler has a C library's headers; packages of cross compilers come without any."""
+    text = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n"
+    command = [compiler, "-x", "c", "-fsyntax-only", "-"]
+    return not subprocess.run(command, input=text, capture_output=True, text=True).returncode
 
 
 def feeds_of(plan: Plan, seed: int) -> dict[str, np.ndarray]:
