@@ -17,6 +17,7 @@
 #   make bench-formats   Celsius and digits of paper 003 in four formats, in both backends; half a minute
 #   make bench-int8-memory  int8 arenas of the zoo beside float's and beside published rivals; rewrites a table of docs/memory.md; half an hour
 #   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured; rewrites a table of docs/formats.md; five minutes
+#   make bench-requests  requests of several images of six networks in one memory, by every way, beside rows alone and onnxruntime; rewrites tables of docs/requests.md; an hour
 #   make bench-quality   what int8, mixed, int16 and float16 do to trained networks that you have: ARGS="--recogniser F --detector F --classifier F --write"; half an hour
 #   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, docs/paper003.md, docs/batches.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
@@ -38,7 +39,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency docs clean
+.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -94,6 +95,9 @@ bench-formats: $(VENV)/.stamp-test $(VENV)/.stamp-digits
 
 bench-latency: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_latency $(ARGS)
+
+bench-requests: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_requests $(or $(ARGS),--write)
 
 bench-quality: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_quality $(ARGS)

@@ -209,15 +209,19 @@ class Chooser:
         self.within(high)
 
     def _rows_alone(self, memory: int) -> None:
-        """Let stages choose among the heights of the best plan of one image in this memory, too."""
+        """The best plan of one image in this memory, for one after the other; stages may choose among its heights
+        and those of other budgets, too.
+        """
         asked = replace(self.request.options, memory=0 if memory == _ANY else memory)
         if memory == _ANY:
             asked = replace(asked, goal="speed")
         try:
-            made = self.one_image(self.request.network, asked)
+            made = self.one_image(self.network, asked)
         except PlanError:
             return  # images and rows together may do with less
         self.request.add(made)
+        seconds = self.options.frames * estimate(made, self.profile).seconds
+        self._known[f"rows {made.options.rows}"] = Requested(made, seconds)
 
     def _made(self, candidate: Candidate) -> Requested:
         """The plan of a candidate."""

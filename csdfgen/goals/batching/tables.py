@@ -43,12 +43,12 @@ def tabled(
     }
     found: dict[tuple[int, int, float], Entry] = {}
     for budget in sorted(budgets, key=lambda size: size or float("inf")):
-        plans = [one_image(single, replace(alone, memory=budget))]
+        plan = one_image(single, replace(alone, memory=budget))
+        made = [Entry(plan, estimate(plan, profile).seconds)]
         for chooser in choosers.values():
             with contextlib.suppress(PlanError):
-                plans.append(chooser.best(budget).plan)
-        for plan in plans:
-            seconds = estimate(plan, profile).seconds
-            key = plan.network.batch, plan.planned_bytes, seconds
-            found.setdefault(key, Entry(plan, seconds))
+                best = chooser.best(budget)
+                made.append(Entry(best.plan, best.seconds))
+        for entry in made:
+            found.setdefault((entry.images, entry.plan.planned_bytes, entry.seconds), entry)
     return PlanTable(tuple(found.values()), profile.name)
